@@ -1,0 +1,70 @@
+# `make` lists the recipes. Each does its own set-up; nothing but Python, a C linker and Rust has to be there.
+SHELL := /bin/sh
+PYTHON ?= python3
+UV := .tools/bin/uv
+BIN := .venv/bin
+RUST_SOURCES := $(shell find capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+SETUP := .venv/.ready
+
+.PHONY: help setup demo test test-all check format lock bench fuzz docs wheel windows schemas bundled clean
+.DEFAULT_GOAL := help
+
+help: ## list the recipes
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
+
+setup: $(SETUP) ## install everything into .venv
+
+$(UV):
+	@$(PYTHON) tools/install_uv.py .tools
+
+.venv/.packages: requirements.lock $(UV)
+	@$(PYTHON) tools/check_rust.py
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	@rm -f $(SETUP)
+	@touch $@
+
+$(SETUP): .venv/.packages pyproject.toml $(RUST_SOURCES)
+	$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@touch $@
+
+demo: $(SETUP) ## the whole story on a bundled recording, in about a minute
+	$(BIN)/iotrace demo
+
+test: $(SETUP) ## the tests, in a few minutes
+	cargo test --quiet --locked --workspace
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+
+test-all: $(SETUP) ## the tests, long ones included
+	cargo test --quiet --locked --workspace
+	$(BIN)/pytest
+
+check: $(SETUP) build/rooms ## lint, types, import walls, Rust clippy and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/sqlfluff lint --disable-progress-bar --nofail-on-parse-warnings analyze/queries 2>/dev/null || $(BIN)/sqlfluff lint analyze/queries
+	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+# Type checkers cannot follow package-dir in an editable install.
+build/rooms:
+	@mkdir -p build/rooms/iotrace
+	@for room in schemas capture replay analyze cli; do ln -sfn ../../../$$room build/rooms/iotrace/$$room; done
+
+format: $(SETUP) ## put every file into its standard form
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format --quiet .
+	cargo fmt --all
+
+lock: $(UV) ## renew requirements.lock and Cargo.lock from pyproject.toml and Cargo.toml
+	$(UV) pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --upgrade --quiet \
+	  --python-version 3.11 --custom-compile-command "make lock" --output-file requirements.lock
+	cargo update --quiet
+
+schemas: $(SETUP) ## write schemas/recording.json from the Arrow schemas
+	$(BIN)/python -c "from iotrace.schemas.tables import language_neutral_text as t; print(end=t())" > schemas/recording.json
+
+clean: ## remove everything that was built
+	rm -rf .venv .tools build target dist *.egg-info capture/*.so replay/*.so

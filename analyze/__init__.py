@@ -1,0 +1,1 @@
+"""Questions asked of recordings, and answers with their uncertainty."""

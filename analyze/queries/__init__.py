@@ -1,0 +1,1 @@
+"""One SQL file per question; `iotrace.analyze.library` loads and runs them."""

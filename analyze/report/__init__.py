@@ -1,0 +1,1 @@
+"""One self-contained HTML file that tells the whole story, verdict first."""

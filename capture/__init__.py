@@ -1,0 +1,1 @@
+"""Anything that makes a recording of production I/O: readers of trace files, and a live recorder."""

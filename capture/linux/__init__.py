@@ -1,0 +1,1 @@
+"""The live recorder for Linux: the block layer, as the kernel traces it."""

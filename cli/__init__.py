@@ -1,0 +1,1 @@
+"""The command line, the only room that knows them all; one file per command group."""

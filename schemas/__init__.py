@@ -1,0 +1,36 @@
+"""The recording: what every room reads and writes, and the only thing rooms share.
+
+A recording is a folder ``NAME.iotrace/`` of Parquet tables and a ``manifest.json``. This room holds its Arrow
+schemas, its vocabulary, its manifest, and the ways to open, write and validate one.
+"""
+
+from .errors import IotraceError
+from .manifest import Clock, Manifest, Quality, Source
+from .recording import Recording
+from .sweep import Sweep, SweepStep, SweepWriter
+from .tables import TABLES, conform
+from .validation import Finding, validate
+from .vocabulary import IoFlags, Kind, Layer, Op, Role
+from .writer import RecordingWriter
+
+__all__ = [
+    "TABLES",
+    "Clock",
+    "Finding",
+    "IoFlags",
+    "IotraceError",
+    "Kind",
+    "Layer",
+    "Manifest",
+    "Op",
+    "Quality",
+    "Recording",
+    "RecordingWriter",
+    "Role",
+    "Source",
+    "Sweep",
+    "SweepStep",
+    "SweepWriter",
+    "conform",
+    "validate",
+]

@@ -1,0 +1,14 @@
+"""The one error a user is meant to read."""
+
+
+class IotraceError(Exception):
+    """Wrong use or bad input: exit status 2, one line, and a hint.
+
+    ``message`` names the user's own word (the path, the option, the device) and what is wrong with it, without a
+    full stop; ``hint`` says what to do next. Everything else that is raised is a defect of iotrace.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint

@@ -1,0 +1,161 @@
+"""``manifest.json``: where a recording comes from, what its clock means, and how far to trust it."""
+
+import json
+import uuid as uuid_module
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib import metadata, resources
+from typing import Any, Self
+
+import jsonschema
+
+from .errors import IotraceError
+from .tables import FORMAT_VERSION
+from .vocabulary import Kind
+
+
+@dataclass(slots=True)
+class Clock:
+    """Anchors the recording's nanoseconds to UTC. ``name`` is the clock the source used."""
+
+    start_utc_ns: int
+    resolution_ns: float
+    name: str
+
+
+@dataclass(slots=True)
+class Source:
+    """A file or device the recording was made from."""
+
+    name: str
+    kind: str
+    bytes: int | None = None
+    sha256: str | None = None
+    events: int | None = None
+
+
+@dataclass(slots=True)
+class Quality:
+    """What is known to be missing or wrong, in counts; `judge` turns them into a verdict."""
+
+    events_lost: int = 0
+    buffers_lost: int = 0
+    sequence_holes: int = 0
+    unpaired_issues: int = 0
+    unpaired_completions: int = 0
+    latencies_dropped: int = 0
+    clock_steps: int = 0
+    damaged_buffers: int = 0
+    truncated_tail: bool = False
+    ended: str = "normally"
+    """How the recording ended: ``normally`` or a sentence on what cut it short."""
+    notes: list[str] = field(default_factory=list)
+    verdict: str = "good"
+    reasons: list[str] = field(default_factory=list)
+
+    def judge(self, events: int) -> Self:
+        """Set ``verdict`` and ``reasons``, given how many I/O rows were kept.
+
+        ``poor``: at least 1 % of the events, or any whole buffer, is known lost. ``usable``: something is missing,
+        so counts are lower bounds and tails are uncertain. ``good``: nothing known to be wrong.
+        """
+        poor: list[str] = []
+        usable: list[str] = []
+        if self.events_lost:
+            share = self.events_lost / (events + self.events_lost)
+            (poor if share >= 0.01 else usable).append(f"{self.events_lost:,} events lost ({share:.2%})")
+        if self.buffers_lost:
+            poor.append(f"{self.buffers_lost:,} buffers lost")
+        for count, words in (
+            (self.sequence_holes, "holes in the buffer sequence"),
+            (self.damaged_buffers, "damaged buffers skipped"),
+            (self.latencies_dropped, "implausible latencies dropped"),
+            (self.clock_steps, "clock steps"),
+        ):
+            if count:
+                usable.append(f"{count:,} {words}")
+        unpaired = self.unpaired_completions
+        if unpaired > max(10, events // 1000):
+            usable.append(f"{unpaired:,} completions without their start")
+        if self.truncated_tail:
+            usable.append("the end of the source is cut off")
+        if self.ended != "normally":
+            usable.append(f"recording ended early: {self.ended}")
+        self.verdict = "poor" if poor else "usable" if usable else "good"
+        self.reasons = poor + usable
+        return self
+
+
+@dataclass(slots=True)
+class Manifest:
+    """Everything about a recording that is not a row of one of its tables."""
+
+    kind: str
+    title: str
+    clock: Clock
+    window_start_ns: int = 0
+    window_end_ns: int = 0
+    host: dict[str, Any] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    quality: Quality = field(default_factory=Quality)
+    replay: dict[str, Any] | None = None
+    """Settings and outcome of the replay where ``kind`` is replayed."""
+    tools: dict[str, str] = field(default_factory=lambda: {"iotrace": metadata.version("iotrace")})
+    uuid: str = field(default_factory=lambda: str(uuid_module.uuid4()))
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows per table, filled in by the writer: a file that lost its end is noticed."""
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def duration_ns(self) -> int:
+        """Length of the recorded window."""
+        return self.window_end_ns - self.window_start_ns
+
+    def to_json(self) -> str:
+        """Text of ``manifest.json``; checked against ``manifest.schema.json`` first."""
+        Kind(self.kind)
+        data = asdict(self)
+        jsonschema.validate(data, manifest_schema())
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> Self:
+        """Parse a manifest. ``name`` is what the user calls the recording. Raises `IotraceError`."""
+        try:
+            data = json.loads(text)
+            version = data.get("format_version") if isinstance(data, dict) else None
+            if isinstance(version, int) and version > FORMAT_VERSION:
+                raise IotraceError(
+                    f"'{name}' was written by a newer iotrace (format {version}, this one reads {FORMAT_VERSION})",
+                    hint="update iotrace on this machine",
+                )
+            jsonschema.validate(data, manifest_schema())
+        except (json.JSONDecodeError, jsonschema.ValidationError, RecursionError) as problem:
+            reason = problem.message if isinstance(problem, jsonschema.ValidationError) else str(problem)
+            raise IotraceError(
+                f"'{name}' has a damaged manifest.json: {reason[:200]}",
+                hint="restore it from a copy, or import the original trace again",
+            ) from problem
+        return cls(**{
+            **{key: value for key, value in data.items() if key in _names(cls)},
+            "clock": Clock(**_known(Clock, data["clock"])),
+            "sources": [Source(**_known(Source, source)) for source in data["sources"]],
+            "quality": Quality(**_known(Quality, data["quality"])),
+        })
+
+
+@cache
+def manifest_schema() -> dict[str, Any]:
+    """The JSON Schema of ``manifest.json``."""
+    text = resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _names(cls: type) -> set[str]:
+    return {entry.name for entry in fields(cls)}
+
+
+def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what a later iotrace of the same format version may have added."""
+    return {key: value for key, value in data.items() if key in _names(cls)}

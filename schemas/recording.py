@@ -1,0 +1,97 @@
+"""Opening a recording."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .errors import IotraceError
+from .manifest import Manifest
+from .tables import TABLES
+
+_MANIFEST_BYTES_MAX = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording on disk: its manifest in memory, its tables where they lie."""
+
+    path: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open the recording folder at ``path``. Raises `IotraceError` naming ``path``."""
+        folder = Path(path)
+        try:
+            if not folder.exists():
+                raise IotraceError(f"no recording at '{path}'", hint="check the path; recordings end in .iotrace")
+            if not folder.is_dir():
+                raise IotraceError(
+                    f"'{path}' is a file, not a recording",
+                    hint=f"turn a trace into a recording first: iotrace import {path} -o NAME.iotrace",
+                )
+            if (folder / "sweep.json").is_file():
+                raise IotraceError(
+                    f"'{path}' is a sweep, not a recording",
+                    hint=f"iotrace knee {path}, or use one of the recordings in {folder / 'steps'}",
+                )
+            manifest_path = folder / "manifest.json"
+            if not manifest_path.is_file():
+                raise IotraceError(
+                    f"'{path}' is a folder without a manifest.json, not a recording",
+                    hint="a recording is written by iotrace import, capture or replay",
+                )
+            if manifest_path.stat().st_size > _MANIFEST_BYTES_MAX:
+                raise IotraceError(f"'{path}' has a manifest.json over 16 MiB", hint="it is damaged or no recording")
+            text = manifest_path.read_text("utf-8")
+        except OSError as problem:
+            raise IotraceError(
+                f"cannot read '{path}': {problem.strerror}", hint="check its permissions and that the disk is there"
+            ) from problem
+        except UnicodeDecodeError as problem:
+            raise IotraceError(
+                f"'{path}' has a damaged manifest.json: it is not UTF-8", hint="restore it from a copy"
+            ) from problem
+        return cls(folder, Manifest.from_json(text, str(path)))
+
+    @property
+    def name(self) -> str:
+        """The folder's name without its suffix, as a title where none is given."""
+        return self.path.name.removesuffix(".iotrace")
+
+    def table_names(self) -> list[str]:
+        """Names of the tables present, the standard ones first."""
+        present = {entry.stem for entry in self.path.glob("*.parquet")}
+        present |= {entry.parent.name for entry in self.path.glob("*/part-*.parquet")}
+        return [name for name in TABLES if name in present] + sorted(present - set(TABLES))
+
+    def parquet_paths(self, table_name: str) -> list[Path]:
+        """Files of a table in order: ``[NAME.parquet]`` or the parts ``NAME/part-*.parquet``.
+
+        Raises `IotraceError` when the recording lacks the table.
+        """
+        single = self.path / f"{table_name}.parquet"
+        paths = [single] if single.is_file() else sorted((self.path / table_name).glob("part-*.parquet"))
+        if not paths:
+            raise IotraceError(
+                f"'{self.path}' has no table {table_name}", hint=f"it has: {', '.join(self.table_names()) or 'none'}"
+            )
+        return paths
+
+    def read(self, table_name: str, columns: list[str] | None = None) -> pa.Table:
+        """Read a whole table into memory. For small tables; ask DuckDB for anything over ``io``."""
+        try:
+            tables = [pq.read_table(path, columns=columns) for path in self.parquet_paths(table_name)]
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise IotraceError(
+                f"'{self.path}' has a damaged table {table_name}: {str(problem).splitlines()[0][:200]}",
+                hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
+            ) from problem
+        return pa.concat_tables(tables)
+
+    def row_count(self, table_name: str) -> int:
+        """Rows of a table as its files' footers tell."""
+        return sum(pq.read_metadata(path).num_rows for path in self.parquet_paths(table_name))

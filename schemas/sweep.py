@@ -1,0 +1,107 @@
+"""A sweep: a folder ``NAME.iotrace/`` with one recording per load step and a ``sweep.json`` that orders them.
+
+Steps are kept as they finish, so an interrupted sweep still holds every completed step. Any recording can be a
+step; replays at rising scale are the usual ones.
+"""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from .errors import IotraceError
+from .recording import Recording
+from .tables import FORMAT_VERSION
+from .writer import check_replaceable
+
+
+@dataclass(slots=True)
+class SweepStep:
+    """One load: ``scale`` relative to the source recording and the step's folder relative to the sweep's."""
+
+    scale: float
+    folder: str
+
+
+@dataclass(slots=True)
+class Sweep:
+    """The steps in the order they were run. ``settings`` holds what they had in common."""
+
+    path: Path
+    title: str
+    source_uuid: str | None
+    steps: list[SweepStep] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open the sweep folder at ``path``. Raises `IotraceError` naming ``path``."""
+        folder = Path(path)
+        if not folder.exists():
+            raise IotraceError(f"no sweep at '{path}'", hint="check the path; iotrace sweep writes one")
+        if not (folder / "sweep.json").is_file():
+            what = "a recording, not a sweep" if (folder / "manifest.json").is_file() else "not a sweep"
+            raise IotraceError(f"'{path}' is {what}", hint="iotrace sweep RECORDING --target T -o NAME.iotrace makes one")
+        try:
+            data = json.loads((folder / "sweep.json").read_text("utf-8"))
+            if data["format_version"] > FORMAT_VERSION:
+                raise IotraceError(f"'{path}' was written by a newer iotrace", hint="update iotrace on this machine")
+            steps = [SweepStep(float(step["scale"]), str(step["folder"])) for step in data["steps"]]
+            sweep = cls(folder, str(data["title"]), data.get("source_uuid"), steps, dict(data.get("settings", {})))
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise IotraceError(
+                f"'{path}' has a damaged sweep.json: {problem}", hint="its steps are recordings and can be used alone"
+            ) from problem
+        for step in sweep.steps:
+            if Path(step.folder).is_absolute() or ".." in Path(step.folder).parts:
+                raise IotraceError(f"'{path}' names a step outside its folder: {step.folder}", hint="it is damaged")
+        return sweep
+
+    def recordings(self) -> list[Recording]:
+        """Open the recordings of all steps, in order."""
+        return [Recording.open(self.path / step.folder) for step in self.steps]
+
+
+class SweepWriter:
+    """Creates the sweep's folder, hands out a path for each step, and keeps ``sweep.json`` current."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        title: str,
+        source_uuid: str | None,
+        settings: dict[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Start a sweep at ``path``. Raises `IotraceError` if it is taken or cannot be written."""
+        folder = Path(path)
+        check_replaceable(folder, overwrite=overwrite)
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+            (folder / "steps").mkdir(parents=True)
+        except OSError as problem:
+            raise IotraceError(
+                f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
+            ) from problem
+        self.sweep = Sweep(folder, title, source_uuid, [], settings or {})
+        self._save()
+
+    def step_path(self, scale: float) -> Path:
+        """Where the recording of the next step belongs."""
+        return self.sweep.path / "steps" / f"{len(self.sweep.steps):03}-{scale:g}x.iotrace"
+
+    def add(self, scale: float, recording: Recording) -> None:
+        """Note a finished step, written to `step_path`."""
+        folder = recording.path.relative_to(self.sweep.path).as_posix()
+        self.sweep.steps.append(SweepStep(scale, folder))
+        self._save()
+
+    def _save(self) -> None:
+        data = asdict(self.sweep) | {"format_version": FORMAT_VERSION}
+        del data["path"]
+        partial = self.sweep.path / ".sweep.json.partial"
+        partial.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        partial.replace(self.sweep.path / "sweep.json")

@@ -1,0 +1,102 @@
+"""Is a recording whole, and does it mean what its schema says?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .errors import IotraceError
+from .recording import Recording
+from .tables import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a recording. ``level`` is error (not to be used) or warning."""
+
+    level: str
+    where: str
+    what: str
+
+
+def validate(path: str | Path) -> list[Finding]:
+    """Check every file of the recording at ``path``; an empty list means it is whole.
+
+    Reads each table once, a row group at a time. Raises `IotraceError` if there is no recording to check.
+    """
+    recording = Recording.open(path)
+    findings: list[Finding] = []
+    for name in TABLES:
+        try:
+            paths = recording.parquet_paths(name)
+        except IotraceError:
+            findings.append(Finding("error", name, "table is missing"))
+            continue
+        rows = 0
+        for file in paths:
+            count, problems = _check_file(file, name, recording)
+            rows += count
+            findings += problems
+        expected = recording.manifest.rows.get(name)
+        if expected is not None and expected != rows:
+            findings.append(Finding("error", name, f"has {rows:,} rows, the manifest says {expected:,}"))
+    findings += _check_references(recording, findings)
+    if recording.manifest.window_end_ns < recording.manifest.window_start_ns:
+        findings.append(Finding("error", "manifest", "window ends before it starts"))
+    return findings
+
+
+def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[Finding]]:
+    where = file.relative_to(recording.path).as_posix()
+    try:
+        parquet = pq.ParquetFile(file)
+        schema = parquet.schema_arrow
+        findings = [
+            Finding("error", where, f"column {field.name} is {_type_name(schema, field.name)}, not {field.type}")
+            for field in TABLES[name]
+            if field.name not in schema.names or schema.field(field.name).type != field.type
+        ]
+        rows = 0
+        for batch in parquet.iter_batches(batch_size=1 << 18):
+            rows += batch.num_rows
+            if name == "io" and not findings:
+                findings += _check_io(batch, where)
+    except (pa.ArrowException, OSError) as problem:
+        return 0, [Finding("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
+    return rows, findings
+
+
+def _type_name(schema: pa.Schema, name: str) -> str:
+    return str(schema.field(name).type) if name in schema.names else "missing"
+
+
+def _check_io(batch: pa.RecordBatch, where: str) -> list[Finding]:
+    backwards = pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
+    findings = []
+    if backwards:
+        findings.append(Finding("error", where, f"{backwards:,} I/Os complete before they are issued"))
+    for name in ("layer", "op", "issued_ns", "size_bytes", "flags", "error", "copy"):
+        if batch[name].null_count:
+            findings.append(Finding("error", where, f"{batch[name].null_count:,} nulls in {name}"))
+    return findings
+
+
+def _check_references(recording: Recording, findings: list[Finding]) -> list[Finding]:
+    """Every id an I/O names must have its row."""
+    if any(finding.level == "error" for finding in findings):
+        return []
+    problems = []
+    for key, name in (("device_id", "devices"), ("file_id", "files"), ("process_id", "processes")):
+        known = recording.read(name, [key])[key]
+        if len(pc.unique(known)) != len(known):
+            problems.append(Finding("error", name, f"{key} is not unique"))
+        dangling = 0
+        for path in recording.parquet_paths("io"):
+            for batch in pq.ParquetFile(path).iter_batches(batch_size=1 << 18, columns=[key]):
+                used = pc.unique(batch[key]).drop_null()
+                dangling += pc.sum(pc.invert(pc.is_in(used, value_set=known.combine_chunks()))).as_py() or 0
+        if dangling:
+            problems.append(Finding("error", "io", f"{key} names {dangling:,} rows that {name} does not have"))
+    return problems

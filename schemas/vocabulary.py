@@ -1,0 +1,80 @@
+"""The closed word lists of a recording.
+
+The order of each enumeration is part of the format: native code writes the position, `conform` turns it into the
+word. Append, never insert. `recording.json` is the language-neutral copy.
+"""
+
+from enum import IntFlag, StrEnum
+
+
+class Layer(StrEnum):
+    """A place where a clock starts and stops, from the database down."""
+
+    SQL = "sql"
+    FILESYSTEM = "filesystem"
+    BLOCK = "block"
+    DEVICE = "device"
+
+
+class Op(StrEnum):
+    """What was asked of the storage."""
+
+    READ = "read"
+    WRITE = "write"
+    FLUSH = "flush"
+    DISCARD = "discard"
+
+
+class Role(StrEnum):
+    """What a file is to the database."""
+
+    DATA = "data"
+    LOG = "log"
+    TEMPDB_DATA = "tempdb_data"
+    TEMPDB_LOG = "tempdb_log"
+    BACKUP = "backup"
+    SYSTEM = "system"
+    OTHER = "other"
+
+
+class Kind(StrEnum):
+    """How a recording came to be."""
+
+    CAPTURED = "captured"
+    REPLAYED = "replayed"
+    SYNTHETIC = "synthetic"
+
+
+class DeviceKind(StrEnum):
+    """What a row of ``devices`` is: I/O addresses disks; partitions say where in them."""
+
+    DISK = "disk"
+    PARTITION = "partition"
+    FILE = "file"
+
+
+class IoFlags(IntFlag):
+    """Bits of ``io.flags``, the same for every operating system a recording comes from."""
+
+    NO_CACHE = 0x1
+    PAGING = 0x2
+    SYNCHRONOUS = 0x4
+    WRITE_THROUGH = 0x8
+    """Forced unit access: the write is on stable media when it completes."""
+    READAHEAD = 0x10
+    METADATA = 0x20
+    PREFLUSH = 0x40
+    """The device's cache is flushed before this write."""
+    BACKGROUND = 0x80
+    SPLIT = 0x100
+    """A part of a larger request that a layer above cut up."""
+    MERGED = 0x200
+    """Travelled to the device inside a larger request."""
+    DELAYED = 0x400
+    """A replay held it back because too many were in flight."""
+    ADJUSTED = 0x800
+    """A replay moved or resized it to fit the target's alignment."""
+    PRIORITY_LOW = 0x1000
+    PRIORITY_HIGH = 0x2000
+    UNALIGNED = 0x4000
+    """Offset or size is no multiple of the device's logical block, or the size is 0: not replayable as it is."""

@@ -1,0 +1,209 @@
+"""Writing a recording: streamed into a hidden folder, and in its place in one rename.
+
+Until `RecordingWriter.commit` returns, nothing exists under the final name; whatever goes wrong before, the hidden
+folder is removed and what stood there stays. Tables may be appended to in any number of pieces of any size.
+"""
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .errors import IotraceError
+from .manifest import Manifest
+from .recording import Recording
+from .tables import TABLES, conform
+
+_ROW_GROUP_ROWS: Final = 1 << 19
+_PART_ROWS: Final = 1 << 25
+"""A part of about half a gigabyte: long recordings stay partitioned by time."""
+
+# Times rise and offsets repeat their high bytes, so differences are far shorter than values; word and id columns
+# have few values. Together 16 bytes an I/O or less.
+_DELTA_COLUMNS: Final = frozenset({"intended_ns", "issued_ns", "completed_ns", "offset_bytes", "at_ns", "duration_ns"})
+
+
+class RecordingWriter:
+    """Context manager: `append` tables, then `commit`. Leaving without commit removes everything written."""
+
+    def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Start writing the recording ``path``.
+
+        Raises `IotraceError` if something is there already (only ever replaced if it is a recording and
+        ``overwrite`` is set), or the folder cannot be written.
+        """
+        self.path = Path(path)
+        self._overwrite = overwrite
+        check_replaceable(self.path, overwrite=overwrite)
+        self._partial = self.path.with_name(f".{self.path.name}.partial-{secrets.token_hex(4)}")
+        try:
+            self._partial.mkdir(parents=True)
+        except OSError as problem:
+            raise IotraceError(
+                f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
+            ) from problem
+        self._tables: dict[str, _TableWriter] = {}
+        self._done = False
+
+    def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
+        """Add rows to a table; see `conform` for what is accepted. ``io`` rows are put in order of issue."""
+        table = conform(data, table_name) if table_name in TABLES else _as_table(data)
+        if table_name == "io":
+            table = table.sort_by("issued_ns")
+        if table_name not in self._tables:
+            self._tables[table_name] = _TableWriter(self._partial, table_name, table.schema)
+        self._tables[table_name].append(table)
+
+    def rows(self, table_name: str) -> int:
+        """Rows appended to a table so far."""
+        return self._tables[table_name].rows if table_name in self._tables else 0
+
+    def commit(self, manifest: Manifest) -> Recording:
+        """Finish all tables, write the manifest and move the recording to its place."""
+        for name in TABLES:
+            if name not in self._tables:
+                self.append(name, TABLES[name].empty_table())
+        for table in self._tables.values():
+            table.close()
+        manifest.rows = {name: table.rows for name, table in self._tables.items()}
+        (self._partial / "manifest.json").write_text(manifest.to_json(), "utf-8")
+        _sync_tree(self._partial)
+        check_replaceable(self.path, overwrite=self._overwrite)
+        move_into_place(self._partial, self.path)
+        self._done = True
+        return Recording(self.path, manifest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._done:
+            for table in self._tables.values():
+                table.abandon()
+            shutil.rmtree(self._partial, ignore_errors=True)
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise IotraceError(
+                f"cannot write '{self.path}': {problem.strerror}", hint="free some room or choose another folder with -o"
+            ) from problem
+
+
+class _TableWriter:
+    """One table: gathers rows into row groups of an even size, and row groups into parts."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._folder, self._name, self._schema = folder, name, schema
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._parts = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._part_rows = 0
+
+    def append(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        self._pending.append(table)
+        self._pending_rows += table.num_rows
+        if self._pending_rows >= _ROW_GROUP_ROWS:
+            self._write_pending()
+
+    def close(self) -> None:
+        self._write_pending(last=True)
+        self._close_part()
+        if self._parts == 1:
+            (self._folder / self._name / "part-00000.parquet").rename(self._folder / f"{self._name}.parquet")
+            (self._folder / self._name).rmdir()
+
+    def abandon(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write_pending(self, *, last: bool = False) -> None:
+        table = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
+        start = 0
+        while table.num_rows - start >= _ROW_GROUP_ROWS or (last and (start < table.num_rows or self._parts == 0)):
+            if self._part_rows >= _PART_ROWS:
+                self._close_part()
+            group = table.slice(start, _ROW_GROUP_ROWS)
+            self._part_writer().write_table(group, row_group_size=_ROW_GROUP_ROWS)
+            self._part_rows += group.num_rows
+            start += _ROW_GROUP_ROWS
+        self._pending = [table.slice(start)] if start < table.num_rows else []
+        self._pending_rows = sum(piece.num_rows for piece in self._pending)
+
+    def _part_writer(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            (self._folder / self._name).mkdir(exist_ok=True)
+            path = self._folder / self._name / f"part-{self._parts:05}.parquet"
+            delta = [name for name in self._schema.names if name in _DELTA_COLUMNS]
+            self._writer = pq.ParquetWriter(
+                path,
+                self._schema,
+                compression="zstd",
+                use_dictionary=[name for name in self._schema.names if name not in _DELTA_COLUMNS],
+                column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
+                write_page_index=True,
+            )
+            self._parts += 1
+        return self._writer
+
+    def _close_part(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer, self._part_rows = None, 0
+
+
+def check_replaceable(path: Path, *, overwrite: bool) -> None:
+    """Raise `IotraceError` unless ``path`` is free, or is iotrace's own output and ``overwrite`` is set."""
+    if not path.exists() and not path.is_symlink():
+        return
+    ours = path.is_dir() and not path.is_symlink() and any((path / name).is_file() for name in ("manifest.json", "sweep.json"))
+    if not overwrite:
+        hint = "choose another name, or pass --overwrite" if ours else "choose another name"
+        raise IotraceError(f"'{path}' exists already", hint=hint)
+    if not ours:
+        raise IotraceError(f"'{path}' is not a recording and is not overwritten", hint="choose another name")
+
+
+def move_into_place(partial: Path, path: Path) -> None:
+    """Rename ``partial`` to ``path``; what stood there is removed only once the new one is in its place."""
+    old = path.with_name(f".{path.name}.old-{secrets.token_hex(4)}")
+    replaced = path.exists()
+    if replaced:
+        path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        if replaced:
+            old.rename(path)
+        raise
+    _sync(path.parent)
+    if replaced:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _as_table(data: pa.Table | pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+
+
+def _sync_tree(folder: Path) -> None:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            _sync(Path(root) / name)
+        _sync(Path(root))
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():
+        return  # Windows cannot open a folder for syncing; the rename is journalled by NTFS
+    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
