@@ -136,12 +136,14 @@ class Manifest:
                 f"'{name}' has a damaged manifest.json: {reason[:200]}",
                 hint="restore it from a copy, or import the original trace again",
             ) from problem
-        return cls(**{
-            **{key: value for key, value in data.items() if key in _names(cls)},
-            "clock": Clock(**_known(Clock, data["clock"])),
-            "sources": [Source(**_known(Source, source)) for source in data["sources"]],
-            "quality": Quality(**_known(Quality, data["quality"])),
-        })
+        return cls(
+            **{
+                **{key: value for key, value in data.items() if key in _names(cls)},
+                "clock": Clock(**_known(Clock, data["clock"])),
+                "sources": [Source(**_known(Source, source)) for source in data["sources"]],
+                "quality": Quality(**_known(Quality, data["quality"])),
+            }
+        )
 
 
 @cache

@@ -27,7 +27,9 @@ class Recording:
         folder = Path(path)
         try:
             if not folder.exists():
-                raise IotraceError(f"no recording at '{path}'", hint="check the path; recordings end in .iotrace")
+                raise IotraceError(
+                    f"no recording at '{path}'", hint="check the path; recordings end in .iotrace"
+                )
             if not folder.is_dir():
                 raise IotraceError(
                     f"'{path}' is a file, not a recording",
@@ -45,11 +47,14 @@ class Recording:
                     hint="a recording is written by iotrace import, capture or replay",
                 )
             if manifest_path.stat().st_size > _MANIFEST_BYTES_MAX:
-                raise IotraceError(f"'{path}' has a manifest.json over 16 MiB", hint="it is damaged or no recording")
+                raise IotraceError(
+                    f"'{path}' has a manifest.json over 16 MiB", hint="it is damaged or no recording"
+                )
             text = manifest_path.read_text("utf-8")
         except OSError as problem:
             raise IotraceError(
-                f"cannot read '{path}': {problem.strerror}", hint="check its permissions and that the disk is there"
+                f"cannot read '{path}': {problem.strerror}",
+                hint="check its permissions and that the disk is there",
             ) from problem
         except UnicodeDecodeError as problem:
             raise IotraceError(
@@ -77,7 +82,8 @@ class Recording:
         paths = [single] if single.is_file() else sorted((self.path / table_name).glob("part-*.parquet"))
         if not paths:
             raise IotraceError(
-                f"'{self.path}' has no table {table_name}", hint=f"it has: {', '.join(self.table_names()) or 'none'}"
+                f"'{self.path}' has no table {table_name}",
+                hint=f"it has: {', '.join(self.table_names()) or 'none'}",
             )
         return paths
 

@@ -42,20 +42,29 @@ class Sweep:
             raise IotraceError(f"no sweep at '{path}'", hint="check the path; iotrace sweep writes one")
         if not (folder / "sweep.json").is_file():
             what = "a recording, not a sweep" if (folder / "manifest.json").is_file() else "not a sweep"
-            raise IotraceError(f"'{path}' is {what}", hint="iotrace sweep RECORDING --target T -o NAME.iotrace makes one")
+            raise IotraceError(
+                f"'{path}' is {what}", hint="iotrace sweep RECORDING --target T -o NAME.iotrace makes one"
+            )
         try:
             data = json.loads((folder / "sweep.json").read_text("utf-8"))
             if data["format_version"] > FORMAT_VERSION:
-                raise IotraceError(f"'{path}' was written by a newer iotrace", hint="update iotrace on this machine")
+                raise IotraceError(
+                    f"'{path}' was written by a newer iotrace", hint="update iotrace on this machine"
+                )
             steps = [SweepStep(float(step["scale"]), str(step["folder"])) for step in data["steps"]]
-            sweep = cls(folder, str(data["title"]), data.get("source_uuid"), steps, dict(data.get("settings", {})))
+            sweep = cls(
+                folder, str(data["title"]), data.get("source_uuid"), steps, dict(data.get("settings", {}))
+            )
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise IotraceError(
-                f"'{path}' has a damaged sweep.json: {problem}", hint="its steps are recordings and can be used alone"
+                f"'{path}' has a damaged sweep.json: {problem}",
+                hint="its steps are recordings and can be used alone",
             ) from problem
         for step in sweep.steps:
             if Path(step.folder).is_absolute() or ".." in Path(step.folder).parts:
-                raise IotraceError(f"'{path}' names a step outside its folder: {step.folder}", hint="it is damaged")
+                raise IotraceError(
+                    f"'{path}' names a step outside its folder: {step.folder}", hint="it is damaged"
+                )
         return sweep
 
     def recordings(self) -> list[Recording]:

@@ -10,12 +10,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import IotraceError
 from .vocabulary import DeviceKind, IoFlags, Kind, Layer, Op, Role
 
 FORMAT_VERSION: Final = 1
 
-_WORDS: Final = {
+_WORDS: Final[dict[str, list[str]]] = {
     "layer": list(Layer),
     "op": list(Op),
     "role": list(Role),
@@ -29,85 +28,101 @@ def _field(name: str, type_: pa.DataType, meaning: str, *, null: bool = False, w
     return pa.field(name, type_, nullable=null, metadata=metadata)
 
 
-IO: Final = pa.schema([
-    _field("layer", _WORD, "the layer whose clock this row shows", words="layer"),
-    _field("op", _WORD, "what was asked of the storage", words="op"),
-    _field("intended_ns", pa.int64(), "when a replay meant to issue it", null=True),
-    _field("issued_ns", pa.int64(), "start of this layer's clock"),
-    _field("completed_ns", pa.int64(), "end of this layer's clock; null if the source has none", null=True),
-    _field("offset_bytes", pa.uint64(), "on the device (block, device) or in the file", null=True),
-    _field("size_bytes", pa.uint32(), "bytes asked for; 0 for a flush"),
-    _field("device_id", pa.int32(), "row of devices", null=True),
-    _field("file_id", pa.int32(), "row of files", null=True),
-    _field("process_id", pa.int32(), "row of processes; not the operating system's number", null=True),
-    _field("thread_id", pa.int32(), "the operating system's thread number", null=True),
-    _field("flags", pa.uint32(), "bits of io_flags"),
-    _field("error", pa.int32(), "0, or the operating system's error number"),
-    _field("copy", pa.uint16(), "which superposed copy of the workload a replay took it from"),
-])
+IO: Final = pa.schema(
+    [
+        _field("layer", _WORD, "the layer whose clock this row shows", words="layer"),
+        _field("op", _WORD, "what was asked of the storage", words="op"),
+        _field("intended_ns", pa.int64(), "when a replay meant to issue it", null=True),
+        _field("issued_ns", pa.int64(), "start of this layer's clock"),
+        _field(
+            "completed_ns", pa.int64(), "end of this layer's clock; null if the source has none", null=True
+        ),
+        _field("offset_bytes", pa.uint64(), "on the device (block, device) or in the file", null=True),
+        _field("size_bytes", pa.uint32(), "bytes asked for; 0 for a flush"),
+        _field("device_id", pa.int32(), "row of devices", null=True),
+        _field("file_id", pa.int32(), "row of files", null=True),
+        _field("process_id", pa.int32(), "row of processes; not the operating system's number", null=True),
+        _field("thread_id", pa.int32(), "the operating system's thread number", null=True),
+        _field("flags", pa.uint32(), "bits of io_flags"),
+        _field("error", pa.int32(), "0, or the operating system's error number"),
+        _field("copy", pa.uint16(), "which superposed copy of the workload a replay took it from"),
+    ]
+)
 
-DEVICES: Final = pa.schema([
-    _field("device_id", pa.int32(), "key"),
-    _field("name", pa.string(), "as the source names it: sda, 8:0, disk 0, a replay target's path"),
-    _field("kind", _WORD, "disk, partition or file", words="device_kind"),
-    _field("parent_device_id", pa.int32(), "the disk a partition lies on", null=True),
-    _field("start_bytes", pa.uint64(), "where on its disk a partition starts", null=True),
-    _field("size_bytes", pa.uint64(), "capacity", null=True),
-    _field("logical_block_bytes", pa.uint32(), "smallest unit of transfer", null=True),
-    _field("physical_block_bytes", pa.uint32(), "unit the medium writes", null=True),
-    _field("mount", pa.string(), "drive letter or mount point", null=True),
-    _field("filesystem", pa.string(), "NTFS, xfs, …", null=True),
-    _field("model", pa.string(), "vendor's name for it", null=True),
-    _field("write_cache", pa.bool_(), "whether a volatile write cache is on", null=True),
-])
+DEVICES: Final = pa.schema(
+    [
+        _field("device_id", pa.int32(), "key"),
+        _field("name", pa.string(), "as the source names it: sda, 8:0, disk 0, a replay target's path"),
+        _field("kind", _WORD, "disk, partition or file", words="device_kind"),
+        _field("parent_device_id", pa.int32(), "the disk a partition lies on", null=True),
+        _field("start_bytes", pa.uint64(), "where on its disk a partition starts", null=True),
+        _field("size_bytes", pa.uint64(), "capacity", null=True),
+        _field("logical_block_bytes", pa.uint32(), "smallest unit of transfer", null=True),
+        _field("physical_block_bytes", pa.uint32(), "unit the medium writes", null=True),
+        _field("mount", pa.string(), "drive letter or mount point", null=True),
+        _field("filesystem", pa.string(), "NTFS, xfs, …", null=True),
+        _field("model", pa.string(), "vendor's name for it", null=True),
+        _field("write_cache", pa.bool_(), "whether a volatile write cache is on", null=True),
+    ]
+)
 
-FILES: Final = pa.schema([
-    _field("file_id", pa.int32(), "key"),
-    _field("path", pa.string(), "path as the recorded system shows it"),
-    _field("role", _WORD, "what it is to the database", words="role"),
-    _field("database", pa.string(), "database it belongs to", null=True),
-    _field("device_id", pa.int32(), "row of devices", null=True),
-    _field("size_bytes", pa.uint64(), "size at the end of the recording", null=True),
-])
+FILES: Final = pa.schema(
+    [
+        _field("file_id", pa.int32(), "key"),
+        _field("path", pa.string(), "path as the recorded system shows it"),
+        _field("role", _WORD, "what it is to the database", words="role"),
+        _field("database", pa.string(), "database it belongs to", null=True),
+        _field("device_id", pa.int32(), "row of devices", null=True),
+        _field("size_bytes", pa.uint64(), "size at the end of the recording", null=True),
+    ]
+)
 
-PROCESSES: Final = pa.schema([
-    _field("process_id", pa.int32(), "key; numbers that the system used twice get two rows"),
-    _field("os_process_id", pa.int64(), "the operating system's number"),
-    _field("name", pa.string(), "image name without path", null=True),
-    _field("command_line", pa.string(), "command line", null=True),
-    _field("os_parent_process_id", pa.int64(), "the parent's operating system number", null=True),
-    _field("started_ns", pa.int64(), "null if it ran before the recording", null=True),
-    _field("ended_ns", pa.int64(), "null if it outlived the recording", null=True),
-])
+PROCESSES: Final = pa.schema(
+    [
+        _field("process_id", pa.int32(), "key; numbers that the system used twice get two rows"),
+        _field("os_process_id", pa.int64(), "the operating system's number"),
+        _field("name", pa.string(), "image name without path", null=True),
+        _field("command_line", pa.string(), "command line", null=True),
+        _field("os_parent_process_id", pa.int64(), "the parent's operating system number", null=True),
+        _field("started_ns", pa.int64(), "null if it ran before the recording", null=True),
+        _field("ended_ns", pa.int64(), "null if it outlived the recording", null=True),
+    ]
+)
 
-WAITS: Final = pa.schema([
-    _field("at_ns", pa.int64(), "end of the wait"),
-    _field("wait_type", pa.string(), "as SQL Server names it"),
-    _field("duration_ns", pa.int64(), "whole wait"),
-    _field("signal_ns", pa.int64(), "the part spent waiting for a processor", null=True),
-    _field("session", pa.int32(), "session id", null=True),
-    _field("database", pa.string(), "database name", null=True),
-])
+WAITS: Final = pa.schema(
+    [
+        _field("at_ns", pa.int64(), "end of the wait"),
+        _field("wait_type", pa.string(), "as SQL Server names it"),
+        _field("duration_ns", pa.int64(), "whole wait"),
+        _field("signal_ns", pa.int64(), "the part spent waiting for a processor", null=True),
+        _field("session", pa.int32(), "session id", null=True),
+        _field("database", pa.string(), "database name", null=True),
+    ]
+)
 
-COUNTERS: Final = pa.schema([
-    _field("at_ns", pa.int64(), "end of the interval the value stands for"),
-    _field("interval_ns", pa.int64(), "length of that interval; null for an instant", null=True),
-    _field("source", pa.string(), "host or file the counter came from"),
-    _field("object", pa.string(), "counter object: PhysicalDisk, diskstats, …"),
-    _field("instance", pa.string(), "instance within the object", null=True),
-    _field("counter", pa.string(), "counter name"),
-    _field("value", pa.float64(), "cooked value"),
-    _field("unit", pa.string(), "unit of the value", null=True),
-    _field("layer", pa.string(), "layer it speaks of, array included; null where it has none", null=True),
-    _field("metric", pa.string(), "common name across sources: read_latency_ns, iops, …", null=True),
-])
+COUNTERS: Final = pa.schema(
+    [
+        _field("at_ns", pa.int64(), "end of the interval the value stands for"),
+        _field("interval_ns", pa.int64(), "length of that interval; null for an instant", null=True),
+        _field("source", pa.string(), "host or file the counter came from"),
+        _field("object", pa.string(), "counter object: PhysicalDisk, diskstats, …"),
+        _field("instance", pa.string(), "instance within the object", null=True),
+        _field("counter", pa.string(), "counter name"),
+        _field("value", pa.float64(), "cooked value"),
+        _field("unit", pa.string(), "unit of the value", null=True),
+        _field("layer", pa.string(), "layer it speaks of, array included; null where it has none", null=True),
+        _field("metric", pa.string(), "common name across sources: read_latency_ns, iops, …", null=True),
+    ]
+)
 
-MARKERS: Final = pa.schema([
-    _field("at_ns", pa.int64(), "when it began"),
-    _field("duration_ns", pa.int64(), "how long it lasted; null for an instant", null=True),
-    _field("kind", pa.string(), "checkpoint, backup, log_flush, autogrow, note"),
-    _field("text", pa.string(), "details in the source's words", null=True),
-])
+MARKERS: Final = pa.schema(
+    [
+        _field("at_ns", pa.int64(), "when it began"),
+        _field("duration_ns", pa.int64(), "how long it lasted; null for an instant", null=True),
+        _field("kind", pa.string(), "checkpoint, backup, log_flush, autogrow, note"),
+        _field("text", pa.string(), "details in the source's words", null=True),
+    ]
+)
 
 TABLES: Final[dict[str, pa.Schema]] = {
     "io": IO,

@@ -54,7 +54,9 @@ def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[
         parquet = pq.ParquetFile(file)
         schema = parquet.schema_arrow
         findings = [
-            Finding("error", where, f"column {field.name} is {_type_name(schema, field.name)}, not {field.type}")
+            Finding(
+                "error", where, f"column {field.name} is {_type_name(schema, field.name)}, not {field.type}"
+            )
             for field in TABLES[name]
             if field.name not in schema.names or schema.field(field.name).type != field.type
         ]
@@ -77,9 +79,11 @@ def _check_io(batch: pa.RecordBatch, where: str) -> list[Finding]:
     findings = []
     if backwards:
         findings.append(Finding("error", where, f"{backwards:,} I/Os complete before they are issued"))
-    for name in ("layer", "op", "issued_ns", "size_bytes", "flags", "error", "copy"):
-        if batch[name].null_count:
-            findings.append(Finding("error", where, f"{batch[name].null_count:,} nulls in {name}"))
+    findings += [
+        Finding("error", where, f"{batch[field.name].null_count:,} nulls in {field.name}")
+        for field in TABLES["io"]
+        if not field.nullable and batch[field.name].null_count
+    ]
     return findings
 
 
@@ -98,5 +102,7 @@ def _check_references(recording: Recording, findings: list[Finding]) -> list[Fin
                 used = pc.unique(batch[key]).drop_null()
                 dangling += pc.sum(pc.invert(pc.is_in(used, value_set=known.combine_chunks()))).as_py() or 0
         if dangling:
-            problems.append(Finding("error", "io", f"{key} names {dangling:,} rows that {name} does not have"))
+            problems.append(
+                Finding("error", "io", f"{key} names {dangling:,} rows that {name} does not have")
+            )
     return problems

@@ -25,7 +25,9 @@ _PART_ROWS: Final = 1 << 25
 
 # Times rise and offsets repeat their high bytes, so differences are far shorter than values; word and id columns
 # have few values. Together 16 bytes an I/O or less.
-_DELTA_COLUMNS: Final = frozenset({"intended_ns", "issued_ns", "completed_ns", "offset_bytes", "at_ns", "duration_ns"})
+_DELTA_COLUMNS: Final = frozenset(
+    {"intended_ns", "issued_ns", "completed_ns", "offset_bytes", "at_ns", "duration_ns"}
+)
 
 
 class RecordingWriter:
@@ -90,7 +92,8 @@ class RecordingWriter:
             shutil.rmtree(self._partial, ignore_errors=True)
         if isinstance(problem, OSError) and problem.errno is not None:
             raise IotraceError(
-                f"cannot write '{self.path}': {problem.strerror}", hint="free some room or choose another folder with -o"
+                f"cannot write '{self.path}': {problem.strerror}",
+                hint="free some room or choose another folder with -o",
             ) from problem
 
 
@@ -127,7 +130,9 @@ class _TableWriter:
     def _write_pending(self, *, last: bool = False) -> None:
         table = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
         start = 0
-        while table.num_rows - start >= _ROW_GROUP_ROWS or (last and (start < table.num_rows or self._parts == 0)):
+        while table.num_rows - start >= _ROW_GROUP_ROWS or (
+            last and (start < table.num_rows or self._parts == 0)
+        ):
             if self._part_rows >= _PART_ROWS:
                 self._close_part()
             group = table.slice(start, _ROW_GROUP_ROWS)
@@ -163,7 +168,11 @@ def check_replaceable(path: Path, *, overwrite: bool) -> None:
     """Raise `IotraceError` unless ``path`` is free, or is iotrace's own output and ``overwrite`` is set."""
     if not path.exists() and not path.is_symlink():
         return
-    ours = path.is_dir() and not path.is_symlink() and any((path / name).is_file() for name in ("manifest.json", "sweep.json"))
+    ours = (
+        path.is_dir()
+        and not path.is_symlink()
+        and any((path / name).is_file() for name in ("manifest.json", "sweep.json"))
+    )
     if not overwrite:
         hint = "choose another name, or pass --overwrite" if ours else "choose another name"
         raise IotraceError(f"'{path}' exists already", hint=hint)

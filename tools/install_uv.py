@@ -12,8 +12,10 @@ MINIMUM = (3, 11)
 def main(folder: Path) -> None:
     """Create FOLDER/bin/uv."""
     if sys.version_info < MINIMUM:
-        sys.exit(f"error: iotrace needs Python 3.11 or newer, this is {sys.version.split()[0]}\n\n"
-                 "hint: install one and run make PYTHON=/path/to/python3.11")
+        sys.exit(
+            f"error: iotrace needs Python 3.11 or newer, this is {sys.version.split()[0]}\n\n"
+            "hint: install one and run make PYTHON=/path/to/python3.11"
+        )
     bin_folder = folder / "bin"
     present = shutil.which("uv")
     if present and subprocess.run([present, "--version"], capture_output=True, check=False).returncode == 0:
@@ -25,8 +27,10 @@ def main(folder: Path) -> None:
         venv.create(folder, with_pip=True)
         subprocess.run([bin_folder / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
     except (subprocess.CalledProcessError, OSError) as problem:
-        sys.exit(f"error: cannot install uv into {folder}: {problem}\n\n"
-                 "hint: install the venv module (Debian: apt install python3-venv) or uv itself, then try again")
+        sys.exit(
+            f"error: cannot install uv into {folder}: {problem}\n\n"
+            "hint: install the venv module (Debian: apt install python3-venv) or uv itself, then try again"
+        )
 
 
 if __name__ == "__main__":

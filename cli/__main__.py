@@ -1,0 +1,5 @@
+"""Run as `python -m iotrace.cli`."""
+
+from .main import main
+
+main()

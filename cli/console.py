@@ -1,0 +1,119 @@
+"""Where words and data go: tables and JSON to stdout, everything said along the way to stderr."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from iotrace.schemas import Quality
+
+# markup=False: a file name may hold square brackets, and the text of a trace must never style the screen.
+data = Console(markup=False, highlight=False, emoji=False)
+words = Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is whatever the answer is
+    """Write ``value`` as JSON to stdout; NaN and infinities, which JSON lacks, become null."""
+    sys.stdout.write(
+        json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    )
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None  # noqa: PLR0124 - NaN differs from itself
+    if isinstance(value, dict):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value
+
+
+def say(text: str) -> None:
+    """A remark for the person at the terminal."""
+    words.print(printable(text), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Something the reader must know before trusting the figures."""
+    words.print(Text.assemble(("warning: ", "yellow"), printable(text)), soft_wrap=True)
+
+
+def fail(message: str, hint: str) -> None:
+    """Print an error as design §7 wants it: what, on which word, and after a blank line what to do next."""
+    words.print(Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
+    if hint:
+        words.print()
+        words.print(Text.assemble(("hint: ", "bold cyan"), printable(hint)), soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    """Title of the table or paragraph that follows."""
+    data.print()
+    data.print(Text(printable(text), style="bold"), soft_wrap=True)
+
+
+def paragraph(text: str, *, style: str = "") -> None:
+    """Text that belongs to the answer."""
+    data.print(Text(printable(text), style=style))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """Print a table; the first ``left`` columns hold text, the others figures, which line up at their right end."""
+    grid = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for position, name in enumerate(columns):
+        text_column = position < left
+        grid.add_column(
+            name,
+            justify="left" if text_column else "right",
+            no_wrap=not text_column,
+            overflow="fold" if text_column else "ellipsis",
+        )
+    for row in rows:
+        grid.add_row(*(Text(printable(cell)) for cell in row))
+    data.print(grid)
+
+
+def quality(name: str, found: Quality) -> None:
+    """State how far a recording can be trusted, next to figures taken from it."""
+    style = {"good": "green", "usable": "yellow", "poor": "bold red"}[found.verdict]
+    reasons = f": {'; '.join(found.reasons)}" if found.reasons else ""
+    data.print(Text.assemble(f"quality of {printable(name)}: ", (found.verdict, style), printable(reasons)))
+
+
+def printable(text: str) -> str:
+    """Replace control characters, with which a name from a trace could drive the terminal."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
+
+
+@contextmanager
+def progress(title: str, *, unit: str = "") -> Iterator["Meter"]:
+    """Show a bar on a terminal, and nothing when stderr is piped."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=words, transient=True, disable=not words.is_terminal) as bar:
+        yield Meter(bar, title, unit)
+
+
+class Meter:
+    """One bar. `update` may be called as often as the work likes."""
+
+    def __init__(self, bar: Progress, title: str, unit: str) -> None:
+        self._bar, self._unit = bar, unit
+        self._task = bar.add_task(printable(title), total=None, detail="")
+
+    def update(self, done: float, total: float | None, detail: str = "") -> None:
+        """Set how far the work is; an unknown ``total`` shows a moving bar."""
+        self._bar.update(self._task, completed=done, total=total, detail=printable(detail))

@@ -1,0 +1,15 @@
+"""Where real samples lie, and what a test needs of the machine."""
+
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Folder of real traces beside the checkout; tests over them are skipped by name where it is absent."""
+    if not SAMPLES.is_dir():
+        pytest.skip(f"no real samples at {SAMPLES}")
+    return SAMPLES

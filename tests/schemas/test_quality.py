@@ -1,0 +1,24 @@
+"""The verdict follows from what is known to be missing."""
+
+import pytest
+
+from iotrace.schemas import Quality
+
+
+@pytest.mark.parametrize(
+    ("quality", "events", "verdict", "reason"),
+    [
+        (Quality(), 1000, "good", None),
+        (Quality(unpaired_issues=3), 1000, "good", None),
+        (Quality(events_lost=1), 1000, "usable", "1 events lost (0.10%)"),
+        (Quality(events_lost=10), 990, "poor", "10 events lost (1.00%)"),
+        (Quality(buffers_lost=1), 10**6, "poor", "1 buffers lost"),
+        (Quality(sequence_holes=2), 1000, "usable", "2 holes in the buffer sequence"),
+        (Quality(truncated_tail=True), 1000, "usable", "the end of the source is cut off"),
+        (Quality(ended="the disk was full"), 1000, "usable", "recording ended early: the disk was full"),
+    ],
+)
+def test_verdict(quality: Quality, events: int, verdict: str, reason: str | None) -> None:
+    quality.judge(events)
+    assert quality.verdict == verdict
+    assert quality.reasons == ([reason] if reason else [])

@@ -1,0 +1,60 @@
+"""Batches are brought into the schema exactly, or refused by name."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from iotrace.schemas import TABLES, conform
+from iotrace.schemas.tables import language_neutral_text
+
+ROW = {"layer": ["block"], "op": ["read"], "issued_ns": [1], "size_bytes": [512]}
+
+
+def test_absent_columns_take_their_defaults() -> None:
+    row = conform(pa.table(ROW), "io").to_pylist()[0]
+    assert row == {
+        "layer": "block", "op": "read", "intended_ns": None, "issued_ns": 1, "completed_ns": None, "offset_bytes": None,
+        "size_bytes": 512, "device_id": None, "file_id": None, "process_id": None, "thread_id": None,
+        "flags": 0, "error": 0, "copy": 0,
+    }  # fmt: skip
+
+
+def test_words_may_come_as_positions() -> None:
+    table = conform(
+        pa.table(ROW | {"layer": pa.array([3], pa.uint8()), "op": pa.array([2], pa.uint8())}), "io"
+    )
+    assert table.schema.equals(TABLES["io"])
+    assert (table["layer"][0].as_py(), table["op"][0].as_py()) == ("device", "flush")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layer": ["disk"]}, "io.layer cannot be 'disk'"),
+        ({"op": pa.array([9], pa.uint8())}, "io.op has a position outside its 4 words"),
+        ({"size_bytes": pa.array([1 << 33], pa.int64())}, "io.size_bytes"),
+        ({"offset_bytes": pa.array([-1], pa.int64())}, "io.offset_bytes"),
+        ({"issued_ns": pa.array([None], pa.int64())}, "io.issued_ns has 1 nulls"),
+        ({"latency": [1]}, "io has no column latency"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        conform(pa.table(ROW | change), "io")
+
+
+def test_a_missing_column_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"io\.size_bytes is missing"):
+        conform(pa.table({key: value for key, value in ROW.items() if key != "size_bytes"}), "io")
+
+
+def test_an_empty_batch_conforms() -> None:
+    assert conform(TABLES["io"].empty_table(), "io").num_rows == 0
+
+
+def test_the_language_neutral_copy_is_current() -> None:
+    path = Path(__file__).parents[2] / "schemas" / "recording.json"
+    assert path.read_text("utf-8") == language_neutral_text(), "run `make schemas`"
+    assert json.loads(path.read_text("utf-8"))["words"]["layer"] == ["sql", "filesystem", "block", "device"]

@@ -1,0 +1,42 @@
+"""The tree keeps its promises: packages are listed, rooms stay apart, names do not collide."""
+
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("schemas", "capture", "replay", "analyze", "cli")
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def package_folders() -> set[str]:
+    return {
+        path.parent.relative_to(ROOT).as_posix()
+        for room in ROOMS
+        for path in (ROOT / room).rglob("__init__.py")
+    }
+
+
+def test_every_package_is_listed() -> None:
+    assert set(SETUPTOOLS["package-dir"].values()) == package_folders()
+    expected = {f"iotrace.{folder.replace('/', '.')}" for folder in package_folders()}
+    assert set(SETUPTOOLS["packages"]) == set(SETUPTOOLS["package-dir"]) == expected
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_rust_folder_shares_the_stem_of_a_python_module(room: str) -> None:
+    crates = {path.parent for path in (ROOT / room).rglob("Cargo.toml")}
+    assert not [
+        crate for crate in crates if crate.with_suffix(".py").exists() or (crate / "__init__.py").exists()
+    ]
+
+
+def test_the_version_is_one() -> None:
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert metadata.version("iotrace") == cargo
+
+
+def test_pins_record_no_addresses() -> None:
+    assert "://" not in (ROOT / "requirements.lock").read_text()
