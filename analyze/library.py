@@ -1,0 +1,236 @@
+"""The query library: opens recordings in DuckDB and runs ``queries/NAME.sql`` on them with bound parameters.
+
+How to use it::
+
+    with library.opened(recording) as connection:             # io, devices, files, … are views
+        table = library.run(connection, "size_distribution", layer="block")   # a pyarrow.Table
+
+    with library.connected() as connection:                   # several recordings side by side
+        library.attach(connection, before, prefix="a")        # a.io, a.devices, …
+        library.attach(connection, after, prefix="b")
+        table = library.run(connection, "size_distribution", prefix="b", layer="block")
+
+A query file answers one question and looks like this; `list_queries` reads the head and a test holds every file to it::
+
+    -- How often was each transfer size asked for?
+    --
+    -- op [text]: what was asked
+    -- size_bytes [bytes]: bytes of one transfer
+    -- io_count [I/Os]: how many transfers had that size
+    --
+    -- $layer [text]: the layer to count at
+    WITH …
+
+Queries name the tables without a schema; ``prefix`` says whose are meant. ``latency_bucket_ns(value_ns)`` is there as a
+macro (see `histogram`). Results carry the order the query asks for. Nothing is ever written to a recording; what does
+not fit in memory goes to a temporary folder that disappears with the connection.
+"""
+
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import psutil
+import pyarrow as pa
+
+from iotrace.schemas import IotraceError, Recording
+
+from .histogram import MACRO_SQL
+
+MEMORY_LIMIT_BYTES: Final = 3 << 30
+"""Leaves room below 4 GiB for Python and Arrow; smaller machines get half of what they have."""
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_FIELD: Final = re.compile(r"-- (?P<name>\$?\w+) \[(?P<unit>[^\]]+)\]: (?P<meaning>.+)")
+_READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column a query returns, or a parameter it takes."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One file of ``queries/``: the question it answers, and what comes out and goes in."""
+
+    name: str
+    question: str
+    columns: tuple[Column, ...]
+    parameters: tuple[Column, ...]
+    sql: str
+
+
+@contextmanager
+def connected(
+    *, memory_limit_bytes: int | None = None, threads: int | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty in-memory DuckDB, closed and its spill folder removed on leaving."""
+    limit = memory_limit_bytes or min(MEMORY_LIMIT_BYTES, psutil.virtual_memory().total // 2)
+    config: dict[str, Any] = {
+        "memory_limit": f"{limit // 1024} KiB",
+        "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
+        # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.
+        "autoinstall_known_extensions": "false",
+        "preserve_insertion_order": "false",
+    }
+    if threads is not None:
+        config["threads"] = threads
+    connection = duckdb.connect(":memory:", config=config)
+    try:
+        connection.execute(MACRO_SQL)
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def opened(
+    recording: Recording, *, memory_limit_bytes: int | None = None, threads: int | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB with the tables of one recording as views. Raises `IotraceError` for a damaged one."""
+    with connected(memory_limit_bytes=memory_limit_bytes, threads=threads) as connection:
+        attach(connection, recording)
+        yield connection
+
+
+def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: str = "") -> None:
+    """Make each table of ``recording`` a view: ``io``, or ``PREFIX.io`` when a prefix is given.
+
+    ``prefix`` is letters, digits and underscores. Raises `IotraceError` when a table cannot be read.
+    """
+    with _in_schema(connection, prefix, create=True):
+        for name in recording.table_names():
+            with _readable(recording.path, name):
+                paths = [str(path) for path in recording.parquet_paths(name)]
+                connection.read_parquet(paths).create_view(name)
+
+
+def run(
+    connection: duckdb.DuckDBPyConnection, query_name: str, *, prefix: str = "", **parameters: object
+) -> pa.Table:
+    """Run ``queries/QUERY_NAME.sql`` on the recording attached as ``prefix``; parameters are bound, never pasted.
+
+    Raises `IotraceError` when the recording's data cannot be read or the machine's memory and disk do not suffice,
+    ``KeyError`` for an unknown query and ``TypeError`` for wrong parameters, which are defects of the caller.
+    """
+    query = load(query_name)
+    wanted = {parameter.name for parameter in query.parameters}
+    if wanted != set(parameters):
+        raise TypeError(f"query {query_name} takes {sorted(wanted)}, not {sorted(parameters)}")
+    with _in_schema(connection, prefix), _readable(None, query_name):
+        return connection.sql(query.sql, params=parameters or None).to_arrow_table()
+
+
+def query(connection: duckdb.DuckDBPyConnection, sql: str, *, prefix: str = "") -> pa.Table:
+    """Run a user's own SQL: one statement, and only one that reads. Raises `IotraceError` with DuckDB's words."""
+    try:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in _READING:
+            raise IotraceError(
+                "only a single SELECT can be run on a recording",
+                hint="recordings are read-only; DESCRIBE io lists columns",
+            )
+        with _in_schema(connection, prefix):
+            return connection.sql(statements[0]).to_arrow_table()
+    except duckdb.Error as problem:
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+        hint = next(
+            (line for line in lines if line.startswith("Did you mean")), "SHOW TABLES lists what there is"
+        )
+        raise IotraceError(f"the query does not run: {lines[0][:300]}", hint=hint) from problem
+
+
+@cache
+def load(query_name: str) -> Query:
+    """The query of that name. Raises ``KeyError`` if there is none."""
+    source = resources.files(__package__).joinpath("queries", f"{query_name}.sql")
+    if not _IDENTIFIER.fullmatch(query_name) or not source.is_file():
+        raise KeyError(query_name)
+    return parse(query_name, source.read_text("utf-8"))
+
+
+def list_queries() -> list[Query]:
+    """Every query of the library, by name."""
+    folder = resources.files(__package__).joinpath("queries")
+    names = sorted(
+        entry.name.removesuffix(".sql") for entry in folder.iterdir() if entry.name.endswith(".sql")
+    )
+    return [load(name) for name in names]
+
+
+def parse(query_name: str, text: str) -> Query:
+    """Read the head of a query file: the question, then ``-- name [unit]: meaning`` lines, ``$`` marking parameters."""
+    head = []
+    for line in text.splitlines():
+        if not line.startswith("--"):
+            break
+        head.append(line)
+    fields = [Column(**match.groupdict()) for line in head if (match := _FIELD.fullmatch(line))]
+    words = []
+    for line in head:
+        if line.strip() == "--":
+            break
+        words.append(line.removeprefix("--").strip())
+    return Query(
+        query_name,
+        " ".join(words),
+        tuple(field for field in fields if not field.name.startswith("$")),
+        tuple(
+            Column(field.name[1:], field.unit, field.meaning)
+            for field in fields
+            if field.name.startswith("$")
+        ),
+        text,
+    )
+
+
+@contextmanager
+def _in_schema(connection: duckdb.DuckDBPyConnection, prefix: str, *, create: bool = False) -> Iterator[None]:
+    """Let unqualified names mean the recording attached as ``prefix``; identifiers cannot be bound, so check it."""
+    if not prefix:
+        yield
+        return
+    if not _IDENTIFIER.fullmatch(prefix):
+        raise ValueError(f"prefix {prefix!r} is not a plain name")
+    if create:
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{prefix}"')
+    connection.execute(f'USE "{prefix}"')
+    try:
+        yield
+    finally:
+        connection.execute("USE main")
+
+
+@contextmanager
+def _readable(path: Path | None, what: str) -> Iterator[None]:
+    """Turn DuckDB's complaints about files, memory and disk into errors for users."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as problem:
+        raise IotraceError(
+            f"not enough memory or temporary disk space to answer {what}",
+            hint=f"free some room in {tempfile.gettempdir()} or set TMPDIR to a larger disk",
+        ) from problem
+    except duckdb.Error as problem:
+        words = str(problem).splitlines()[0][:300]
+        where = (
+            f"'{path}' has a damaged table {what}"
+            if path
+            else f"the recording cannot be read while asking {what}"
+        )
+        raise IotraceError(
+            f"{where}: {words}", hint="iotrace validate RECORDING tells what is left of it"
+        ) from problem
