@@ -1,0 +1,91 @@
+//! Time as a value that can be replaced: nanoseconds from the start of the run.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// What the pacer asks of a clock.
+pub trait Clock {
+    /// Nanoseconds since the run's start; negative before it.
+    fn now_ns(&self) -> i64;
+    /// Pass a moment, at most until `until_ns`, without giving up the processor.
+    fn relax(&self, until_ns: i64);
+}
+
+/// `CLOCK_MONOTONIC`, from an instant `lead_ns` after its making.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug)]
+pub struct MonotonicClock {
+    zero_ns: i64,
+}
+
+#[cfg(target_os = "linux")]
+impl MonotonicClock {
+    /// A clock that reads 0 in `lead_ns` from now.
+    #[must_use]
+    pub fn starting_in(lead_ns: i64) -> Self {
+        Self {
+            zero_ns: read_ns(rustix::time::ClockId::Monotonic) + lead_ns,
+        }
+    }
+
+    /// UTC in nanoseconds since 1970 at this clock's 0, as the system's wall clock has it now.
+    #[must_use]
+    pub fn zero_utc_ns(&self) -> i64 {
+        read_ns(rustix::time::ClockId::Realtime) - self.now_ns()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn read_ns(id: rustix::time::ClockId) -> i64 {
+    let time = rustix::time::clock_gettime(id);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+#[cfg(target_os = "linux")]
+impl Clock for MonotonicClock {
+    fn now_ns(&self) -> i64 {
+        read_ns(rustix::time::ClockId::Monotonic) - self.zero_ns
+    }
+
+    fn relax(&self, _until_ns: i64) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Simulated time, shared by the fake clock and the fake device.
+#[derive(Clone, Debug)]
+pub struct FakeClock {
+    now_ns: Rc<Cell<i64>>,
+    /// When the fake device completes something next.
+    pub next_event_ns: Rc<Cell<i64>>,
+}
+
+impl FakeClock {
+    /// A clock that reads `now_ns` and stands still until told otherwise.
+    #[must_use]
+    pub fn at(now_ns: i64) -> Self {
+        Self {
+            now_ns: Rc::new(Cell::new(now_ns)),
+            next_event_ns: Rc::new(Cell::new(i64::MAX)),
+        }
+    }
+
+    /// Move to `until_ns`, or to the device's next completion if that comes first; never backwards.
+    pub fn advance(&self, until_ns: i64) {
+        self.now_ns.set(
+            until_ns
+                .min(self.next_event_ns.get())
+                .max(self.now_ns.get()),
+        );
+    }
+}
+
+impl Clock for FakeClock {
+    fn now_ns(&self) -> i64 {
+        self.now_ns.get()
+    }
+
+    fn relax(&self, until_ns: i64) {
+        self.advance(until_ns);
+    }
+}

@@ -1,0 +1,42 @@
+//! What the pacer plays on: one shape, one file per way to reach a disk.
+
+#[cfg(test)]
+pub mod fake;
+#[cfg(target_os = "linux")]
+pub mod threads;
+#[cfg(target_os = "linux")]
+pub mod uring;
+
+use std::io;
+
+use crate::plan::Io;
+
+/// Error of a transfer that met the end of its target: `ENODATA`.
+pub const ERROR_TARGET_ENDED: i32 = 61;
+
+/// The end of one I/O.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// The slot it was staged in, free again.
+    pub slot: u32,
+    /// 0 or the operating system's error.
+    pub error: i32,
+    /// When it entered the kernel, where the device knows better than the pacer.
+    pub issued_ns: Option<i64>,
+    /// When it ended, where the device knows better than the pacer.
+    pub completed_ns: Option<i64>,
+}
+
+/// A disk, or several, that take I/Os in numbered slots. No call allocates; only `wait` blocks.
+pub trait Device {
+    /// Note an I/O for the next `submit`, or hand it over already. The slot must be free and below the number the device was made for.
+    fn stage(&mut self, slot: u32, io: &Io) -> io::Result<()>;
+    /// Hand everything staged to the kernel. An error means that the device takes no I/O any more.
+    fn submit(&mut self) -> io::Result<()>;
+    /// Collect what has completed, without waiting.
+    fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()>;
+    /// Return once something completed, or after `timeout_ns`, whichever comes first. May return early.
+    fn wait(&mut self, timeout_ns: i64) -> io::Result<()>;
+    /// Called instead of a last `reap` when I/Os are left in flight: nothing they use may be freed.
+    fn abandon(&mut self);
+}

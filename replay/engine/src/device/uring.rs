@@ -1,0 +1,277 @@
+//! io_uring: registered files, registered memory, completions on demand of the one thread that submits.
+//!
+//! The ring is made with deferred task work where the kernel has it (6.1): completions are then posted when the pacer
+//! looks or sleeps, instead of interrupting it between two deadlines.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
+
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+
+use super::{Completion, Device, ERROR_TARGET_ENDED};
+use crate::memory::{ReadMemory, WriteMemory};
+use crate::plan::{Io, Op};
+
+const INVALID_ARGUMENT: i32 = 22;
+const INTERRUPTED: i32 = 4;
+const BUSY: i32 = 16;
+const TRY_AGAIN: i32 = 11;
+const TIMED_OUT: i32 = 62;
+/// Refusals in a row after which the kernel is taken at its word.
+const TRIES_MAX: u32 = 1 << 20;
+/// Per-I/O request for stable media, `RWF_DSYNC` of linux/fs.h.
+const WRITE_DURABLE: i32 = 2;
+
+const READ_BUFFER: u16 = 0;
+const STAMPED_BUFFER: u16 = 1;
+const SHARED_BUFFER: u16 = 2;
+
+/// What a slot is busy with, so that a short transfer can be taken up where it ended.
+#[derive(Clone, Copy)]
+struct Slot {
+    io: Io,
+    address: *mut u8,
+    buffer: u16,
+    done_bytes: u32,
+}
+
+/// Files or block devices behind an io_uring.
+pub struct UringDevice {
+    ring: ManuallyDrop<IoUring>,
+    reads: ManuallyDrop<ReadMemory>,
+    writes: ManuallyDrop<WriteMemory>,
+    slots: Vec<Option<Slot>>,
+    /// Whether the memory is registered with the ring; a small locked-memory limit can forbid it.
+    fixed: bool,
+    unfinished: Vec<u32>,
+    abandoned: bool,
+}
+
+impl UringDevice {
+    /// A ring over open `files`, for at most `slots` I/Os in flight. Call it on the thread that will use it.
+    ///
+    /// An error means that this system has no io_uring to offer: `ENOSYS`, `EPERM` (switched off by sysctl or
+    /// forbidden by a sandbox), or a kernel older than 5.11.
+    pub fn new(
+        files: &[RawFd],
+        slots: u32,
+        reads: ReadMemory,
+        writes: WriteMemory,
+    ) -> io::Result<Self> {
+        let entries = 256.min(slots.next_power_of_two()).max(2);
+        let completions = (slots * 2).next_power_of_two().max(entries * 2);
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(completions).setup_clamp();
+        let mut modern = builder.clone();
+        modern
+            .setup_submit_all()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag();
+        let ring = match modern.build(entries) {
+            Err(problem) if problem.raw_os_error() == Some(INVALID_ARGUMENT) => {
+                builder.build(entries)?
+            }
+            built => built?,
+        };
+        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+            return Err(io::Error::other("the kernel's io_uring is older than 5.11"));
+        }
+        ring.submitter().register_files(files)?;
+        let buffers = [&reads.region, &writes.stamped, &writes.shared].map(|region| libc::iovec {
+            iov_base: region.at(0).cast(),
+            iov_len: region.bytes(),
+        });
+        // SAFETY: the regions live as long as the ring: all are dropped together, or all are left alone.
+        let fixed = unsafe { ring.submitter().register_buffers(&buffers) }.is_ok();
+        // Sparing a lookup per call is not worth an error.
+        let _ = ring.submitter().register_ring_fd();
+        Ok(Self {
+            ring: ManuallyDrop::new(ring),
+            reads: ManuallyDrop::new(reads),
+            writes: ManuallyDrop::new(writes),
+            slots: vec![None; slots as usize],
+            fixed,
+            unfinished: Vec::with_capacity(slots as usize),
+            abandoned: false,
+        })
+    }
+
+    fn push(&mut self, number: u32) -> io::Result<()> {
+        let slot = self.slots[number as usize].expect("only busy slots are pushed");
+        let entry = entry(&slot, self.fixed).user_data(u64::from(number));
+        // SAFETY: the slot's memory stays where it is, and unchanged, until its completion was reaped.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for _ in 0..TRIES_MAX {
+            if self.ring.submission().is_empty() {
+                return Ok(());
+            }
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(problem)
+                    if matches!(problem.raw_os_error(), Some(INTERRUPTED | BUSY | TRY_AGAIN)) => {}
+                Err(problem) => return Err(problem),
+            }
+        }
+        Err(io::Error::from_raw_os_error(TRY_AGAIN))
+    }
+}
+
+fn entry(slot: &Slot, fixed: bool) -> squeue::Entry {
+    let target = Fixed(u32::from(slot.io.target));
+    let done = slot.done_bytes;
+    let (offset, bytes) = (
+        slot.io.offset_bytes + u64::from(done),
+        slot.io.size_bytes - done,
+    );
+    let address = slot.address.wrapping_add(done as usize);
+    let durable = if slot.io.durable { WRITE_DURABLE } else { 0 };
+    match (slot.io.op, fixed) {
+        (Op::Read, true) => opcode::ReadFixed::new(target, address, bytes, slot.buffer)
+            .offset(offset)
+            .build(),
+        (Op::Read, false) => opcode::Read::new(target, address, bytes)
+            .offset(offset)
+            .build(),
+        (Op::Write, true) => opcode::WriteFixed::new(target, address, bytes, slot.buffer)
+            .offset(offset)
+            .rw_flags(durable)
+            .build(),
+        (Op::Write, false) => opcode::Write::new(target, address, bytes)
+            .offset(offset)
+            .rw_flags(durable)
+            .build(),
+        (Op::Flush, _) => opcode::Fsync::new(target)
+            .flags(FsyncFlags::DATASYNC)
+            .build(),
+    }
+}
+
+impl Device for UringDevice {
+    fn stage(&mut self, number: u32, io: &Io) -> io::Result<()> {
+        let (address, buffer) = match io.op {
+            Op::Read => (self.reads.address(number), READ_BUFFER),
+            Op::Write => {
+                let (address, stamped) =
+                    self.writes.prepare(number, io.row, io.size_bytes as usize);
+                (
+                    address,
+                    if stamped {
+                        STAMPED_BUFFER
+                    } else {
+                        SHARED_BUFFER
+                    },
+                )
+            }
+            Op::Flush => (std::ptr::null_mut(), READ_BUFFER),
+        };
+        self.slots[number as usize] = Some(Slot {
+            io: *io,
+            address,
+            buffer,
+            done_bytes: 0,
+        });
+        self.push(number)
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+
+    fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {
+        if self.ring.submission().taskrun() {
+            match self.ring.submit() {
+                Err(problem)
+                    if matches!(problem.raw_os_error(), Some(INTERRUPTED | BUSY | TRY_AGAIN)) => {}
+                other => drop(other?),
+            }
+        }
+        for entry in self.ring.completion() {
+            let number = entry.user_data() as u32;
+            let Some(slot) = self.slots[number as usize].as_mut() else {
+                continue;
+            };
+            let result = entry.result();
+            let error = match (slot.io.op, result) {
+                (_, ..0) => -result,
+                (Op::Flush, _) => 0,
+                (_, 0) => ERROR_TARGET_ENDED,
+                (_, moved) => {
+                    slot.done_bytes += moved as u32;
+                    if slot.done_bytes < slot.io.size_bytes {
+                        self.unfinished.push(number);
+                        continue;
+                    }
+                    0
+                }
+            };
+            self.slots[number as usize] = None;
+            seen.push(Completion {
+                slot: number,
+                error,
+                issued_ns: None,
+                completed_ns: None,
+            });
+        }
+        if !self.unfinished.is_empty() {
+            while let Some(number) = self.unfinished.pop() {
+                self.push(number)?;
+            }
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout_ns: i64) -> io::Result<()> {
+        let timeout = Timespec::new()
+            .sec((timeout_ns / 1_000_000_000) as u64)
+            .nsec((timeout_ns % 1_000_000_000) as u32);
+        match self
+            .ring
+            .submitter()
+            .submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
+        {
+            Err(problem)
+                if matches!(
+                    problem.raw_os_error(),
+                    Some(TIMED_OUT | INTERRUPTED | BUSY | TRY_AGAIN)
+                ) =>
+            {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.abandoned = true;
+        let patience = Timespec::new().nsec(100_000_000);
+        // What the kernel can call back is called back; the rest keeps its memory.
+        let _ = self
+            .ring
+            .submitter()
+            .register_sync_cancel(Some(patience), CancelBuilder::any());
+    }
+}
+
+impl Drop for UringDevice {
+    fn drop(&mut self) {
+        if self.abandoned {
+            return;
+        }
+        // SAFETY: each is dropped once and not used again; the ring goes first, since it knows the others' addresses.
+        unsafe {
+            ManuallyDrop::drop(&mut self.ring);
+            ManuallyDrop::drop(&mut self.reads);
+            ManuallyDrop::drop(&mut self.writes);
+        }
+    }
+}

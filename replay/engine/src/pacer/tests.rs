@@ -1,0 +1,1 @@
+//! The pacer in simulated time.
