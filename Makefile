@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUST_SOURCES := $(shell find capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SETUP := .venv/.ready
 
-.PHONY: help setup demo test test-all check format lock bench fuzz docs wheel windows schemas bundled clean
+.PHONY: help setup demo test test-all check format lock bench fuzz wheel schemas bundled clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -63,8 +63,21 @@ lock: $(UV) ## renew requirements.lock and Cargo.lock from pyproject.toml and Ca
 	  --python-version 3.11 --custom-compile-command "make lock" --output-file requirements.lock
 	cargo update --quiet
 
+bench: $(SETUP) ## figures against named peers in the same run, as ratios
+	@for file in tests/bench/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+fuzz: $(SETUP) ## long runs of mutated input against everything that reads bytes
+	$(BIN)/pytest -m slow -k fuzz
+
+wheel: $(UV) ## an installable wheel in dist/
+	@$(PYTHON) tools/check_rust.py
+	$(UV) build --wheel --out-dir dist
+
 schemas: $(SETUP) ## write schemas/recording.json from the Arrow schemas
 	$(BIN)/python -c "from iotrace.schemas.tables import language_neutral_text as t; print(end=t())" > schemas/recording.json
+
+bundled: $(SETUP) ## record cli/bundled again: PostgreSQL under pgbench on loop devices (root, a few minutes)
+	$(BIN)/python tools/record_bundled.py
 
 clean: ## remove everything that was built
 	rm -rf .venv .tools build target dist *.egg-info capture/*.so replay/*.so
