@@ -19,7 +19,13 @@ A query file answers one question and looks like this; `list_queries` reads the 
     -- io_count [I/Os]: how many transfers had that size
     --
     -- $layer [text]: the layer to count at
+    --
+    -- Reads: io_rollup
     WITH …
+
+``Reads`` names queries without parameters whose results this one starts from: ``io_rollup`` and ``io_per_10ms`` add a
+hundred million rows up once, and many questions are answered from that. They are made on first use and kept with the
+connection.
 
 Queries name the tables without a schema; ``prefix`` says whose are meant. ``latency_bucket_ns(value_ns)`` is there as a
 macro (see `histogram`). Results carry the order the query asks for. Nothing is ever written to a recording; what does
@@ -31,7 +37,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -50,6 +56,16 @@ MEMORY_LIMIT_BYTES: Final = 3 << 30
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _FIELD: Final = re.compile(r"-- (?P<name>\$?\w+) \[(?P<unit>[^\]]+)\]: (?P<meaning>.+)")
+_DATA_ERRORS: Final = (
+    duckdb.IOException,
+    duckdb.InvalidInputException,
+    duckdb.SerializationException,
+    duckdb.ConversionException,
+    duckdb.OutOfRangeException,
+    duckdb.BinderException,
+    duckdb.CatalogException,
+)
+_READS: Final = "-- Reads: "
 _READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 
 
@@ -70,6 +86,8 @@ class Query:
     question: str
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
+    reads: tuple[str, ...]
+    """Queries whose results this one starts from."""
     sql: str
 
 
@@ -84,7 +102,6 @@ def connected(
         "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
         # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.
         "autoinstall_known_extensions": "false",
-        "preserve_insertion_order": "false",
     }
     if threads is not None:
         config["threads"] = threads
@@ -131,6 +148,8 @@ def run(
     if wanted != set(parameters):
         raise TypeError(f"query {query_name} takes {sorted(wanted)}, not {sorted(parameters)}")
     with _in_schema(connection, prefix), _readable(None, query_name):
+        for name in query.reads:
+            _keep(connection, name, prefix or "main")
         return connection.sql(query.sql, params=parameters or None).to_arrow_table()
 
 
@@ -184,17 +203,27 @@ def parse(query_name: str, text: str) -> Query:
         if line.strip() == "--":
             break
         words.append(line.removeprefix("--").strip())
+    reads = [line.removeprefix(_READS) for line in head if line.startswith(_READS)]
     return Query(
         query_name,
-        " ".join(words),
-        tuple(field for field in fields if not field.name.startswith("$")),
-        tuple(
-            Column(field.name[1:], field.unit, field.meaning)
-            for field in fields
-            if field.name.startswith("$")
+        question=" ".join(words),
+        columns=tuple(field for field in fields if not field.name.startswith("$")),
+        parameters=tuple(
+            replace(field, name=field.name[1:]) for field in fields if field.name.startswith("$")
         ),
-        text,
+        reads=tuple(name for names in reads for name in names.split(", ")),
+        sql=text,
     )
+
+
+def _keep(connection: duckdb.DuckDBPyConnection, query_name: str, schema: str) -> None:
+    """Make the result of a query a table of its name, unless it is one already."""
+    known = connection.sql(
+        "SELECT table_name FROM duckdb_tables() WHERE schema_name = $schema AND table_name = $name",
+        params={"schema": schema, "name": query_name},
+    ).fetchall()
+    if not known:
+        connection.sql(load(query_name).sql).create(query_name)
 
 
 @contextmanager
@@ -224,7 +253,7 @@ def _readable(path: Path | None, what: str) -> Iterator[None]:
             f"not enough memory or temporary disk space to answer {what}",
             hint=f"free some room in {tempfile.gettempdir()} or set TMPDIR to a larger disk",
         ) from problem
-    except duckdb.Error as problem:
+    except _DATA_ERRORS as problem:
         words = str(problem).splitlines()[0][:300]
         where = (
             f"'{path}' has a damaged table {what}"

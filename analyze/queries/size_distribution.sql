@@ -7,27 +7,15 @@
 -- io_count [I/Os]: how many transfers had that size
 --
 -- $layer [text]: the layer to count at
-WITH
-
-per_file AS (
-  SELECT
-    device_id,
-    file_id,
-    op,
-    size_bytes,
-    count(*) AS io_count
-  FROM io
-  WHERE layer = $layer
-  GROUP BY ALL
-)
-
+--
+-- Reads: io_rollup
 SELECT
-  per_file.device_id,
-  coalesce(files.role, 'unattributed') AS role,
-  per_file.op,
-  per_file.size_bytes,
-  sum(per_file.io_count)::BIGINT AS io_count
-FROM per_file
-LEFT JOIN files USING (file_id)
-GROUP BY ALL
-ORDER BY ALL
+  device_id,
+  role,
+  op,
+  size_bytes,
+  sum(io_count)::BIGINT AS io_count
+FROM io_rollup
+WHERE layer = $layer
+GROUP BY device_id, role, op, size_bytes
+ORDER BY device_id, role, op, size_bytes

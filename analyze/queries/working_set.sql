@@ -1,0 +1,104 @@
+-- How many different blocks did each device and role touch?
+--
+-- device_id [id]: row of devices; null where the layer does not know it
+-- role [text]: what the file is to the database; null in the row for the whole device
+-- is_total [0/1]: 1 in the row for the whole device
+-- touched_count [blocks]: different blocks read or written
+-- read_touched_count [blocks]: different blocks read
+-- written_touched_count [blocks]: different blocks written
+--
+-- $layer [text]: the layer to count at; offsets are on the device (block, device) or in the file (sql, filesystem)
+-- $block_bytes [bytes]: granularity; an I/O touches every block it overlaps
+WITH
+
+-- A word holds one bit for each of 62 neighbouring blocks, so a hundred million I/Os become a small table.
+extents AS NOT MATERIALIZED (
+  SELECT
+    device_id,
+    file_id,
+    op,
+    (offset_bytes // $block_bytes::UBIGINT)::BIGINT AS first,
+    ((offset_bytes + size_bytes - 1) // $block_bytes::UBIGINT)::BIGINT AS last
+  FROM io
+  WHERE layer = $layer AND size_bytes > 0 AND offset_bytes IS NOT NULL AND op IN ('read', 'write')
+),
+
+pieces AS (
+  SELECT
+    device_id,
+    file_id,
+    op,
+    first // 62 AS word,
+    CASE
+      WHEN first // 62 = last // 62 THEN ((1::BIGINT << (last - first + 1)) - 1) << (first % 62)
+      ELSE (1::BIGINT << 62) - (1::BIGINT << (first % 62))
+    END AS mask
+  FROM extents
+  UNION ALL
+  SELECT
+    device_id,
+    file_id,
+    op,
+    unnest(range(first // 62 + 1, last // 62)) AS word,
+    (1::BIGINT << 62) - 1 AS mask
+  FROM extents
+  WHERE last // 62 > first // 62 + 1
+  UNION ALL
+  SELECT
+    device_id,
+    file_id,
+    op,
+    last // 62 AS word,
+    (1::BIGINT << (last % 62 + 1)) - 1 AS mask
+  FROM extents
+  WHERE last // 62 > first // 62
+),
+
+words_of_files AS (
+  SELECT
+    device_id,
+    file_id,
+    word,
+    -- Only above the block layer are two files' equal offsets different places.
+    CASE WHEN $layer IN ('sql', 'filesystem') THEN file_id END AS place_id,
+    coalesce(bit_or(mask) FILTER (WHERE op = 'read'), 0) AS read_mask,
+    coalesce(bit_or(mask) FILTER (WHERE op = 'write'), 0) AS written_mask
+  FROM pieces
+  GROUP BY ALL
+),
+
+words AS (
+  SELECT
+    words_of_files.device_id,
+    coalesce(files.role, 'unattributed') AS role,
+    words_of_files.place_id,
+    words_of_files.word,
+    words_of_files.read_mask,
+    words_of_files.written_mask
+  FROM words_of_files
+  LEFT JOIN files USING (file_id)
+),
+
+merged AS (
+  SELECT
+    device_id,
+    role,
+    place_id,
+    word,
+    grouping(role) AS is_total,
+    bit_or(read_mask) AS read_mask,
+    bit_or(written_mask) AS written_mask
+  FROM words
+  GROUP BY GROUPING SETS ((device_id, role, place_id, word), (device_id, place_id, word))
+)
+
+SELECT
+  device_id,
+  role,
+  is_total,
+  sum(bit_count(read_mask | written_mask))::BIGINT AS touched_count,
+  sum(bit_count(read_mask))::BIGINT AS read_touched_count,
+  sum(bit_count(written_mask))::BIGINT AS written_touched_count
+FROM merged
+GROUP BY device_id, role, is_total
+ORDER BY is_total DESC, device_id, role

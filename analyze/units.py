@@ -1,0 +1,83 @@
+"""How figures look to people: three significant digits, units that fit, and a dash where there is no figure."""
+
+from typing import Final
+
+DASH: Final = "–"  # noqa: RUF001 (the dash is what is meant)
+
+_BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def format_duration_ns(duration_ns: float | None) -> str:
+    """A latency or gap as people say it: ``850 ns``, ``12.3 µs``, ``0.31 ms``, ``1.20 s``, ``4 min 05 s``.
+
+    From 0.1 ms on everything is in ms, as storage latency usually is, up to one second.
+    """
+    if duration_ns is None:
+        return DASH
+    if duration_ns < 0:
+        return f"-{format_duration_ns(-duration_ns)}"
+    if duration_ns < 999.5:
+        return f"{duration_ns:.0f} ns"
+    if duration_ns < 1e5:
+        return f"{_three_digits(duration_ns / 1e3)} µs"
+    if duration_ns < 1e9:
+        return f"{_two_decimals(duration_ns / 1e6)} ms"
+    seconds = duration_ns / 1e9
+    if seconds < 119.5:
+        return f"{_three_digits(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def format_bytes(size_bytes: float | None) -> str:
+    """Bytes in binary units: ``512 B``, ``8.0 KiB``, ``1.4 GiB``."""
+    if size_bytes is None:
+        return DASH
+    value, step = float(size_bytes), 0
+    while abs(value) >= 1023.95 and step < len(_BINARY) - 1:
+        value /= 1024
+        step += 1
+    if step == 0:
+        return f"{value:.0f} B"
+    return f"{value:.1f} {_BINARY[step]}" if abs(value) < 99.95 else f"{value:.0f} {_BINARY[step]}"
+
+
+def format_count(count: float | None) -> str:
+    """A count with thousands separated: ``1,234,567``."""
+    return DASH if count is None else f"{count:,.0f}"
+
+
+def format_rate(per_second: float | None, unit: str = "") -> str:
+    """Events or bytes per second: ``1,250/s``, ``3.2/s``; with unit ``B``: ``105 MiB/s``."""
+    if per_second is None:
+        return DASH
+    if unit == "B":
+        return f"{format_bytes(per_second)}/s"
+    number = f"{per_second:,.0f}" if abs(per_second) >= 99.95 else _three_digits(per_second)
+    return f"{number}{' ' + unit if unit else ''}/s"
+
+
+def format_share(share: float | None) -> str:
+    """A share of 1 as a percentage: ``12.3 %``."""
+    return DASH if share is None else f"{share * 100:.1f} %"
+
+
+def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:
+    """A ratio and its 95 % interval: ``1.52x [1.41, 1.66]``; the interval is left out when there is none."""
+    if ratio is None:
+        return DASH
+    if interval is None:
+        return f"{ratio:.2f}x"
+    return f"{ratio:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def _three_digits(value: float) -> str:
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def _two_decimals(value: float) -> str:
+    return f"{value:.2f}" if value < 99.995 else f"{value:.0f}"
