@@ -1,0 +1,152 @@
+"""The answer to "where is the knee?" as data."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .knee_step import Step
+from .slo import Objective
+
+State = Literal["reached", "not_reached", "before_range", "unresolved", "disagree", "not_judged"]
+SloState = Literal["crossed", "met_everywhere", "missed_at_lowest", "too_few_ios", "no_such_io"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> "Estimate":
+        """The same estimate in another unit."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain data for JSON."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What another estimator says. ``iops`` is None where it sees no knee."""
+
+    method: str
+    iops: float | None
+    agrees: bool | None
+    """Whether it lies within a step or 25 % of the knee; None where there is nothing to compare."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"method": self.method, "iops": self.iops, "agrees": self.agrees}
+
+
+@dataclass(slots=True)
+class SloKnee:
+    """The highest load at which one objective holds.
+
+    ``crossed``: between two loads, at ``iops``; ``met_everywhere``: up to ``highest_met_iops``, the highest judged;
+    ``missed_at_lowest``: at no load tested; ``too_few_ios``: the quantile has under 100 I/Os beyond it.
+    """
+
+    objective: Objective
+    state: SloState
+    iops: Estimate | None
+    scale: Estimate | None
+    highest_met_iops: float | None
+    highest_met_scale: float | None
+    quantile_ns: list[int | None]
+    """The objective's quantile at each step of the knee's ``steps``; None where too few I/Os lie beyond it."""
+    sentence: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "objective": self.objective.to_dict(),
+            "state": self.state,
+            "iops": self.iops and self.iops.to_dict(),
+            "scale": self.scale and self.scale.to_dict(),
+            "highest_met_iops": self.highest_met_iops,
+            "highest_met_scale": self.highest_met_scale,
+            "quantile_ns": self.quantile_ns,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(slots=True)
+class Knee:
+    """Where the storage's latency starts to climb and its throughput stops climbing, and how that is known.
+
+    ``state``
+        reached; not_reached (up to ``highest_kept_up_iops``); before_range (even the lowest load was too much);
+        unresolved (latency climbs, too few steps to say where); disagree (the estimators do); not_judged (no step
+        tells of the storage).
+    ``basis``
+        saturation: latency bends where throughput stops climbing; throughput: it stops climbing there, but latency
+        bends clearly earlier, at ``onset_iops``; latency: it bends, and throughput still climbs at the highest load.
+    ``sustained_iops``
+        Most that was carried where more was offered; None unless a step was saturated.
+    """
+
+    state: State
+    basis: Literal["saturation", "throughput", "latency"] | None
+    iops: Estimate | None
+    mb_per_s: Estimate | None
+    scale: Estimate | None
+    onset_iops: Estimate | None
+    sustained_iops: Estimate | None
+    highest_kept_up_iops: float | None
+    highest_kept_up_scale: float | None
+    lowest_offered_iops: float
+    highest_offered_iops: float
+    iops_at_1x: float | None
+    steps: list[Step]
+    """By rising offered load."""
+    votes: list[Vote] = field(default_factory=list)
+    objectives: list[SloKnee] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sentence: str = ""
+    headroom: str = ""
+
+    @property
+    def objectives_met(self) -> bool | None:
+        """Whether every objective holds at 1x; None without objectives, without scales or where one is not judged."""
+        if not self.objectives or self.iops_at_1x is None:
+            return None
+        verdicts = [_holds_at(one, self.iops_at_1x) for one in self.objectives]
+        if any(verdict is False for verdict in verdicts):
+            return False
+        return None if any(verdict is None for verdict in verdicts) else True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: rates in I/Os or 10^6 bytes per second, latencies in nanoseconds."""
+        return {
+            "state": self.state,
+            "sentence": self.sentence,
+            "headroom": self.headroom,
+            "basis": self.basis,
+            "iops": self.iops and self.iops.to_dict(),
+            "mb_per_s": self.mb_per_s and self.mb_per_s.to_dict(),
+            "scale": self.scale and self.scale.to_dict(),
+            "onset_iops": self.onset_iops and self.onset_iops.to_dict(),
+            "sustained_iops": self.sustained_iops and self.sustained_iops.to_dict(),
+            "highest_kept_up_iops": self.highest_kept_up_iops,
+            "highest_kept_up_scale": self.highest_kept_up_scale,
+            "lowest_offered_iops": self.lowest_offered_iops,
+            "highest_offered_iops": self.highest_offered_iops,
+            "iops_at_1x": self.iops_at_1x,
+            "objectives_met": self.objectives_met,
+            "objectives": [one.to_dict() for one in self.objectives],
+            "votes": [vote.to_dict() for vote in self.votes],
+            "notes": self.notes,
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+
+def _holds_at(one: SloKnee, iops: float) -> bool | None:
+    # Steps at 1x never offer exactly the IOPS of the median step, hence the 1 %.
+    if one.state == "crossed":
+        return one.iops is not None and one.iops.value >= 0.99 * iops
+    if one.state == "met_everywhere":
+        return True if (one.highest_met_iops or 0) >= 0.99 * iops else None
+    return False if one.state == "missed_at_lowest" else None

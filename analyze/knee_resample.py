@@ -1,0 +1,60 @@
+"""Bootstrap of quantiles and rates by resampling whole stretches of a step.
+
+Neighbouring I/Os share bursts and queues, so they are not independent; stretches of a fiftieth of the step nearly are
+(non-overlapping block bootstrap: Carlstein 1986, Annals of Statistics 14:1171). Intervals are the 2.5 and 97.5 %
+points of the replicates.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .knee_answer import Estimate
+from .knee_step import Samples, Selection
+
+REPLICATES: Final = 400
+_BIN: Final = 0.005
+"""Width of the bootstrap's bins in log latency: 0.5 %."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def log_quantiles(
+    samples: Samples, selection: Selection, quantile: float, random: np.random.Generator
+) -> Floats:
+    """Natural log of the quantile in ns: the step's own first, then `REPLICATES` resampled ones. NaN without I/Os."""
+    values, counts = samples.by_block(selection)
+    if not counts.sum():
+        return np.full(REPLICATES + 1, np.nan)
+    log_values = np.log(np.maximum(values, 1))
+    bins, position = np.unique(np.floor(log_values / _BIN).astype(np.int64), return_inverse=True)
+    coarse = np.zeros((len(counts), len(bins)))
+    np.add.at(coarse.T, position, counts.T.astype(np.float64))
+    blocks = len(counts)
+    weights = random.multinomial(blocks, np.full(blocks, 1 / blocks), REPLICATES).astype(np.float64)
+    weights = np.vstack([np.ones(blocks), weights])
+    cumulative = np.cumsum(weights @ coarse, axis=1)
+    totals = cumulative[:, -1:]
+    index = np.argmax(cumulative >= np.ceil(quantile * totals - 1e-9).clip(min=1), axis=1)
+    logs = (bins[index] + 0.5) * _BIN
+    rank = max(int(np.ceil(quantile * counts.sum() - 1e-9)), 1)
+    logs[0] = log_values[np.searchsorted(np.cumsum(counts.sum(axis=0)), rank)]
+    return np.asarray(np.where(totals[:, 0] > 0, logs, logs[0]))
+
+
+def rates(per_block: Floats, random: np.random.Generator) -> Floats:
+    """Resampled mean of a rate over its own mean: 1 first, then `REPLICATES` factors around it."""
+    blocks = len(per_block)
+    mean = per_block.mean()
+    if blocks < 2 or mean <= 0:
+        return np.ones(REPLICATES + 1)
+    weights = random.multinomial(blocks, np.full(blocks, 1 / blocks), REPLICATES)
+    return np.concatenate([[1.0], (weights @ per_block) / blocks / mean])
+
+
+def interval(replicates: Floats, value: float | None = None) -> Estimate:
+    """Estimate from replicates whose first is the point itself; the interval always holds the point."""
+    point = float(replicates[0]) if value is None else value
+    low, high = np.quantile(replicates[1:], [0.025, 0.975])
+    return Estimate(point, min(float(low), point), max(float(high), point))

@@ -1,0 +1,288 @@
+"""What one load step measured: load offered and carried, latencies, and whether the step may be judged at all.
+
+An I/O's *response* runs from the moment the replay wanted it (``intended_ns``, or ``issued_ns`` where nothing was
+planned) to its completion; its *service* from issue to completion. Reads and writes count as load; failed ones do not.
+
+Offered and achieved load are the rates at which the first 99 % of the I/Os were wanted and had completed, both from the
+first I/O on, so that one straggler does not make a step look slow. They differ by the backlog that the storage had
+built up: a step is *saturated* when it carried less than 97 % of what was offered, or when the backlog was growing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import stats
+
+from iotrace.schemas import IotraceError, Recording
+
+from . import histogram, library
+
+CARRIED_SHARE_MIN: Final = 0.97
+"""Below this share of the offered load a step has not kept up."""
+LATENESS_SHARE_MAX: Final = 0.1
+"""Lateness p99 above this share of the median response: the generator, not the storage, was measured."""
+ERROR_SHARE_MAX: Final = 0.01
+BLOCKS: Final = 48
+"""Stretches a step is cut into for trend and bootstrap."""
+BLOCK_IOS_MIN: Final = 25
+_QUANTILES: Final = ("p50", "p95", "p99", "p99_9")
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Step:
+    """One load step. Rates are I/Os or 10^6 bytes per second; latencies nanoseconds, None with too few I/Os."""
+
+    name: str
+    uuid: str
+    scale: float | None
+    layer: str
+    io_count: int
+    error_count: int
+    delayed_count: int
+    duration_s: float
+    offered_iops: float
+    achieved_iops: float
+    offered_mb_per_s: float
+    achieved_mb_per_s: float
+    in_flight_mean: float
+    littles_law_ratio: float
+    """Time-averaged number in flight over arrival rate x mean response; below 1 when a backlog was left at the end."""
+    response_ns_mean: float
+    response_ns: dict[str, int | None]
+    service_ns: dict[str, int | None]
+    lateness_ns_p99: int
+    generator_limited: bool
+    is_steady: bool
+    is_saturated: bool
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the step says something about the storage: the generator kept up and the I/Os succeeded."""
+        return not self.generator_limited and self.error_count <= ERROR_SHARE_MAX * (
+            self.io_count + self.error_count
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self) | {"is_judged": self.is_judged}
+
+
+@dataclass(slots=True)
+class Samples:
+    """What the bootstrap resamples: per block of the step, histograms of response and counts of completions.
+
+    ``response`` has columns block, role, op, bucket_ns, io_count.
+    """
+
+    response: pa.Table
+    block_count: int
+    completed_iops: Floats
+    """Completion rate of each block while at least 1 % of the I/Os were still to come."""
+
+    def by_block(self, quantile_of: "Selection") -> tuple[Int64s, Int64s]:
+        """Bucket values in ns, ascending [m], and counts [block, m] of the I/Os the selection covers."""
+        table = self.response
+        keep = quantile_of.mask(table)
+        block = np.asarray(table["block"], dtype=np.int64)[keep]
+        bucket = np.asarray(table["bucket_ns"], dtype=np.int64)[keep]
+        count = np.asarray(table["io_count"], dtype=np.int64)[keep]
+        values, position = np.unique(bucket, return_inverse=True)
+        counts = np.zeros((self.block_count, len(values)), dtype=np.int64)
+        np.add.at(counts, (np.clip(block, 0, self.block_count - 1), position), count)
+        return values, counts
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The I/Os of one role and operation; None takes all roles, and reads and writes."""
+
+    role: str | None = None
+    op: str | None = None
+
+    def mask(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+        """Rows of a response table that are meant."""
+        ops = np.asarray(table["op"].cast(pa.string()).to_pylist(), dtype=object)
+        keep = (ops == self.op) if self.op else (ops != "flush")
+        if self.role:
+            keep &= np.asarray(table["role"].cast(pa.string()).to_pylist(), dtype=object) == self.role
+        return np.asarray(keep, dtype=np.bool_)
+
+
+def measure(recording: Recording, scale: float | None = None) -> tuple[Step, Samples]:
+    """Measure one step. ``scale`` defaults to what the replay noted in its manifest.
+
+    Raises `IotraceError` naming the recording when it holds no completed reads or writes.
+    """
+    replay = recording.manifest.replay or {}
+    if scale is None:
+        scale = _number(replay.get("scale"))
+    with library.opened(recording) as connection:
+        layer = _layer(library.run(connection, "knee_layers"), recording)
+        load = library.run(connection, "knee_load", layer=layer).to_pylist()[0]
+        if load["io_count"] < 2 or load["wanted_end_ns"] <= load["start_ns"]:
+            raise IotraceError(
+                f"'{recording.path}' has too few successful I/Os to be a load step",
+                hint="record or replay for longer",
+            )
+        span_ns = load["wanted_end_ns"] - load["start_ns"]
+        block_count = int(np.clip(load["io_count"] // BLOCK_IOS_MIN, 1, BLOCKS))
+        block_ns = span_ns // block_count + 1
+        window = {"layer": layer, "start_ns": load["start_ns"], "block_ns": block_ns}
+        response = library.run(connection, "knee_response", **window)
+        ends = library.run(connection, "knee_completions", **window)
+        service = library.run(connection, "knee_service", layer=layer)
+    samples = Samples(response, block_count, _completed_iops(ends, load, block_ns))
+    return _step(recording, scale, layer, load, samples, service, ends, block_count), samples
+
+
+def _step(
+    recording: Recording,
+    scale: float | None,
+    layer: str,
+    load: dict[str, Any],
+    samples: Samples,
+    service: pa.Table,
+    ends: pa.Table,
+    block_count: int,
+) -> Step:
+    io_count, start_ns = load["io_count"], load["start_ns"]
+    offered = 0.99 * io_count / (max(load["wanted_ns_p99"] - start_ns, 1) / 1e9)
+    achieved = 0.99 * io_count / (max(load["completed_ns_p99"] - start_ns, 1) / 1e9)
+    achieved = min(offered, achieved)
+    bytes_per_io = load["size_bytes"] / io_count
+    span_ns = load["wanted_end_ns"] - start_ns
+    in_flight = load["in_flight_ns_sum"] / span_ns
+    law = load["response_ns_sum"] / span_ns
+    buckets, counts = samples.by_block(Selection())
+    totals = counts.sum(axis=0)
+    response = {name: _quantile(buckets, totals, name) for name in _QUANTILES}
+    median_ns = _any_quantile(buckets, totals, 0.5)
+    is_steady, trend = _steadiness(buckets, counts, ends, block_count, span_ns)
+    replay = recording.manifest.replay or {}
+    late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * median_ns
+    limited = bool(replay.get("generator_limited", late))
+    notes = []
+    if limited:
+        notes.append("the load generator was late: not a measurement of the storage")
+    if load["error_count"]:
+        notes.append(f"{load['error_count']:,} I/Os failed")
+    if load["delayed_count"]:
+        notes.append(f"{load['delayed_count']:,} I/Os were held back by the cap on I/Os in flight")
+    if achieved < CARRIED_SHARE_MIN * offered:
+        notes.append(f"carried {achieved / offered:.0%} of the load offered")
+    if trend:
+        notes.append(trend)
+    return Step(
+        name=recording.manifest.title or recording.name,
+        uuid=recording.manifest.uuid,
+        scale=scale,
+        layer=layer,
+        io_count=io_count,
+        error_count=load["error_count"],
+        delayed_count=load["delayed_count"],
+        duration_s=span_ns / 1e9,
+        offered_iops=offered,
+        achieved_iops=achieved,
+        offered_mb_per_s=offered * bytes_per_io / 1e6,
+        achieved_mb_per_s=achieved * bytes_per_io / 1e6,
+        in_flight_mean=in_flight,
+        littles_law_ratio=in_flight / law if law else 1.0,
+        response_ns_mean=load["response_ns_sum"] / io_count,
+        response_ns=response,
+        service_ns={
+            name: _quantile(np.asarray(service["bucket_ns"]), np.asarray(service["io_count"]), name)
+            for name in _QUANTILES
+        },
+        lateness_ns_p99=load["lateness_ns_p99"],
+        generator_limited=limited,
+        is_steady=is_steady,
+        is_saturated=not limited and (achieved < CARRIED_SHARE_MIN * offered or not is_steady),
+        notes=notes,
+    )
+
+
+def _steadiness(
+    buckets: Int64s, counts: Int64s, ends: pa.Table, block_count: int, span_ns: int
+) -> tuple[bool, str]:
+    """Whether latency kept its level, and words on it if not.
+
+    A queue that grows shows as a rising trend of the block medians (Mann 1945, Kendall's tau at p < 0.01) that more
+    than doubles them from the first third to the last and adds up to 0.5 % of the step's length: the delay itself is
+    the backlog. A trend that follows the offered load is the workload's own and not held against the storage.
+    """
+    filled = counts.sum(axis=1) > 0
+    if filled.sum() < 9:
+        return True, ""
+    medians = np.array([_any_quantile(buckets, row, 0.5) for row in counts[filled]], dtype=np.float64)
+    tau, p_value = stats.kendalltau(np.arange(len(medians)), medians)
+    thirds = [
+        _any_quantile(buckets, part.sum(axis=0), 0.5) for part in np.array_split(counts, 3) if part.sum() > 0
+    ]
+    if len(thirds) < 3 or not (tau > 0.3 and p_value < 0.01):
+        return True, ""
+    first, middle, last = thirds
+    grew = last > 2 * first and last > 1.2 * middle and last - first > 0.005 * span_ns
+    wanted = np.zeros(block_count)
+    block = np.asarray(ends["block"], dtype=np.int64)
+    inside = (block >= 0) & (block < block_count)
+    wanted[block[inside]] = np.asarray(ends["wanted_count"], dtype=np.float64)[inside]
+    load_thirds = [part.mean() for part in np.array_split(wanted, 3)]
+    if not grew or load_thirds[2] > 1.2 * load_thirds[0]:
+        return True, ""
+    words = f"still getting slower at the end: median response {first / 1e6:.3g} ms in the first third"
+    return False, f"{words}, {last / 1e6:.3g} ms in the last"
+
+
+def _completed_iops(ends: pa.Table, load: dict[str, Any], block_ns: int) -> Floats:
+    """Completion rates of the blocks from the first I/O until 99 % had completed."""
+    last = (load["completed_ns_p99"] - load["start_ns"]) // block_ns
+    rates = np.zeros(max(int(last), 1))
+    block = np.asarray(ends["block"], dtype=np.int64)
+    inside = (block >= 0) & (block < len(rates))
+    rates[block[inside]] = np.asarray(ends["completed_count"], dtype=np.float64)[inside]
+    return rates / (block_ns / 1e9)
+
+
+def _layer(layers: pa.Table, recording: Recording) -> str:
+    """The layer a step is measured at: the one that was replayed, else the nearest to the storage's user."""
+    rows = layers.to_pylist()
+    order = ("block", "device", "filesystem", "sql")
+    best: str | None = None
+    for row in sorted(rows, key=lambda row: order.index(row["layer"])):
+        if row["planned_count"]:
+            return str(row["layer"])
+        best = best or str(row["layer"])
+    if best is None:
+        raise IotraceError(
+            f"'{recording.path}' has no completed reads or writes", hint="iotrace describe shows what it has"
+        )
+    return best
+
+
+def _quantile(buckets: npt.ArrayLike, counts: npt.ArrayLike, name: str) -> int | None:
+    return histogram.quantile_ns(buckets, counts, histogram.QUANTILES[name])
+
+
+def _any_quantile(buckets: Int64s, counts: Int64s, quantile: float) -> int:
+    """A quantile for internal comparison, however few I/Os there are; never printed as such."""
+    total = int(counts.sum())
+    rank = min(max(int(np.ceil(quantile * total - 1e-9)), 1), total)
+    return int(buckets[np.searchsorted(np.cumsum(counts), rank)]) if total else 0
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def scales_relative(steps: Iterable[Step]) -> float | None:
+    """IOPS offered at 1x: the median of offered over scale, or None where no scale is known."""
+    ratios = [step.offered_iops / step.scale for step in steps if step.scale]
+    return float(np.median(ratios)) if ratios else None

@@ -1,0 +1,141 @@
+"""Where a sweep steps next: up by doubling until the storage falls behind, then halving the gap around the bend.
+
+The decision is a pure function of the steps done, so that a sweep can be stopped and resumed, and the same steps always
+lead to the same next one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from iotrace.schemas import Recording
+
+from .knee_step import Step, measure
+
+CARRIED_SHARE_MIN: Final = 0.95
+LATENCY_FACTOR: Final = 10.0
+RESOLUTION: Final = 0.05
+STEPS_MAX: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """What the walk needs to know of a step. ``latency_ns`` is the median response, or the mean with under 200 I/Os."""
+
+    scale: float
+    offered_iops: float
+    achieved_iops: float
+    latency_ns: float
+    is_saturated: bool
+    is_steady: bool
+    generator_limited: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+def summarise_step(recording: Recording, scale: float | None = None) -> StepSummary:
+    """Measure a finished step. ``scale`` defaults to what the replay noted, or 1."""
+    return summary_of(measure(recording, scale)[0])
+
+
+def summary_of(step: Step) -> StepSummary:
+    """The summary of a step that is measured already."""
+    return StepSummary(
+        step.scale if step.scale is not None else 1.0,
+        step.offered_iops,
+        step.achieved_iops,
+        float(step.response_ns["p50"] or step.response_ns_mean),
+        step.is_saturated,
+        step.is_steady,
+        step.generator_limited,
+    )
+
+
+def is_too_much(step: StepSummary, base_latency_ns: float, *, latency_factor: float = LATENCY_FACTOR) -> bool:
+    """Whether the storage did not hold this step: it fell behind, grew ever slower, or is far above base latency."""
+    return (
+        step.is_saturated
+        or not step.is_steady
+        or step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
+        or step.latency_ns > latency_factor * base_latency_ns
+    )
+
+
+def next_scale(
+    done: Sequence[StepSummary],
+    *,
+    scales: Sequence[float] | None = None,
+    start: float = 1.0,
+    factor: float = 2.0,
+    scale_max: float = 64.0,
+    resolution: float = RESOLUTION,
+    steps_max: int = STEPS_MAX,
+    latency_factor: float = LATENCY_FACTOR,
+    refine: bool = True,
+) -> float | None:
+    """The scale of the next step, or None when the sweep is done.
+
+    Without ``scales`` the load starts at ``start`` and goes up by ``factor``, at most to ``scale_max``, until a step is
+    too much for the storage (see `is_too_much`) or for the load generator. With ``scales`` those are taken in rising
+    order instead, likewise no further than the first that is too much. If the very first is too much, it is halved,
+    down to a sixteenth. Then the gap between the highest scale that was held and the lowest that was not is halved (in
+    ratio) until it is within ``resolution`` (0.05: 5 %), or ``steps_max`` steps are done. With ``refine`` False only
+    the ladder is climbed. A scale that only the generator could not drive bounds the walk from above but is no bend:
+    the gap below it is halved down to a quarter at most.
+    """
+    if len(done) >= steps_max:
+        return None
+    ladder = sorted(set(scales)) if scales else None
+    first = ladder[0] if ladder else start
+    if not done:
+        return first
+    held, failed, limited = _bounds(done, latency_factor)
+    ceiling = min((bound for bound in (failed, limited) if bound is not None), default=None)
+    if ceiling is None:
+        return _above(held, ladder, factor, scale_max)
+    if not refine:
+        return None
+    if held is None:
+        lower = ceiling / 2
+        return lower if lower >= first / 16 * (1 - 1e-9) else None
+    goal = resolution if ceiling == failed else max(resolution, 0.25)
+    return _between(held, ceiling, goal)
+
+
+def _bounds(
+    done: Sequence[StepSummary], latency_factor: float
+) -> tuple[float | None, float | None, float | None]:
+    """Highest scale held below every failure, lowest scale that failed, lowest that only the generator failed."""
+    judged = [step for step in done if not step.generator_limited]
+    limited = min((step.scale for step in done if step.generator_limited), default=None)
+    if not judged:
+        return None, None, limited
+    base_ns = min(judged, key=lambda step: step.scale).latency_ns
+    failed = min(
+        (step.scale for step in judged if is_too_much(step, base_ns, latency_factor=latency_factor)),
+        default=None,
+    )
+    held = max((step.scale for step in judged if failed is None or step.scale < failed), default=None)
+    if limited is not None and held is not None and limited <= held:
+        limited = None
+    return held, failed, limited
+
+
+def _above(held: float | None, ladder: list[float] | None, factor: float, scale_max: float) -> float | None:
+    assert held is not None
+    if ladder is not None:
+        return next((scale for scale in ladder if scale > held * (1 + 1e-9)), None)
+    if held >= scale_max * (1 - 1e-9):
+        return None
+    return min(held * factor, scale_max)
+
+
+def _between(held: float, ceiling: float, goal: float) -> float | None:
+    if ceiling / held <= 1 + goal + 1e-9:
+        return None
+    middle = (held * ceiling) ** 0.5
+    # Three digits are what a person reads; the gap is far wider.
+    rounded = float(f"{middle:.3g}")
+    return rounded if held < rounded < ceiling else middle

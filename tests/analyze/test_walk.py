@@ -1,0 +1,82 @@
+"""The walk on simulated devices: it finds the bend, stays near it, and ends."""
+
+import pytest
+
+from iotrace.analyze.walk import StepSummary, next_scale
+
+
+def step(scale, capacity_iops, *, rate_1x=500.0, latency_ns=200_000.0, limited_above=None):
+    offered = scale * rate_1x
+    over = offered > capacity_iops
+    return StepSummary(
+        scale,
+        offered,
+        min(offered, capacity_iops),
+        latency_ns * (1000 if over else 1),
+        is_saturated=offered > capacity_iops * 1.03,
+        is_steady=not over,
+        generator_limited=limited_above is not None and scale > limited_above,
+    )
+
+
+def walk(capacity_iops, limited_above=None, **options):
+    done = []
+    while (scale := next_scale(done, **options)) is not None:
+        assert len(done) < 50, "the walk does not end"
+        done.append(step(scale, capacity_iops, limited_above=limited_above))
+    return [one.scale for one in done]
+
+
+@pytest.mark.parametrize("capacity_iops", [700, 2000, 2600, 9999, 15000])
+def test_bend_is_closed_in_to_five_percent(capacity_iops):
+    scales = walk(capacity_iops)
+    knee = capacity_iops / 500
+    held = max(scale for scale in scales if scale <= knee)
+    failed = min(scale for scale in scales if scale > knee)
+    assert failed / held <= 1.05 + 1e-9
+    assert max(scales) <= 2 * knee, "one doubling past the knee, never more"
+    assert len(scales) <= 12
+
+
+def test_load_rises_geometrically_while_the_storage_keeps_up():
+    assert walk(1e9, scale_max=32) == [1, 2, 4, 8, 16, 32]
+
+
+def test_users_list_is_climbed_in_order_and_refined_at_the_bend():
+    scales = walk(2100, scales=[8, 1, 3, 5], resolution=0.2)
+    assert scales[:3] == [1, 3, 5]
+    assert 8 not in scales
+    assert all(3 < scale < 5 for scale in scales[3:])
+
+
+def test_without_refinement_the_list_is_all():
+    assert walk(2100, scales=[1, 3, 5, 8], refine=False) == [1, 3, 5]
+    assert walk(1e9, scales=[1, 3, 5, 8], refine=False) == [1, 3, 5, 8]
+
+
+def test_too_slow_at_the_first_load_walks_down():
+    scales = walk(110)
+    assert scales[:4] == [1, 0.5, 0.25, 0.125]
+    assert (
+        min(scale for scale in scales if scale > 0.22) / max(scale for scale in scales if scale < 0.22) < 1.06
+    )
+
+
+def test_hopeless_storage_ends_the_walk():
+    assert walk(1) == [1, 0.5, 0.25, 0.125, 0.0625]
+
+
+def test_step_budget_is_kept():
+    assert len(walk(2000, steps_max=5)) == 5
+
+
+def test_load_generator_at_its_end_is_not_taken_for_the_storage():
+    scales = walk(1e9, limited_above=5)
+    assert max(scales) == 8
+    held = max(scale for scale in scales if scale <= 5)
+    assert 1.0 < min(scale for scale in scales if scale > 5) / held <= 1.26
+
+
+def test_latency_far_above_its_base_is_too_much():
+    done = [step(1, 1e9), step(2, 1e9, latency_ns=2_100_000)]
+    assert 1 < next_scale(done) < 2
