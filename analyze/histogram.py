@@ -10,6 +10,7 @@ The same rule is the SQL macro ``latency_bucket_ns(value_ns)``. It takes the log
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -80,3 +81,51 @@ def is_printable(io_count: int, quantile: float) -> bool:
 def quantiles_ns(bucket_ns: npt.ArrayLike, io_count: npt.ArrayLike) -> dict[str, int | None]:
     """All of `QUANTILES` of one histogram, in nanoseconds; None where not printable."""
     return {name: quantile_ns(bucket_ns, io_count, quantile) for name, quantile in QUANTILES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Latencies of some I/Os: ascending ``bucket_ns`` with ``io_count`` in each, and the exact sum and maximum."""
+
+    bucket_ns: Int64s
+    io_count: Int64s
+    latency_sum_ns: int
+    latency_max_ns: int
+
+    @property
+    def total(self) -> int:
+        """I/Os in the histogram."""
+        return int(self.io_count.sum())
+
+
+class Histograms:
+    """The result of query ``latency_histogram``, from which any merged histogram can be taken."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._keys = {name: _codes(table[name]) for name in ("layer", "device_id", "role", "op")}
+        self._numbers = {
+            name: table[name].to_numpy()
+            for name in ("bucket_ns", "io_count", "latency_sum_ns", "latency_max_ns")
+        }
+
+    def merged(self, **where: object) -> Histogram:
+        """Merge all histograms that match: any of ``layer``, ``device_id``, ``role`` and ``op``; the rest is summed."""
+        chosen = np.ones(len(self._numbers["bucket_ns"]), dtype=bool)
+        for name, value in where.items():
+            values, codes = self._keys[name]
+            chosen &= codes == (values.index(value) if value in values else -1)
+        buckets, inverse = np.unique(self._numbers["bucket_ns"][chosen], return_inverse=True)
+        counts = np.zeros(len(buckets), dtype=np.int64)
+        np.add.at(counts, inverse, self._numbers["io_count"][chosen])
+        return Histogram(
+            buckets,
+            counts,
+            int(self._numbers["latency_sum_ns"][chosen].sum()),
+            int(self._numbers["latency_max_ns"][chosen].max(initial=0)),
+        )
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[list[object], Int64s]:
+    """Distinct values, None among them, and each row's position in them."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

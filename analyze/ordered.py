@@ -104,11 +104,12 @@ class OrderedFigures:
     """The figures of a stretch of time; `join` with the stretch that follows.
 
     ``sequential`` counts, per stream, I/Os starting where the stream's previous one ended. ``gaps`` is per (device_id,
-    role), ``flight`` per device_id, None as key for an unknown device; the ``all_`` ones are over everything.
+    role), a None role standing for the whole device; ``flight`` is per device_id; a None device_id is an unknown
+    device. The ``all_`` ones are over everything.
     """
 
     sequential: dict[Stream, int] = field(default_factory=dict)
-    gaps: dict[tuple[int | None, str], Gaps] = field(default_factory=dict)
+    gaps: dict[tuple[int | None, str | None], Gaps] = field(default_factory=dict)
     flight: dict[int | None, Flight] = field(default_factory=dict)
     all_gaps: Gaps = field(default_factory=Gaps)
     all_flight: Flight = field(default_factory=Flight)
@@ -180,10 +181,14 @@ class _Coder:
                 int(self._sorted_keys[-1]) + 1, dtype=np.int16 if len(keys) < 1 << 15 else np.int32
             )
             self._table[keys] = np.arange(len(keys))
-        self.groups = sorted({(_id(s.device_id), s.role) for s in streams})
+        groups = sorted({(_id(stream.device_id), stream.role) for stream in streams})
         self.group_of_stream = np.array(
-            [self.groups.index((_id(s.device_id), s.role)) for s in streams], dtype=np.int16
+            [groups.index((_id(stream.device_id), stream.role)) for stream in streams], dtype=np.int32
         )
+        self.roles: dict[int, list[tuple[int, str]]] = {}
+        """Per device its roles and their group numbers, which are neighbours."""
+        for group, (device, role) in enumerate(groups):
+            self.roles.setdefault(device, []).append((group, role))
         self.moves_data = np.array([stream.op in {"read", "write"} for stream in streams], dtype=bool)
 
     def codes(self, keys: Int64s) -> npt.NDArray[np.integer]:
@@ -250,23 +255,24 @@ def _summarise(
     codes = coder.codes(keys)
     figures = OrderedFigures(all_gaps=_gaps(times))
     _count_sequential(figures, coder, codes, offsets, sizes)
-    groups = coder.group_of_stream[codes]
-    starts_by_device: dict[int, list[Int64s]] = {}
-    for index, (device, role) in enumerate(coder.groups):
-        member = groups == index if len(coder.groups) > 1 else np.ones(len(times), dtype=bool)
-        figures.gaps[_name(device), role] = _gaps(times[member])
-        starts_by_device.setdefault(device, []).append(times[member & finished])
     completed = library.run(cursor, "completed_in_slice", layer=layer, from_ns=from_ns, until_ns=until_ns)
     ends, end_devices = completed["completed_ns"].to_numpy(), completed["device_key"].to_numpy()
     order = np.argsort(ends, kind="stable")
     ends, end_devices = ends[order], end_devices[order]
     figures.all_flight = _flight(times[finished], ends, from_ns, until_ns)
-    for device, pieces in starts_by_device.items():
-        if len(starts_by_device) == 1:
-            figures.flight[_name(device)] = replace(figures.all_flight)
-            continue
-        starts = pieces[0] if len(pieces) == 1 else np.sort(np.concatenate(pieces), kind="stable")
-        figures.flight[_name(device)] = _flight(starts, ends[end_devices == device], from_ns, until_ns)
+    groups = coder.group_of_stream[codes]
+    for device, roles in coder.roles.items():
+        if len(coder.roles) == 1:
+            mine, my_finished, my_groups, flight = times, finished, groups, replace(figures.all_flight)
+        else:
+            member = (groups >= roles[0][0]) & (groups <= roles[-1][0])
+            mine, my_finished, my_groups = times[member], finished[member], groups[member]
+            flight = _flight(mine[my_finished], ends[end_devices == device], from_ns, until_ns)
+        figures.flight[_name(device)] = flight
+        figures.gaps[_name(device), None] = _gaps(mine)
+        for group, role in roles:
+            alone = len(roles) == 1
+            figures.gaps[_name(device), role] = _gaps(mine if alone else mine[my_groups == group])
     return figures
 
 

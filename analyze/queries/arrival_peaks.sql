@@ -1,11 +1,11 @@
 -- How many I/Os arrived in the fullest 10 ms, 100 ms and 1 s of each device and role?
 --
--- device_id [id]: row of devices; null in the rows for everything together
--- role [text]: what the file is to the database; null in the rows for everything together
+-- scope [text]: whether the row is about one role on a device, a whole device, or all of them
+-- device_id [id]: row of devices; null in scope all and where the layer does not know it
+-- role [text]: what the file is to the database; null but in scope role
 -- bin_ns [ns]: length of the bins arrivals were counted in, aligned to the recording's start
 -- io_count [I/Os]: all arrivals
 -- peak_count [I/Os]: arrivals in the fullest bin
--- is_total [0/1]: 1 in the rows for everything together
 --
 -- $layer [text]: the layer to count at
 --
@@ -29,9 +29,13 @@ widths AS (
 
 per_width AS (
   SELECT
+    CASE grouping(of_layer.device_id, of_layer.role)
+      WHEN 0 THEN 'role'
+      WHEN 1 THEN 'device'
+      ELSE 'all'
+    END AS scope,
     of_layer.device_id,
     of_layer.role,
-    grouping(of_layer.role) AS is_total,
     widths.width,
     floor(of_layer.bin / widths.width) AS bin,
     sum(of_layer.io_count) AS io_count
@@ -40,17 +44,18 @@ per_width AS (
   GROUP BY
     GROUPING SETS (
       (of_layer.device_id, of_layer.role, widths.width, floor(of_layer.bin / widths.width)),
+      (of_layer.device_id, widths.width, floor(of_layer.bin / widths.width)),
       (widths.width, floor(of_layer.bin / widths.width))
     )
 )
 
 SELECT
+  scope,
   device_id,
   role,
   (width * 10000000)::BIGINT AS bin_ns,
   sum(io_count)::BIGINT AS io_count,
-  max(io_count)::BIGINT AS peak_count,
-  is_total
+  max(io_count)::BIGINT AS peak_count
 FROM per_width
-GROUP BY device_id, role, is_total, width
-ORDER BY is_total DESC, device_id, role, width
+GROUP BY scope, device_id, role, width
+ORDER BY scope, device_id, role, width

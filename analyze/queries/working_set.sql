@@ -1,8 +1,8 @@
 -- How many different blocks did each device and role touch?
 --
+-- scope [text]: whether the row is about one role on a device, or a whole device
 -- device_id [id]: row of devices; null where the layer does not know it
--- role [text]: what the file is to the database; null in the row for the whole device
--- is_total [0/1]: 1 in the row for the whole device
+-- role [text]: what the file is to the database; null but in scope role
 -- touched_count [blocks]: different blocks read or written
 -- read_touched_count [blocks]: different blocks read
 -- written_touched_count [blocks]: different blocks written
@@ -85,7 +85,7 @@ merged AS (
     role,
     place_id,
     word,
-    grouping(role) AS is_total,
+    CASE grouping(role) WHEN 0 THEN 'role' ELSE 'device' END AS scope,
     bit_or(read_mask) AS read_mask,
     bit_or(written_mask) AS written_mask
   FROM words
@@ -93,12 +93,12 @@ merged AS (
 )
 
 SELECT
+  scope,
   device_id,
   role,
-  is_total,
   sum(bit_count(read_mask | written_mask))::BIGINT AS touched_count,
   sum(bit_count(read_mask))::BIGINT AS read_touched_count,
   sum(bit_count(written_mask))::BIGINT AS written_touched_count
 FROM merged
-GROUP BY device_id, role, is_total
-ORDER BY is_total DESC, device_id, role
+GROUP BY scope, device_id, role
+ORDER BY scope, device_id, role

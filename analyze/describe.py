@@ -1,0 +1,264 @@
+"""Describes a recording: what was asked of the storage, how it came, and how long it took.
+
+Figures of load come from one layer, the uppermost storage layer there is (block, else device, filesystem, sql), so an
+I/O seen by several layers counts once. Latency is given for each layer, over I/Os that succeeded and were seen to end.
+Rates are over the recording's window. Memory does not grow with the recording: counts, sums and histograms are added
+up by DuckDB, and order is swept slice by slice (`ordered`).
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import duckdb
+
+from iotrace.schemas import Recording
+
+from . import library
+from .description import Description, Flow, InFlight, Latency, LayerCount, LayerLatency, SizeCount, Workload
+from .histogram import Histograms
+from .ordered import Flight, Stream, measure
+
+LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
+"""Where figures of load are taken: the first of these that saw any I/O."""
+
+BLOCK_BYTES: Final = 64 * 1024
+_TOP: Final = 10
+_BINS_NS: Final = {10_000_000: "10ms", 100_000_000: "100ms", 1_000_000_000: "1s"}
+
+Row = dict[str, Any]
+
+
+def describe(recording: Recording) -> Description:
+    """Describe ``recording``. Raises `IotraceError` if its data cannot be read."""
+    with library.opened(recording) as connection:
+        return _Describer(recording, connection).description()
+
+
+def workload_layer(layers: Iterable[str]) -> str | None:
+    """The one layer load is counted at."""
+    present = set(layers)
+    return next((layer for layer in LAYER_ORDER if layer in present), None)
+
+
+class _Describer:
+    """Holds what several figures are made from."""
+
+    def __init__(self, recording: Recording, connection: duckdb.DuckDBPyConnection) -> None:
+        self.recording = recording
+        self.connection = connection
+        manifest = recording.manifest
+        self.metrics = ("service", "response", "lateness") if manifest.kind == "replayed" else ("service",)
+        self.layers = self.ask("layers")
+        self.layer = workload_layer(row["layer"] for row in self.layers)
+        self.start_ns, self.end_ns = manifest.window_start_ns, manifest.window_end_ns
+        self.notes: list[str] = []
+        if self.end_ns <= self.start_ns and self.layer:
+            row = next(row for row in self.layers if row["layer"] == self.layer)
+            self.start_ns, self.end_ns = row["first_issued_ns"], row["last_seen_ns"] + 1
+            self.notes.append(
+                "the recording states no window: rates are over the time from first to last I/O"
+            )
+        self.window_ns = max(self.end_ns - self.start_ns, 0)
+
+    def ask(self, query_name: str, **parameters: object) -> list[Row]:
+        rows: list[Row] = library.run(self.connection, query_name, **parameters).to_pylist()
+        return rows
+
+    def description(self) -> Description:
+        manifest = self.recording.manifest
+        description = Description(
+            title=manifest.title or self.recording.name,
+            uuid=manifest.uuid,
+            kind=manifest.kind,
+            quality_verdict=manifest.quality.verdict,
+            quality_reasons=list(manifest.quality.reasons),
+            window_start_ns=self.start_ns,
+            window_ns=self.window_ns,
+            workload_layer=self.layer,
+            headline_metric="response" if manifest.kind == "replayed" else "service",
+            block_bytes=BLOCK_BYTES,
+            counters=self.ask("counter_summary"),
+            notes=self.notes,
+        )
+        if self.layer is None:
+            self.notes.append("the recording holds no I/Os")
+            return description
+        self.histograms = {
+            metric: Histograms(library.run(self.connection, "latency_histogram", metric=metric))
+            for metric in self.metrics
+        }
+        self.streams = self.ask("streams", layer=self.layer)
+        streams = [Stream(row["device_id"], row["file_id"], row["role"], row["op"]) for row in self.streams]
+        self.ordered = measure(
+            self.connection, self.recording, self.layer, streams, (self.start_ns, self.end_ns)
+        )
+        self.devices = {row["device_id"]: row for row in self.recording.read("devices").to_pylist()}
+        self.peaks = self.ask("arrival_peaks", layer=self.layer)
+        self.working_sets = self.ask("working_set", layer=self.layer, block_bytes=BLOCK_BYTES)
+        for row in self.layers:
+            names = ("layer", "io_count", "failed_count", "unfinished_count")
+            description.layers.append(LayerCount(*(row[name] for name in names)))
+        self._note_gaps()
+        description.workloads.extend(self._workloads())
+        description.sizes.extend(SizeCount(**row) for row in self.ask("size_distribution", layer=self.layer))
+        description.in_flight.extend(self._in_flight())
+        description.layer_latencies.extend(self._layer_latencies())
+        for window_ns in (1_000_000_000, 60_000_000_000):
+            if self.window_ns >= window_ns:
+                busiest = self.ask("busiest_windows", layer=self.layer, window_ns=window_ns, row_limit=5)
+                description.busiest.extend(busiest)
+        description.top_files.extend(self.ask("top_files", layer=self.layer, row_limit=_TOP))
+        description.top_processes.extend(self.ask("top_processes", layer=self.layer, row_limit=_TOP))
+        return description
+
+    def _note_gaps(self) -> None:
+        layer = next(row for row in self.layers if row["layer"] == self.layer)
+        if layer["unfinished_count"]:
+            self.notes.append(
+                f"{layer['unfinished_count']:,} I/Os were not seen to end: they count as load and have no latency"
+            )
+        if layer["failed_count"]:
+            self.notes.append(
+                f"{layer['failed_count']:,} I/Os failed: they count as load and have no latency"
+            )
+        if any(row["role"] == "unattributed" for row in self.streams):
+            count = sum(row["io_count"] for row in self.streams if row["role"] == "unattributed")
+            self.notes.append(
+                f"{count:,} I/Os ({count / layer['io_count']:.0%}) belong to no known file: role unattributed"
+            )
+
+    def _workloads(self) -> Iterable[Workload]:
+        yield self._workload(self.streams, None, None, is_total=True)
+        devices = sorted({row["device_id"] for row in self.streams}, key=_nulls_last)
+        for device_id in devices:
+            mine = [row for row in self.streams if row["device_id"] == device_id]
+            yield self._workload(mine, device_id, None)
+        for device_id in devices:
+            mine = [row for row in self.streams if row["device_id"] == device_id]
+            for role in sorted({row["role"] for row in mine}):
+                yield self._workload([row for row in mine if row["role"] == role], device_id, role)
+
+    def _workload(
+        self, rows: list[Row], device_id: int | None, role: str | None, *, is_total: bool = False
+    ) -> Workload:
+        where: dict[str, object] = {"layer": self.layer}
+        if not is_total:
+            where["device_id"] = device_id
+        if role is not None:
+            where["role"] = role
+        device = self.devices.get(device_id, {})
+        read, write = (self._flow(rows, op, where) for op in ("read", "write"))
+        transfers, moved = read.io_count + write.io_count, read.size_bytes + write.size_bytes
+        scope = "all" if is_total else "role" if role is not None else "device"
+        gaps = self.ordered.all_gaps if is_total else self.ordered.gaps[device_id, role]
+        working_set = self._working_set(scope, device_id, role)
+        return Workload(
+            device_id=device_id,
+            device=device.get("name"),
+            mount=device.get("mount"),
+            role=role,
+            is_total=is_total,
+            read=read,
+            write=write,
+            flush_count=_count(rows, "flush"),
+            discard_count=_count(rows, "discard"),
+            ios_per_s=self._per_s(transfers),
+            bytes_per_s=self._per_s(moved),
+            bytes_per_transfer=moved / transfers if transfers else None,
+            queue_length_mean=self.histograms["service"].merged(**where).latency_sum_ns
+            / max(self.window_ns, 1),
+            read_share_of_ios=read.io_count / transfers if transfers else None,
+            read_share_of_bytes=read.size_bytes / moved if moved else None,
+            interarrival_cv=gaps.coefficient_of_variation,
+            peak_to_mean=self._peak_to_mean(scope, device_id, role),
+            working_set_bytes=working_set["touched_count"],
+            read_working_set_bytes=working_set["read_touched_count"],
+            written_working_set_bytes=working_set["written_touched_count"],
+        )
+
+    def _flow(self, rows: list[Row], op: str, where: dict[str, object]) -> Flow:
+        mine = [row for row in rows if row["op"] == op]
+        count, size_bytes = _count(mine, op), sum(row["size_bytes"] for row in mine)
+        streams = [Stream(row["device_id"], row["file_id"], row["role"], row["op"]) for row in mine]
+        sequential = sum(self.ordered.sequential.get(stream, 0) for stream in streams)
+        placed = any(stream in self.ordered.sequential for stream in streams)
+        return Flow(
+            io_count=count,
+            size_bytes=size_bytes,
+            failed_count=sum(row["failed_count"] for row in mine),
+            ios_per_s=self._per_s(count),
+            bytes_per_s=self._per_s(size_bytes),
+            bytes_per_transfer=size_bytes / count if count else None,
+            sequential_share=sequential / count if count and placed else None,
+            latency={
+                metric: Latency.of(self.histograms[metric].merged(op=op, **where)) for metric in self.metrics
+            },
+        )
+
+    def _per_s(self, amount: float) -> float:
+        return amount * 1e9 / self.window_ns if self.window_ns else 0.0
+
+    def _peak_to_mean(self, scope: str, device_id: int | None, role: str | None) -> dict[str, float | None]:
+        """Bins that lie partly outside the window only lower the mean that the peak is held against by one bin."""
+        ratios: dict[str, float | None] = dict.fromkeys(_BINS_NS.values())
+        for row in self.peaks:
+            if (row["scope"], row["device_id"], row["role"]) == (scope, device_id, role):
+                bins = self.window_ns / row["bin_ns"]
+                if bins >= 10:
+                    ratios[_BINS_NS[row["bin_ns"]]] = row["peak_count"] / (row["io_count"] / bins)
+        return ratios
+
+    def _working_set(self, scope: str, device_id: int | None, role: str | None) -> dict[str, int]:
+        """Bytes touched; devices do not overlap, so everything together is their sum."""
+        rows = [
+            row
+            for row in self.working_sets
+            if (scope == "all" and row["scope"] == "device")
+            or (row["scope"], row["device_id"], row["role"]) == (scope, device_id, role)
+        ]
+        names = ("touched_count", "read_touched_count", "written_touched_count")
+        return {name: sum(row[name] for row in rows) * BLOCK_BYTES for name in names}
+
+    def _in_flight(self) -> Iterable[InFlight]:
+        yield self._in_flight_of(self.streams, None, self.ordered.all_flight, is_total=True)
+        if len(self.ordered.flight) > 1:
+            for device_id in sorted(self.ordered.flight, key=_nulls_last):
+                rows = [row for row in self.streams if row["device_id"] == device_id]
+                yield self._in_flight_of(rows, device_id, self.ordered.flight[device_id])
+
+    def _in_flight_of(
+        self, rows: list[Row], device_id: int | None, flight: Flight, *, is_total: bool = False
+    ) -> InFlight:
+        where = {"layer": self.layer} | ({} if is_total else {"device_id": device_id})
+        measured = self.histograms["service"].merged(**where)
+        mean = flight.integral_ns / flight.length_ns if flight.length_ns else 0.0
+        arrivals_per_s = self._per_s(sum(row["io_count"] for row in rows))
+        latency_mean_ns = measured.latency_sum_ns / measured.total if measured.total else None
+        littles_law = None if latency_mean_ns is None else arrivals_per_s * latency_mean_ns / 1e9
+        return InFlight(
+            device_id=device_id,
+            device=self.devices.get(device_id, {}).get("name"),
+            is_total=is_total,
+            mean=mean,
+            peak=flight.peak,
+            arrivals_per_s=arrivals_per_s,
+            latency_mean_ns=latency_mean_ns,
+            littles_law=littles_law,
+            difference_share=(littles_law - mean) / mean if littles_law is not None and mean > 0 else None,
+        )
+
+    def _layer_latencies(self) -> Iterable[LayerLatency]:
+        for layer in (row["layer"] for row in self.layers):
+            for op in ("read", "write", "flush", "discard"):
+                for metric in self.metrics:
+                    latency = Latency.of(self.histograms[metric].merged(layer=layer, op=op))
+                    if latency.io_count:
+                        yield LayerLatency(layer, op, metric, latency)
+
+
+def _count(rows: list[Row], op: str) -> int:
+    return sum(row["io_count"] for row in rows if row["op"] == op)
+
+
+def _nulls_last(device_id: int | None) -> tuple[bool, int]:
+    return (device_id is None, device_id or 0)
