@@ -1,15 +1,14 @@
-//! Bindings of the recorder crate.
+//! The live Linux recorder: block trace events out of tracefs ring buffers, paired into I/Os.
 
-use pyo3::prelude::*;
+pub mod event;
+pub mod format;
+pub mod page;
+mod pending;
+#[cfg(target_os = "linux")]
+mod processes;
+mod rows;
+#[cfg(target_os = "linux")]
+mod session;
+mod tracker;
 
-/// Whether this module was built without optimisation.
-#[pyfunction]
-fn is_debug_build() -> bool {
-    cfg!(debug_assertions)
-}
-
-/// Python module.
-#[pymodule]
-fn _recorder(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(is_debug_build, module)?)
-}
+mod bindings;

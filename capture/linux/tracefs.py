@@ -1,0 +1,155 @@
+"""A tracing instance of one's own: block events switched on for some devices, and everything put back afterwards."""
+
+import errno
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from iotrace.schemas import IotraceError
+
+from .._recorder import BlockTrace
+from .devices import Selection
+
+_PREFIX = "iotrace"
+_BUFFERS_BYTES_MAX = 256 << 20
+_BUFFER_BYTES_MAX = 32 << 20
+_BUFFER_BYTES_MIN = 1 << 20
+
+
+class TraceInstance:
+    """Context manager: an instance folder in tracefs, configured but switched off. Leaving it removes the folder."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self.folder = Path()
+        self.buffer_bytes = 0
+        """Per CPU."""
+
+    def __enter__(self) -> Self:
+        root = find_tracefs()
+        _check_lockdown()
+        instances = root / "instances"
+        _remove_leftovers(instances)
+        self.folder = instances / f"{_PREFIX}-{os.getpid()}-{secrets.token_hex(3)}"
+        try:
+            self.folder.mkdir()
+        except OSError as problem:
+            raise _not_allowed(problem, self.folder) from problem
+        try:
+            self._configure()
+        except OSError as problem:
+            self._remove()
+            raise _not_allowed(problem, Path(problem.filename or self.folder)) from problem
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def start(self) -> None:
+        """Let events in."""
+        self._write("tracing_on", "1")
+
+    def stop(self) -> None:
+        """Let no more events in; what is in the buffers stays readable."""
+        self._write("tracing_on", "0")
+
+    def _configure(self) -> None:
+        self._write("tracing_on", "0")
+        self._write("trace_clock", "mono")
+        # When full, drop what is new: a reader that is pushed aside cannot say which end of an I/O it lost.
+        self._write("options/overwrite", "0")
+        self._size_buffers()
+        with suppress(OSError):  # Linux 5.1 and later; without it the reader wakes by its timeout
+            self._write("buffer_percent", "25")
+        for name in BlockTrace.event_names():
+            self._write(f"events/block/{name}/filter", self._selection.trace_filter(name))
+            self._write(f"events/block/{name}/enable", "1")
+
+    def _size_buffers(self) -> None:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        cpus = os.cpu_count() or 1
+        size = min(_BUFFERS_BYTES_MAX, memory // 32) // cpus
+        size = max(_BUFFER_BYTES_MIN, min(_BUFFER_BYTES_MAX, size))
+        while True:
+            try:
+                self._write("buffer_size_kb", str(size >> 10))
+            except OSError as problem:
+                if problem.errno != errno.ENOMEM or size <= _BUFFER_BYTES_MIN:
+                    raise
+                size //= 2
+            else:
+                self.buffer_bytes = size
+                return
+
+    def _write(self, name: str, value: str) -> None:
+        (self.folder / name).write_text(value, "ascii")
+
+    def _remove(self) -> None:
+        for name in ("tracing_on", "events/enable"):
+            with suppress(OSError):
+                self._write(name, "0")
+        for _ in range(20):
+            try:
+                self.folder.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.05)  # a last reader is still letting go
+            else:
+                return
+
+
+def find_tracefs() -> Path:
+    """Where tracefs is mounted. Raises `IotraceError` if it is not."""
+    table = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()]
+    for kind, inside in (("tracefs", ""), ("debugfs", "tracing")):
+        for fields in table:
+            folder = Path(fields[1], inside)
+            if fields[2] == kind and (os.geteuid() != 0 or (folder / "instances").is_dir()):
+                return folder
+    raise IotraceError(
+        "the kernel's trace file system is not mounted",
+        hint="mount it: sudo mount -t tracefs nodev /sys/kernel/tracing (a container needs it from its host)",
+    )
+
+
+def _check_lockdown() -> None:
+    with suppress(OSError):
+        if "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text("ascii"):
+            raise IotraceError(
+                "this kernel is locked down (confidentiality) and lets nobody trace",
+                hint="record on a host booted with lockdown=integrity or none, or import a trace from elsewhere",
+            )
+
+
+def _remove_leftovers(instances: Path) -> None:
+    """Remove instances of recorders that were killed; one that is being read cannot be removed."""
+    with suppress(OSError):
+        for entry in instances.iterdir():
+            words = entry.name.split("-")
+            if len(words) == 3 and words[0] == _PREFIX and not Path("/proc", words[1]).exists():
+                with suppress(OSError):
+                    entry.rmdir()
+
+
+def _not_allowed(problem: OSError, path: Path) -> IotraceError:
+    if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return IotraceError(
+            f"not allowed to trace block devices ({path}: {problem.strerror})",
+            hint="run it with sudo; in a container, mount /sys/kernel/tracing writable into it",
+        )
+    if problem.errno == errno.ENOENT:
+        return IotraceError(
+            f"this kernel lacks what the recorder needs: {path}",
+            hint="it needs block trace events (CONFIG_BLK_DEV_IO_TRACE or CONFIG_EVENT_TRACING) and trace instances",
+        )
+    return IotraceError(f"cannot set up tracing ({path}: {problem.strerror})", hint="sudo dmesg may tell why")

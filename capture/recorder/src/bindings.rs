@@ -1,0 +1,129 @@
+//! Python module `iotrace.capture._recorder`.
+
+use pyo3::prelude::*;
+
+/// Whether this module was built without optimisation.
+#[pyfunction]
+fn is_debug_build() -> bool {
+    cfg!(debug_assertions)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::path::Path;
+
+    use pyo3::exceptions::{PyOSError, PyValueError};
+    use pyo3::prelude::*;
+    use pyo3::types::PyDict;
+    use pyo3_arrow::PyRecordBatch;
+
+    use crate::event::Kind;
+    use crate::session::{Session, SessionError};
+    use crate::tracker::DeviceIds;
+
+    #[pyclass(frozen)]
+    pub struct BlockTrace {
+        session: std::sync::Mutex<Option<Session>>,
+    }
+
+    impl BlockTrace {
+        fn with<T>(&self, work: impl FnOnce(&mut Session) -> T) -> PyResult<T> {
+            let mut session = self.session.lock().expect("no thread panicked");
+            session
+                .as_mut()
+                .map(work)
+                .ok_or_else(|| PyValueError::new_err("the trace is closed"))
+        }
+    }
+
+    #[pymethods]
+    impl BlockTrace {
+        #[new]
+        #[pyo3(signature = (instance, *, numbers, devices, start_ns, own_process))]
+        fn new(
+            py: Python<'_>,
+            instance: &str,
+            numbers: std::collections::HashMap<u32, usize>,
+            devices: Vec<(i32, Option<i32>)>,
+            start_ns: u64,
+            own_process: i32,
+        ) -> PyResult<Self> {
+            if numbers.values().any(|&position| position >= devices.len()) {
+                return Err(PyValueError::new_err("numbers lead past devices"));
+            }
+            let ids = devices
+                .into_iter()
+                .map(|(device_id, file_id)| DeviceIds { device_id, file_id })
+                .collect();
+            let session = py
+                .detach(|| Session::open(Path::new(instance), numbers, ids, start_ns, own_process));
+            Ok(Self {
+                session: std::sync::Mutex::new(Some(session.map_err(to_python)?)),
+            })
+        }
+
+        #[staticmethod]
+        fn event_names() -> Vec<&'static str> {
+            Kind::ALL.iter().map(|kind| kind.event_name()).collect()
+        }
+
+        #[pyo3(signature = (timeout_ms, *, last = false))]
+        fn read<'py>(
+            &self,
+            py: Python<'py>,
+            timeout_ms: u32,
+            last: bool,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            let batch = py
+                .detach(|| self.with(|session| session.read(timeout_ms, last)))?
+                .map_err(to_python)?;
+            PyRecordBatch::new(batch).into_pyarrow(py)
+        }
+
+        fn processes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+            let batch = self.with(|session| session.processes())?;
+            PyRecordBatch::new(batch).into_pyarrow(py)
+        }
+
+        fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+            let statistics = self.with(|session| session.statistics())?;
+            let counts = statistics.counts;
+            let dict = PyDict::new(py);
+            for (name, value) in [
+                ("events", statistics.events),
+                ("events_lost", statistics.events_lost),
+                ("damaged_pages", statistics.damaged_pages),
+                ("unpaired_issues", counts.unpaired_issues),
+                ("unpaired_completions", counts.unpaired_completions),
+                ("own", counts.own),
+                ("would_block", counts.would_block),
+            ] {
+                dict.set_item(name, value)?;
+            }
+            Ok(dict)
+        }
+
+        fn close(&self) {
+            *self.session.lock().expect("no thread panicked") = None;
+        }
+    }
+
+    fn to_python(problem: SessionError) -> PyErr {
+        match problem {
+            SessionError::Io { path, problem } => PyOSError::new_err((
+                problem.raw_os_error().unwrap_or_default(),
+                problem.to_string(),
+                path.display().to_string(),
+            )),
+            SessionError::Format(problem) => PyValueError::new_err(problem.to_string()),
+        }
+    }
+}
+
+/// Python module.
+#[pymodule]
+fn _recorder(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    module.add_class::<linux::BlockTrace>()?;
+    module.add_function(wrap_pyfunction!(is_debug_build, module)?)
+}

@@ -1,0 +1,182 @@
+//! What is under way on one device: bios and the parts of them that wait for a request, requests, flushes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::event::Op;
+
+/// A bio from queueing to completion. Times are on the trace clock, places in sectors.
+#[derive(Clone, Copy, Debug)]
+pub struct Bio {
+    pub queued_ns: u64,
+    pub start: u64,
+    pub sectors: u64,
+    pub op: Op,
+    pub flags: u32,
+    pub thread: i32,
+    pub process: Option<i32>,
+    /// iotrace's own.
+    pub own: bool,
+    /// Fragments not completed yet.
+    pub fragments: u32,
+    pub error: i32,
+}
+
+/// A part of a bio; the whole of it unless it was split.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment {
+    pub bio: usize,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A request the driver has.
+#[derive(Debug)]
+pub struct Request {
+    pub issued_ns: u64,
+    pub op: Op,
+    pub flags: u32,
+    pub start: u64,
+    pub end: u64,
+    /// First sector not completed yet.
+    pub cursor: u64,
+    pub fragments: Vec<Fragment>,
+    pub error: i32,
+    pub thread: Option<i32>,
+    pub process: Option<i32>,
+    pub own: bool,
+}
+
+/// One device's state.
+#[derive(Debug, Default)]
+pub struct Device {
+    /// Fragments no request has taken, by operation and first sector, oldest first.
+    pub waiting: BTreeMap<(Op, u64), VecDeque<Fragment>>,
+    /// Requests with the driver, by operation and cursor, oldest first.
+    pub issued: BTreeMap<(Op, u64), VecDeque<Request>>,
+    /// Bios that ask for a flush and carry no data, oldest first.
+    pub flushes_waiting: VecDeque<usize>,
+    /// Flush requests with the driver, oldest first.
+    pub flushes_issued: VecDeque<Request>,
+    /// Writes whose data is down but whose flush sequence has not ended.
+    pub sequenced: Vec<Fragment>,
+}
+
+impl Device {
+    /// Queue a fragment for a request to take.
+    pub fn wait(&mut self, op: Op, fragment: Fragment) {
+        self.waiting
+            .entry((op, fragment.start))
+            .or_default()
+            .push_back(fragment);
+    }
+
+    /// Take the fragments a request over `start..end` is made of.
+    ///
+    /// Where several start at one sector, one that ends with the request is preferred, then one that fits, then the
+    /// oldest: I/Os over the very same sectors at one time cannot be told apart and are taken in order. The part of
+    /// a fragment that reaches past the request waits on (its split event was lost); `cut` hears of its bio.
+    pub fn take(
+        &mut self,
+        op: Op,
+        start: u64,
+        end: u64,
+        mut cut: impl FnMut(usize),
+    ) -> Vec<Fragment> {
+        let mut taken = Vec::new();
+        let mut position = start;
+        while position < end {
+            let Some((&(_, found), queue)) =
+                self.waiting.range_mut((op, position)..(op, end)).next()
+            else {
+                break;
+            };
+            let choice = queue
+                .iter()
+                .position(|fragment| fragment.end == end)
+                .or_else(|| queue.iter().position(|fragment| fragment.end < end))
+                .unwrap_or(0);
+            let mut fragment = queue.remove(choice).expect("position is within the queue");
+            if queue.is_empty() {
+                self.waiting.remove(&(op, found));
+            }
+            if fragment.end > end {
+                cut(fragment.bio);
+                self.wait(
+                    op,
+                    Fragment {
+                        start: end,
+                        ..fragment
+                    },
+                );
+                fragment.end = end;
+            }
+            position = fragment.end;
+            taken.push(fragment);
+        }
+        taken
+    }
+
+    /// Cut the newest waiting fragment that starts at `start` and reaches past `at`; its bio.
+    pub fn split(&mut self, op: Op, start: u64, at: u64) -> Option<usize> {
+        let fragment = self
+            .waiting
+            .get_mut(&(op, start))?
+            .iter_mut()
+            .rev()
+            .find(|part| at > start && part.end > at)?;
+        let rest = Fragment {
+            start: at,
+            ..*fragment
+        };
+        fragment.end = at;
+        self.wait(op, rest);
+        Some(rest.bio)
+    }
+
+    /// Take the waiting fragment that ends (`sectors` 0: the kernel has advanced past it) or starts at `sector`.
+    pub fn take_one(&mut self, op: Op, sector: u64, sectors: u64) -> Option<Fragment> {
+        let key = if sectors > 0 {
+            (op, sector)
+        } else {
+            *self
+                .waiting
+                .iter()
+                .find(|(key, queue)| key.0 == op && queue.iter().any(|part| part.end == sector))?
+                .0
+        };
+        let queue = self.waiting.get_mut(&key)?;
+        let end = sector + sectors;
+        let choice = queue.iter().position(|part| part.end == end).unwrap_or(0);
+        let fragment = queue.remove(choice)?;
+        if queue.is_empty() {
+            self.waiting.remove(&key);
+        }
+        Some(fragment)
+    }
+
+    /// Give a request to the driver.
+    pub fn issue(&mut self, request: Request) {
+        self.issued
+            .entry((request.op, request.cursor))
+            .or_default()
+            .push_back(request);
+    }
+
+    /// Take the request whose next sectors are these, one that they complete first.
+    pub fn take_request(&mut self, op: Op, sector: u64, sectors: u64) -> Option<Request> {
+        let queue = self.issued.get_mut(&(op, sector))?;
+        let end = sector + sectors;
+        let choice = queue.iter().position(|request| request.end == end);
+        let request =
+            queue.remove(choice.or_else(|| queue.iter().position(|request| request.end > end))?)?;
+        if queue.is_empty() {
+            self.issued.remove(&(op, sector));
+        }
+        Some(request)
+    }
+
+    /// Requests under way.
+    pub fn requests(&self) -> usize {
+        self.issued.values().map(VecDeque::len).sum::<usize>() + self.flushes_issued.len()
+    }
+}
