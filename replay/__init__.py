@@ -1,1 +1,13 @@
 """A recording in, a recording out: plan, scale, address map, target safety, engine."""
+
+import warnings
+
+from ._engine import is_debug_build
+from .options import Progress, ReplayOptions
+from .run import replay
+from .scale import parse_scale
+
+if is_debug_build():
+    warnings.warn("iotrace replays with an engine built without optimisation: its times lie", stacklevel=2)
+
+__all__ = ["Progress", "ReplayOptions", "parse_scale", "replay"]

@@ -1,0 +1,156 @@
+"""What the system says about a block device: who uses it, how large its blocks are, what it has done so far."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """From sysfs. ``name`` is the kernel's: sda, dm-0; empty where there is no device behind a file."""
+
+    name: str
+    logical_block_bytes: int
+    physical_block_bytes: int | None
+    model: str | None
+    write_cache: bool | None
+    rotational: bool | None
+    partition: bool
+
+
+def facts(device_number: int, *, root: Path = _ROOT) -> DeviceFacts:
+    """Facts on the block device with this number, as far as sysfs knows it; 4 KiB blocks where it does not."""
+    folder = _folder(device_number, root)
+    if not folder.is_dir():
+        return DeviceFacts("", 4096, None, None, None, None, partition=False)
+    partition = (folder / "partition").exists()
+    disk = folder.parent if partition else folder
+    cache = _word(disk / "queue/write_cache")
+    rotational = _word(disk / "queue/rotational")
+    return DeviceFacts(
+        name=folder.name,
+        logical_block_bytes=int(_word(disk / "queue/logical_block_size") or 4096),
+        physical_block_bytes=int(_word(disk / "queue/physical_block_size") or 0) or None,
+        model=_word(disk / "device/model"),
+        write_cache=None if cache is None else cache == "write back",
+        rotational=None if rotational is None else rotational == "1",
+        partition=partition,
+    )
+
+
+def use(device_number: int, *, root: Path = _ROOT) -> str | None:
+    """Why the device must not be written, in words, or None.
+
+    Looks for mounts and swap on the device, its partitions, and what is built on top of either; for RAID, LVM and
+    other holders of any of them; and, for a partition, for holders of the whole disk.
+    """
+    folder = _folder(device_number, root)
+    if not folder.is_dir():
+        return "the system does not know it as a block device"
+    own = [folder, *_partitions(folder)]
+    if (folder / "partition").exists() and (holder := _first_holder(folder.parent)):
+        return f"its disk {folder.parent.name} is part of {holder}"
+    mounts, swaps = _mounts(root), _swaps(root)
+    for part in own:
+        label = "it" if part == folder else f"its partition {part.name}"
+        number = _word(part / "dev") or ""
+        if number in mounts:
+            return f"{label} is mounted on {mounts[number]}"
+        if number in swaps:
+            return f"{label} is swap space in use"
+        if holder := _first_holder(part):
+            return f"{label} is part of {holder} (RAID, LVM or the like)"
+    return None
+
+
+def counters(device_number: int, *, root: Path = _ROOT) -> dict[str, int] | None:
+    """The device's line of /proc/diskstats: I/Os, bytes and busy time since boot, everybody's included."""
+    wanted = [str(os.major(device_number)), str(os.minor(device_number))]
+    try:
+        lines = (root / "proc/diskstats").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        words = line.split()
+        if words[:2] == wanted and len(words) >= 14:
+            numbers = [int(word) for word in words[3:14]]
+            return {
+                "reads": numbers[0],
+                "read_bytes": numbers[2] * 512,
+                "writes": numbers[4],
+                "written_bytes": numbers[6] * 512,
+                "in_flight": numbers[8],
+                "busy_ns": numbers[9] * 1_000_000,
+            }
+    return None
+
+
+def filesystem_of(path: Path, *, root: Path = _ROOT) -> str | None:
+    """Type of the file system that ``path`` lies on, by the longest mount point above it."""
+    best, kind = -1, None
+    real = path.resolve()
+    for fields in _mount_lines(root):
+        point = Path(_unescape(fields[4]))
+        if (real == point or point in real.parents) and len(point.parts) >= best:
+            best, kind = len(point.parts), fields[fields.index("-") + 1]
+    return kind
+
+
+def _folder(device_number: int, root: Path) -> Path:
+    return (root / f"sys/dev/block/{os.major(device_number)}:{os.minor(device_number)}").resolve()
+
+
+def _partitions(folder: Path) -> list[Path]:
+    return sorted(entry.parent for entry in folder.glob("*/partition"))
+
+
+def _first_holder(folder: Path) -> str | None:
+    holders = sorted(entry.name for entry in (folder / "holders").glob("*"))
+    return holders[0] if holders else None
+
+
+def _mount_lines(root: Path) -> list[list[str]]:
+    text = (root / "proc/self/mountinfo").read_text(errors="surrogateescape")
+    return [line.split(" ") for line in text.splitlines()]
+
+
+def _mounts(root: Path) -> dict[str, str]:
+    """Mount points by device number. A file system of several devices only names one: opening with O_EXCL tells."""
+    found: dict[str, str] = {}
+    for fields in _mount_lines(root):
+        source = Path(_unescape(fields[fields.index("-") + 2]))
+        found.setdefault(fields[2], _unescape(fields[4]))
+        if source.is_absolute() and (number := _device_number(source)):
+            found.setdefault(number, _unescape(fields[4]))
+    return found
+
+
+def _swaps(root: Path) -> set[str]:
+    try:
+        lines = (root / "proc/swaps").read_text(errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        return set()
+    return {number for line in lines if (number := _device_number(Path(_unescape(line.split()[0]))))}
+
+
+def _device_number(path: Path) -> str | None:
+    try:
+        number = path.stat().st_rdev
+    except OSError:
+        return None
+    return f"{os.major(number)}:{os.minor(number)}" if number else None
+
+
+def _unescape(text: str) -> str:
+    """The kernel writes blanks and backslashes of paths as octal."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def _word(path: Path) -> str | None:
+    try:
+        return path.read_text().strip() or None
+    except OSError:
+        return None

@@ -1,0 +1,112 @@
+"""What a replay is asked to do, and what it tells while it does it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from iotrace.schemas import IotraceError
+
+from .scale import MODES
+
+BACKENDS = ("auto", "io_uring", "threads")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """Options of `replay`. Targets are paths of files or block devices."""
+
+    targets: tuple[str, ...] = ()
+    """The first is where every source device goes that ``maps`` does not name."""
+    maps: Mapping[str | int, str] = field(default_factory=dict)
+    """Source device (id or name; for the filesystem and sql layers the source file's id or path) to target."""
+    scale: float = 1.0
+    mode: str = "compress"
+    window_ns: tuple[int, int] | None = None
+    """The part of the recording to play, on its own clock: start included, end not."""
+    repeat: int = 1
+    """Play the plan so many times back to back."""
+    layer: str | None = None
+    """The layer whose I/Os to play; None for the first present of block, device, filesystem, sql."""
+    buffered: bool = False
+    """Go through the cache knowingly."""
+    allow_writes: bool = False
+    """Permit writing to what iotrace did not make."""
+    destroy_data: tuple[str, ...] = ()
+    """Devices whose data may be destroyed, each by the very name it has among the targets."""
+    file_bytes: int | None = None
+    """Size of file targets that iotrace makes; None for what the touched addresses need when packed."""
+    max_in_flight: int = 1024
+    max_errors: int | None = None
+    """Stop once more than this many I/Os failed; None for never."""
+    backend: Literal["auto", "io_uring", "threads"] = "auto"
+    reads_only: bool = False
+    seed: int = 0
+    drain_seconds: float = 30.0
+    """How long to wait at the end for I/Os in flight."""
+    title: str | None = None
+
+    def check(self) -> None:
+        """Raise `IotraceError` for values that mean nothing."""
+        if not self.targets and not self.maps:
+            raise IotraceError("a replay needs a target", hint="--target PATH names a file or a block device")
+        if self.mode not in MODES:
+            raise IotraceError(f"there is no mode '{self.mode}'", hint=f"modes are {', '.join(MODES)}")
+        if self.backend not in BACKENDS:
+            raise IotraceError(
+                f"there is no backend '{self.backend}'", hint=f"backends are {', '.join(BACKENDS)}"
+            )
+        if not 1e-4 <= self.scale <= 1e4:
+            raise IotraceError(f"{self.scale:g} is not a scale", hint="a scale is a factor such as 2 or 0.25")
+        if not 1 <= self.max_in_flight <= 16384:
+            raise IotraceError(
+                f"{self.max_in_flight} I/Os in flight are not possible",
+                hint="--max-in-flight takes 1 to 16384",
+            )
+        if self.repeat < 1:
+            raise IotraceError(
+                f"the plan cannot be played {self.repeat} times", hint="--repeat takes 1 or more"
+            )
+        if self.window_ns is not None and self.window_ns[0] >= self.window_ns[1]:
+            raise IotraceError("the window ends before it starts", hint="give its start first")
+        if self.max_errors is not None and self.max_errors < 0:
+            raise IotraceError(
+                f"{self.max_errors} errors cannot be allowed", hint="--max-errors takes 0 or more"
+            )
+        if self.file_bytes is not None and self.file_bytes < 4096:
+            raise IotraceError(
+                f"a target file of {self.file_bytes} bytes is too small", hint="4096 is the least"
+            )
+        if not 0 <= self.drain_seconds <= 86_400:
+            raise IotraceError(
+                f"{self.drain_seconds:g} s is no time to wait at the end", hint="0 to 86400 seconds"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a replay is. ``phase`` is fill (bytes of a target being made) or play.
+
+    Counts are totals since the start of play; ``response_ns_mean`` and ``rate_per_s`` stand for the time since the
+    last report, and are None where nothing completed in it.
+    """
+
+    phase: Literal["fill", "play"]
+    elapsed_ns: int = 0
+    planned_ns: int = 0
+    planned_ios: int = 0
+    due_ios: int = 0
+    issued_ios: int = 0
+    completed_ios: int = 0
+    in_flight: int = 0
+    failed_ios: int = 0
+    delayed_ios: int = 0
+    bytes: int = 0
+    rate_per_s: float | None = None
+    """I/Os completed per second."""
+    offered_per_s: float | None = None
+    """I/Os due per second."""
+    response_ns_mean: float | None = None
+    service_ns_mean: float | None = None
+    target: str | None = None
+    fill_bytes: int = 0
+    fill_bytes_total: int = 0

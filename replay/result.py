@@ -1,0 +1,178 @@
+"""From the engine's outcome to the replayed recording: its tables, its manifest, and how far to trust it."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording
+
+from .plan import Rows
+from .schedule import Assignment, Schedule
+from .targets import Target
+
+_CARRIED_FLAGS = (
+    IoFlags.PAGING | IoFlags.SYNCHRONOUS | IoFlags.WRITE_THROUGH | IoFlags.READAHEAD | IoFlags.METADATA
+    | IoFlags.BACKGROUND | IoFlags.PRIORITY_LOW | IoFlags.PRIORITY_HIGH
+)  # fmt: skip
+"""What the source meant by an I/O. How it travelled there (split, merged, cached) is no fact about the replay."""
+
+
+def io_table(rows: Rows, plan: Schedule, outcome: pa.RecordBatch, targets: Sequence[Target]) -> pa.Table:
+    """The ``io`` rows of a replay: one per I/O issued. ``device_id`` is the position of the target."""
+    source = np.arange(outcome.num_rows) % len(rows)
+    target = plan.target[source]
+    direct = np.array([int(IoFlags.NO_CACHE) if one.direct else 0 for one in targets], np.uint32)
+    flags = (rows.flags[source] & np.uint32(_CARRIED_FLAGS)) | direct[target]
+    flags |= np.where(plan.adjusted[source], np.uint32(IoFlags.ADJUSTED), np.uint32(0))
+    flags |= outcome["flags"].to_numpy()
+    op_words = pa.array(list(Op), pa.string())
+    return pa.table(
+        {
+            "layer": pa.DictionaryArray.from_arrays(
+                pa.array(np.zeros(len(source), np.int8)), pa.array([Layer.BLOCK], pa.string())
+            ),
+            "op": pa.DictionaryArray.from_arrays(pa.array(rows.op[source].astype(np.int8)), op_words),
+            "intended_ns": outcome["intended_ns"],
+            "issued_ns": outcome["issued_ns"],
+            "completed_ns": outcome["completed_ns"],
+            "offset_bytes": plan.offset_bytes[source],
+            "size_bytes": plan.size_bytes[source],
+            "device_id": target.astype(np.int32),
+            "file_id": _nullable(rows.file_id[source]),
+            "process_id": _nullable(rows.process_id[source]),
+            "thread_id": _nullable(rows.thread_id[source]),
+            "flags": flags,
+            "error": outcome["error"],
+        }
+    )
+
+
+def devices_table(targets: Sequence[Target]) -> pa.Table:
+    """One row per target."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "device_id": index,
+                "name": target.name,
+                "kind": target.kind,
+                "size_bytes": target.bytes,
+                "logical_block_bytes": target.block_bytes,
+                "physical_block_bytes": target.facts.physical_block_bytes,
+                "filesystem": target.filesystem,
+                "model": target.facts.model,
+                "write_cache": target.facts.write_cache,
+            }
+            for index, target in enumerate(targets)
+        ]
+    )
+
+
+def files_table(source: Recording, rows: Rows, assignment: Assignment) -> pa.Table:
+    """The source's files; ``device_id`` is the target that their device, or they themselves, went to."""
+    files = source.read("files")
+    by_file = rows.layer in (Layer.FILESYSTEM, Layer.SQL)
+    spaces = files["file_id" if by_file else "device_id"].to_pylist()
+    went_to = pa.array([assignment.of_space.get(space) for space in spaces], pa.int32())
+    return files.set_column(files.schema.get_field_index("device_id"), "device_id", went_to)
+
+
+def processes_table(source: Recording) -> pa.Table:
+    """The source's processes without their times, which mean nothing on the replay's clock."""
+    processes = source.read("processes")
+    for name in ("started_ns", "ended_ns"):
+        nothing = pa.nulls(processes.num_rows, pa.int64())
+        processes = processes.set_column(processes.schema.get_field_index(name), name, nothing)
+    return processes
+
+
+def figures(
+    outcome: pa.RecordBatch, flags: npt.NDArray[np.uint32], planned: pa.RecordBatch
+) -> dict[str, Any]:
+    """Counts, lengths, lateness and latencies of a run, for ``manifest.replay``.
+
+    Percentiles are of this one run, exact (the smallest value that at least that share does not exceed); response
+    and service over I/Os that completed without error. Null where there is nothing to say.
+    """
+    intended, issued = outcome["intended_ns"].to_numpy(), outcome["issued_ns"].to_numpy()
+    seen = outcome["completed_ns"].is_valid().to_numpy(zero_copy_only=False)
+    completed = outcome["completed_ns"].fill_null(0).to_numpy()
+    error = outcome["error"].to_numpy()
+    good = seen & (error == 0)
+    lateness = issued - intended
+    response_p50 = quantile((completed - intended)[good], 0.5)
+    lateness_p99 = quantile(lateness, 0.99)
+    limited = lateness_p99 is not None and response_p50 is not None and lateness_p99 > 0.1 * response_p50
+    deadlines = planned["intended_ns"].to_numpy()
+    return {
+        "planned_ios": planned.num_rows,
+        "issued_ios": outcome.num_rows,
+        "completed_ios": int(seen.sum()),
+        "failed_ios": int((seen & (error != 0)).sum()),
+        "adjusted_ios": int(((flags & IoFlags.ADJUSTED) != 0).sum()),
+        "delayed_ios": int(((flags & IoFlags.DELAYED) != 0).sum()),
+        "errors": {
+            os.strerror(number): int(count)
+            for number, count in zip(*np.unique(error[error != 0], return_counts=True), strict=True)
+        },
+        "planned_duration_ns": int(deadlines[-1] - deadlines[0]),
+        "issued_span_ns": int(issued.max() - issued.min()) if len(issued) else 0,
+        "duration_ns": int(max(issued.max(), completed[seen].max(initial=0))) if len(issued) else 0,
+        "lateness_ns_p50": quantile(lateness, 0.5),
+        "lateness_ns_p99": lateness_p99,
+        "lateness_ns_max": int(lateness.max()) if len(lateness) else None,
+        "response_ns_p50": response_p50,
+        "service_ns_p50": quantile((completed - issued)[good], 0.5),
+        "generator_limited": limited,
+    }
+
+
+def quantile(values: npt.NDArray[np.int64], share: float) -> int | None:
+    """The smallest of ``values`` that at least ``share`` of them do not exceed."""
+    return int(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
+
+
+def judge(
+    facts: Mapping[str, Any], ended: str, reason: str | None, options_max_errors: int | None
+) -> Quality:
+    """Quality of the replayed recording from `figures`, and how the engine says that the run ended."""
+    quality = Quality()
+    quality.unpaired_issues = facts["issued_ios"] - facts["completed_ios"]
+    played = f"after {facts['issued_ios']:,} of {facts['planned_ios']:,} I/Os"
+    quality.ended = {
+        "normally": "normally",
+        "stopped": f"interrupted {played}",
+        "too_many_errors": f"more than {options_max_errors} errors {played}",
+        "broken": f"the system took no more I/O {played}: {reason}",
+    }[ended]
+    if quality.unpaired_issues:
+        quality.notes.append(
+            f"{quality.unpaired_issues:,} I/Os had not completed when waiting for them was given up"
+        )
+    if facts["failed_ios"]:
+        quality.notes.append(f"{facts['failed_ios']:,} I/Os failed")
+    if facts["delayed_ios"]:
+        quality.notes.append(f"{facts['delayed_ios']:,} I/Os were held back by the cap on I/Os in flight")
+    if facts["generator_limited"]:
+        quality.notes.append(
+            "generator-limited: the replay itself ran late; do not judge the storage by its response times"
+        )
+    return quality.judge(facts["issued_ios"])
+
+
+def host_facts() -> dict[str, Any]:
+    """The machine the replay ran on."""
+    return {
+        "name": platform.node(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+    }
+
+
+def _nullable(ids: npt.NDArray[np.int32]) -> pa.Array:
+    return pa.array(ids, mask=ids < 0)

@@ -1,0 +1,77 @@
+"""Does a disk hold something? A small table of the marks that file systems, volume managers and the like leave.
+
+Offsets and magics are those of the Linux kernel's on-disk headers (ext4 0x438, xfs 0, btrfs 0x10040, md 1.0/1.1/1.2
+and 0.90, swap at the end of the first page …) and of the formats' public descriptions (GPT, LUKS, ZFS uberblocks).
+A device without a known mark may still hold data; that is why its name has to be repeated as well.
+"""
+
+from collections.abc import Callable
+
+_AT_OFFSET: tuple[tuple[int, bytes, str], ...] = (
+    (0x438, b"\x53\xef", "an ext2/3/4 file system"),
+    (0, b"XFSB", "an XFS file system"),
+    (0x10040, b"_BHRfS_M", "a Btrfs file system"),
+    (3, b"NTFS    ", "an NTFS file system"),
+    (3, b"ReFS\0\0\0\0", "a ReFS file system"),
+    (3, b"EXFAT   ", "an exFAT file system"),
+    (3, b"-FVE-FS-", "a BitLocker volume"),
+    (0x36, b"FAT1", "a FAT file system"),
+    (0x52, b"FAT32", "a FAT file system"),
+    (0x400, b"\x10\x20\xf5\xf2", "an F2FS file system"),
+    (0x400, b"\xe2\xe1\xf5\xe0", "an EROFS file system"),
+    (0x8000, b"JFS1", "a JFS file system"),
+    (0x8001, b"CD001", "an ISO 9660 file system"),
+    (0x10034, b"ReIsEr", "a ReiserFS file system"),
+    (0x10000, b"\x01\x16\x19\x70", "a GFS2 file system"),
+    (0, b"hsqs", "a SquashFS file system"),
+    (0x100000, b"\x0d\xd0\x01\xc0", "a VMFS volume"),
+    (0, b"LUKS\xba\xbe", "an encrypted LUKS volume"),
+    (0x4000, b"SKUL\xba\xbe", "an encrypted LUKS volume"),
+    (0, b"integrt", "a dm-integrity volume"),
+    (0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "a bcache device"),
+    (0x204, b"!Stra0tis", "a Stratis pool"),
+    (32, b"ORCLDISK", "an Oracle ASM disk"),
+    (0, b"bluestore block device", "a Ceph OSD"),
+    (0, b"\xfc\x4e\x2b\xa9", "a member of a Linux RAID"),
+    (4096, b"\xfc\x4e\x2b\xa9", "a member of a Linux RAID"),
+    (0x200, b"EFI PART", "a GPT partition table"),
+    (0x1000, b"EFI PART", "a GPT partition table"),
+    *((sector * 512, b"LABELONE", "an LVM physical volume") for sector in range(4)),
+    *(
+        (page - 10, mark, "swap space")
+        for page in (4096, 8192, 16384, 65536)
+        for mark in (b"SWAPSPACE2", b"SWAP-SPACE")
+    ),
+    # Last: nearly every file system for Windows ends its first sector like this too.
+    (510, b"\x55\xaa", "a partition table (MBR)"),
+)
+_ZFS_UBERBLOCKS = (0x20000, 0x40000)
+_ZFS_MAGICS = (b"\x0c\xb1\xba\0\0\0\0\0", b"\0\0\0\0\0\xba\xb1\x0c")
+
+
+def find_signature(read: Callable[[int, int], bytes], size_bytes: int) -> str | None:
+    """What a device of ``size_bytes`` seems to hold, in words, or None.
+
+    ``read(offset, length)`` returns that part of the device, shorter at its end.
+    """
+    for offset, magic, words in _AT_OFFSET:
+        if offset + len(magic) <= size_bytes and read(offset, len(magic)) == magic:
+            return words
+    start, end = _ZFS_UBERBLOCKS
+    uberblocks = read(start, end - start) if size_bytes >= end else b""
+    if any(uberblocks[at : at + 8] in _ZFS_MAGICS for at in range(0, len(uberblocks), 1024)):
+        return "a member of a ZFS pool"
+    for offset, magic, words in _at_end(size_bytes):
+        if offset >= 0 and read(offset, len(magic)) == magic:
+            return words
+    return None
+
+
+def _at_end(size_bytes: int) -> tuple[tuple[int, bytes, str], ...]:
+    raid = "a member of a Linux RAID"
+    return (
+        ((size_bytes // 65536 - 1) * 65536, b"\xfc\x4e\x2b\xa9", raid),
+        ((size_bytes - 8192) // 4096 * 4096, b"\xfc\x4e\x2b\xa9", raid),
+        (size_bytes - 512, b"EFI PART", "a GPT partition table"),
+        (size_bytes - 4096, b"EFI PART", "a GPT partition table"),
+    )
