@@ -1,6 +1,12 @@
-//! Bindings of the readers crate.
+//! Readers of trace files, and their Python bindings.
 
 use pyo3::prelude::*;
+
+mod crc32;
+mod error;
+mod etl;
+mod etl_bindings;
+mod xpress;
 
 /// Whether this module was built without optimisation.
 #[pyfunction]
@@ -11,5 +17,6 @@ fn is_debug_build() -> bool {
 /// Python module.
 #[pymodule]
 fn _readers(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(is_debug_build, module)?)
+    module.add_function(wrap_pyfunction!(is_debug_build, module)?)?;
+    etl_bindings::register(module)
 }

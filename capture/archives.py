@@ -1,0 +1,107 @@
+"""Unpacking zip archives that strangers made: bounded in bytes, memory and members, and never by their names.
+
+Limits, on what the archive declares and again on what really comes out: `BYTES_MAX` in all, and for members over
+`RATIO_FREE_BYTES` a ratio of at most `RATIO_MAX`. Traces deflate by 5 to 30; a bomb by 1,000.
+"""
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from iotrace.schemas import IotraceError
+
+from .formats.format import HEAD_BYTES
+
+BYTES_MAX: Final = 64 << 30
+RATIO_MAX: Final = 200
+RATIO_FREE_BYTES: Final = 256 << 20
+MEMBERS_MAX: Final = 10_000
+_CHUNK_BYTES: Final = 1 << 20
+_ENCRYPTED: Final = 0x1
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file in an archive and its first bytes. ``name`` is for people: it is never used as a path."""
+
+    name: str
+    head: bytes
+    info: zipfile.ZipInfo
+
+
+def is_zip(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is a zip archive."""
+    return head[:4] in {b"PK\x03\x04", b"PK\x05\x06"}
+
+
+class Archive:
+    """An open zip archive. ``name`` is the user's word for it, for messages."""
+
+    def __init__(self, file: zipfile.ZipFile, name: str) -> None:
+        self._file, self._name = file, name
+        self._unpacked_bytes = 0
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, name: str) -> Iterator["Archive"]:
+        """Open the archive at ``path``; inside the context, damage anywhere in it becomes an `IotraceError`."""
+        try:
+            with zipfile.ZipFile(path) as file:
+                yield cls(file, name)
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, UnicodeError) as problem:
+            raise IotraceError(
+                f"'{name}' is a damaged zip: {problem}", hint="copy it again, or unpack it yourself"
+            ) from problem
+        except NotImplementedError as problem:
+            raise IotraceError(
+                f"'{name}' is packed in a way that is not read: {problem}",
+                hint="unpack it yourself and import what is inside",
+            ) from problem
+
+    def members(self) -> Iterator[Member]:
+        """Yield each file with its first bytes, after checking that together they keep the limits."""
+        infos = [info for info in self._file.infolist() if not info.is_dir()]
+        if len(infos) > MEMBERS_MAX:
+            raise self._refused(f"holds {len(infos):,} files", "unpack it and import the traces themselves")
+        for info in infos:
+            if info.flag_bits & _ENCRYPTED:
+                raise self._refused("is encrypted", "unpack it with its password and import the .etl inside")
+        for info in infos:
+            with self._file.open(info) as stream:
+                yield Member(info.filename.replace("\\", "/"), stream.read(HEAD_BYTES), info)
+
+    def unpack(self, member: Member, target: Path, progress: Callable[[int, int], None]) -> str:
+        """Write a member to ``target`` and return its SHA-256. Stops as soon as a limit is passed."""
+        info = member.info
+        self._check(info.file_size, info.compress_size)
+        digest = hashlib.sha256()
+        written = 0
+        with self._file.open(info) as stream, target.open("xb") as output:
+            while chunk := stream.read(_CHUNK_BYTES):
+                written += len(chunk)
+                self._check(written, info.compress_size)
+                digest.update(chunk)
+                output.write(chunk)
+                progress(written, info.file_size)
+        self._unpacked_bytes += written
+        return digest.hexdigest()
+
+    def _check(self, plain_bytes: int, packed_bytes: int) -> None:
+        total = self._unpacked_bytes + plain_bytes
+        if total > BYTES_MAX:
+            raise self._refused(
+                f"unpacks to more than {BYTES_MAX >> 30} GiB", "unpack it yourself and import what is inside"
+            )
+        if plain_bytes > RATIO_FREE_BYTES and plain_bytes > RATIO_MAX * max(packed_bytes, 1):
+            raise self._refused(
+                f"unpacks to more than {RATIO_MAX} times its size, like an archive made to fill disks",
+                "if you trust it, unpack it yourself and import what is inside",
+            )
+
+    def _refused(self, what: str, hint: str) -> IotraceError:
+        return IotraceError(f"'{self._name}' {what}", hint=hint)

@@ -1,0 +1,55 @@
+"""What a reader of a file format hands over, and how it is found: the seam between `importing` and the formats."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from iotrace.schemas import Clock, Quality
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+HEAD_BYTES = 1 << 17
+"""How much of a file's start `Format.recognises` is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known of a trace once all its rows are handed over. Times are since the trace's own start."""
+
+    window_start_ns: int
+    window_end_ns: int
+    quality: Quality
+    events: int
+    """Events of every kind in the file, kept or not."""
+
+
+class Trace(Protocol):
+    """One opened file. Rows come in batches, so a trace larger than memory need not be held as Python objects."""
+
+    clock: Clock
+    host: dict[str, Any]
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield table names and rows for them, as `iotrace.schemas.conform` takes them.
+
+        Times are since the trace's own start, ids dense from 0 in this trace; a row comes before any row that
+        names it.
+        """
+        ...
+
+    def outcome(self) -> Outcome:
+        """What remains to be told; only to be asked when `batches` is exhausted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file. ``read`` raises `IotraceError` naming the file by its second argument, the user's word for it."""
+
+    name: str
+    recognises: Callable[[bytes, Path], bool]
+    read: Callable[[Path, str, Progress], Trace]

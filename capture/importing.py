@@ -1,0 +1,218 @@
+"""Turns files that other tools wrote into one recording, whatever they are called."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source
+from iotrace.schemas.writer import check_replaceable
+
+from .archives import Archive, is_zip
+from .formats import etl
+from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace
+from .merging import Merger, merge_quality
+
+FORMATS: Final[tuple[Format, ...]] = (etl.FORMAT,)
+"""Every format that can be imported; the first that recognises a file reads it."""
+
+_PACKED: Final = {b"7z\xbc\xaf": "7z", b"MSCF": "cab", b"Rar!": "rar", b"\x1f\x8b": "gzip"}
+
+
+def import_files(
+    paths: Sequence[Path | str],
+    output: Path | str,
+    *,
+    overwrite: bool = False,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Read every file of ``paths`` into one new recording at ``output``.
+
+    Files are recognised by content (`FORMATS`); a .zip is taken as it is, with every member that is recognised. Several
+    traces go onto one clock by their UTC starts, the earliest being the recording's; their ids are re-keyed, and disks,
+    files and processes that they share become one. ``progress`` is called with what is being done, how much of it is
+    done and how much there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
+    """
+    report = progress or _silent
+    if not paths:
+        raise IotraceError(
+            "no file to import", hint="name one or more traces, e.g. iotrace import trace.etl -o NAME.iotrace"
+        )
+    check_replaceable(Path(output), overwrite=overwrite)
+    with ExitStack() as stack:
+        opening = _Opening(Path(output), stack, report)
+        for path in paths:
+            opening.add(Path(path), str(path))
+        return _write(opening, Path(output), title or _title(paths), overwrite=overwrite)
+
+
+class _Opening:
+    """Finds the traces in what the user named. Files are unpacked beside the output, where room has to be anyway."""
+
+    def __init__(self, output: Path, stack: ExitStack, progress: Progress) -> None:
+        self.traces: list[tuple[Source, Trace]] = []
+        self.notes: list[str] = []
+        self._sources: list[tuple[Source, Future[str] | None]] = []
+        self._parent = output.parent if output.parent.is_dir() else None
+        self._stack, self._progress = stack, progress
+        # Checksums are computed beside the reading, in a thread: hashing gives up the interpreter.
+        self._hashing = stack.enter_context(ThreadPoolExecutor(1))
+
+    def add(self, path: Path, name: str) -> None:
+        head = _head(path, name)
+        with _naming(name):
+            chosen = _recognise(head, path)
+            kind = chosen.name if chosen else "zip" if is_zip(head) else None
+            if kind is None:
+                raise _not_recognised(head, name)
+            source = Source(name, kind, path.stat().st_size)
+            self._sources.append((source, self._hashing.submit(_sha256, path)))
+            if chosen is None:
+                self._add_members(path, name)
+            else:
+                self.traces.append((source, chosen.read(path, name, self._progress)))
+
+    def sources(self) -> list[Source]:
+        """Everything read, in the user's order, with its checksum."""
+        for source, digest in self._sources:
+            if digest is not None:
+                with _naming(source.name):
+                    source.sha256 = digest.result()
+        return [source for source, _ in self._sources]
+
+    def _add_members(self, path: Path, name: str) -> None:
+        problems: list[IotraceError] = []
+        traces_before = len(self.traces)
+        with Archive.open(path, name) as archive:
+            room = self._stack.enter_context(
+                tempfile.TemporaryDirectory(prefix=".iotrace-unpacked-", dir=self._parent)
+            )
+            for number, member in enumerate(archive.members()):
+                chosen = _recognise(member.head, Path(member.name))
+                if chosen is None:
+                    continue
+                inner = f"{name}/{member.name}"
+                target = Path(room) / str(number)
+                digest = archive.unpack(member, target, _reporting(self._progress, f"unpacking {inner}"))
+                try:
+                    trace = chosen.read(target, inner, self._progress)
+                except IotraceError as problem:
+                    # One counter log beside the traces is no reason to refuse them all.
+                    problems.append(problem)
+                    target.unlink()
+                    continue
+                source = Source(inner, chosen.name, target.stat().st_size, digest)
+                self._sources.append((source, None))
+                self.traces.append((source, trace))
+        if len(self.traces) > traces_before:
+            self.notes += [f"left out: {problem.message}" for problem in problems]
+        elif problems:
+            raise problems[0]
+        else:
+            raise IotraceError(
+                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {_format_names()} in a zip"
+            )
+
+
+def _write(opening: _Opening, output: Path, title: str, *, overwrite: bool) -> Recording:
+    traces = sorted(opening.traces, key=lambda entry: entry[1].clock.start_utc_ns)
+    clock = traces[0][1].clock
+    merger = Merger()
+    outcomes: list[tuple[str, int, Outcome]] = []
+    with RecordingWriter(output, overwrite=overwrite) as writer:
+        for source, trace in traces:
+            shift_ns = trace.clock.start_utc_ns - clock.start_utc_ns
+            into = merger.trace(trace.host, shift_ns)
+            with _naming(source.name):
+                for table_name, batch in trace.batches():
+                    writer.append(table_name, into.rekey(table_name, batch))
+            outcome = trace.outcome()
+            source.events = outcome.events
+            outcomes.append((source.name, shift_ns, outcome))
+        quality = merge_quality(outcomes)
+        quality.notes += opening.notes
+        manifest = Manifest(
+            kind="captured",
+            title=title,
+            clock=Clock(
+                clock.start_utc_ns, max(trace.clock.resolution_ns for _, trace in traces), clock.name
+            ),
+            window_start_ns=min(shift + outcome.window_start_ns for _, shift, outcome in outcomes),
+            window_end_ns=max(shift + outcome.window_end_ns for _, shift, outcome in outcomes),
+            host=traces[0][1].host,
+            sources=opening.sources(),
+            quality=quality.judge(writer.rows("io")),
+        )
+        return writer.commit(manifest)
+
+
+def _head(path: Path, name: str) -> bytes:
+    with _naming(name):
+        if path.is_dir():
+            if path.suffix == ".iotrace":
+                raise IotraceError(
+                    f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"
+                )
+            raise IotraceError(f"'{name}' is a folder", hint="name the trace files in it")
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        if not head:
+            raise IotraceError(
+                f"'{name}' is empty", hint="check that the trace was stopped and copied completely"
+            )
+        return head
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Turn what the operating system says into words that name the user's file."""
+    try:
+        yield
+    except FileNotFoundError as problem:
+        raise IotraceError(f"no file '{name}'", hint="check the path") from problem
+    except PermissionError as problem:
+        raise IotraceError(f"may not read '{name}'", hint="check its permissions") from problem
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot read '{name}': {problem.strerror or problem}", hint="check that it is there and whole"
+        ) from problem
+
+
+def _recognise(head: bytes, path: Path) -> Format | None:
+    return next((entry for entry in FORMATS if entry.recognises(head, path)), None)
+
+
+def _not_recognised(head: bytes, name: str) -> IotraceError:
+    for magic, kind in _PACKED.items():
+        if head.startswith(magic):
+            return IotraceError(f"'{name}' is a {kind} archive", hint="unpack it and import what is inside")
+    return IotraceError(
+        f"'{name}' is no trace that iotrace knows",
+        hint=f"files are recognised by content; it takes {_format_names()}, or a zip of them",
+    )
+
+
+def _format_names() -> str:
+    return ", ".join(f".{entry.name}" for entry in FORMATS)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _title(paths: Sequence[Path | str]) -> str:
+    first = Path(paths[0]).name
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
+
+
+def _reporting(progress: Progress, what: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(what, done, total)
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    pass

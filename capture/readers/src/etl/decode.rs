@@ -1,0 +1,271 @@
+//! Kernel event payloads into facts. Layouts are of versions 2 and later, with pointers of 4 or 8 bytes.
+
+use super::events::{
+    Events, GROUP_CONFIG, GROUP_DISK, GROUP_FILE, GROUP_HEADER, GROUP_MERGE_FACTS, GROUP_PROCESS,
+    GROUP_THREAD, KernelEvent, UNKNOWN,
+};
+use super::facts::{
+    Disk, DiskInit, DiskIo, Facts, FileName, Mapping, Op, Partition, Process, Thread, Valid,
+};
+
+/// Decode all events of one buffer. `index` is the number of the buffer in the file.
+pub fn buffer(payload: &[u8], index: u64, facts: &mut Facts) {
+    let mut events = Events::new(payload);
+    let mut count = 0;
+    let mut first = None;
+    let mut last = None;
+    while let Some(event) = events.next() {
+        count += 1;
+        first.get_or_insert(event);
+        last = Some(event);
+        if let Some(kernel) = event.kernel() {
+            self::event(kernel, (index, count), facts);
+        } else if event.is_kernel_disk() {
+            facts.counts.kernel_disk_events += 1;
+        }
+    }
+    facts.counts.events += count as u64;
+    facts.counts.damaged_buffers += u64::from(events.damaged);
+    if index > 0 {
+        // Inside a buffer time never goes back, so its ends tell its span.
+        for ticks in [first, last]
+            .into_iter()
+            .flatten()
+            .filter_map(super::events::RawEvent::ticks)
+        {
+            facts.cover(ticks);
+        }
+    }
+}
+
+#[inline]
+fn event(event: KernelEvent, order: (u64, usize), facts: &mut Facts) {
+    let understood = match event.group {
+        GROUP_DISK => disk(event, facts),
+        GROUP_FILE => file(event, facts),
+        GROUP_THREAD => thread(event, facts),
+        GROUP_PROCESS => process(event, facts),
+        GROUP_CONFIG => config(event, facts),
+        GROUP_HEADER => header(event, facts),
+        GROUP_MERGE_FACTS => mapping(event, order, facts),
+        _ => Some(()),
+    };
+    facts.counts.rejected_events += u64::from(understood.is_none());
+}
+
+fn disk(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    match event.kind {
+        10..=15 if event.version < 2 => facts.counts.old_disk_events += 1,
+        10 => facts.ios.push(transfer(event, Op::Read)?),
+        11 => facts.ios.push(transfer(event, Op::Write)?),
+        14 => facts.ios.push(flush(event)?),
+        12 => facts.inits.push(init(event, Op::Read)?),
+        13 => facts.inits.push(init(event, Op::Write)?),
+        15 => facts.inits.push(init(event, Op::Flush)?),
+        55..=60 => facts.counts.optical_events += 1,
+        _ => (),
+    }
+    Some(())
+}
+
+fn transfer(event: KernelEvent, op: Op) -> Option<DiskIo> {
+    let (fields, p) = (event.payload, event.pointer);
+    Some(DiskIo {
+        completed: event.ticks,
+        disk: fields.u32(0)?,
+        irp_flags: fields.u32(4)?,
+        size: fields.u32(8)?,
+        offset: fields.i64(16)?,
+        key: fields.pointer(24, p)?,
+        irp: fields.pointer(24 + p, p)?,
+        response: fields.i64(24 + 2 * p)?,
+        thread: if event.version >= 3 {
+            fields.u32(32 + 2 * p)?
+        } else {
+            event.thread
+        },
+        op,
+        response_dropped: false,
+    })
+}
+
+/// A flush has its response time before its Irp, unlike a transfer.
+fn flush(event: KernelEvent) -> Option<DiskIo> {
+    let (fields, p) = (event.payload, event.pointer);
+    Some(DiskIo {
+        completed: event.ticks,
+        disk: fields.u32(0)?,
+        irp_flags: fields.u32(4)?,
+        response: fields.i64(8)?,
+        irp: fields.pointer(16, p)?,
+        thread: if event.version >= 3 {
+            fields.u32(16 + p)?
+        } else {
+            event.thread
+        },
+        size: 0,
+        offset: 0,
+        key: 0,
+        op: Op::Flush,
+        response_dropped: false,
+    })
+}
+
+/// The header's thread of an Init is whoever was running; the payload's is the one that asked.
+fn init(event: KernelEvent, op: Op) -> Option<DiskInit> {
+    let (fields, p) = (event.payload, event.pointer);
+    let thread = if event.version >= 3 {
+        fields.u32(p)?
+    } else {
+        event.thread
+    };
+    Some(DiskInit {
+        ticks: event.ticks,
+        irp: fields.pointer(0, p)?,
+        thread,
+        op,
+    })
+}
+
+fn file(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    let valid = match event.kind {
+        0x00 | 0x20 => Valid::From,
+        0x23 | 0x24 => Valid::Until,
+        _ => return Some(()),
+    };
+    let key = event.payload.pointer(0, event.pointer)?;
+    let (path, _) = event.payload.wide(event.pointer)?;
+    facts.names.push(FileName {
+        ticks: event.ticks,
+        key,
+        valid,
+        path,
+    });
+    Some(())
+}
+
+fn thread(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    let valid = match event.kind {
+        1 | 3 => Valid::From,
+        2 | 4 => Valid::Until,
+        _ => return Some(()),
+    };
+    let (first, second) = (event.payload.u32(0)?, event.payload.u32(4)?);
+    let (process, thread) = if event.version == 0 {
+        (second, first)
+    } else {
+        (first, second)
+    };
+    facts.threads.push(Thread {
+        ticks: event.ticks,
+        thread,
+        process,
+        valid,
+    });
+    Some(())
+}
+
+fn process(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    let (valid, real) = match event.kind {
+        1 => (Valid::From, true),
+        3 => (Valid::From, false),
+        2 => (Valid::Until, true),
+        4 => (Valid::Until, false),
+        _ => return Some(()),
+    };
+    if event.version < 2 {
+        return None;
+    }
+    let (fields, p) = (event.payload, event.pointer);
+    let mut at = p + 16;
+    if event.version >= 3 {
+        at += p; // page directory
+    }
+    if event.version >= 4 {
+        at += 4; // flags
+    }
+    if fields.u32(at)? == 0 {
+        at += 4;
+    } else {
+        // Two dead pointers, then the security identifier with its own count of parts.
+        at += 2 * p;
+        at += 8 + 4 * fields.u8(at + 1)? as usize;
+    }
+    let (name, at) = fields.narrow(at)?;
+    let (command_line, _) = fields.wide(at).unwrap_or_default();
+    facts.processes.push(Process {
+        ticks: event.ticks,
+        key: fields.pointer(0, p)?,
+        process: fields.u32(p)?,
+        parent: fields.u32(p + 4)?,
+        valid,
+        real,
+        name,
+        command_line,
+    });
+    Some(())
+}
+
+fn config(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    let fields = event.payload;
+    match event.kind {
+        0x0B => {
+            let sector_bytes = fields.u32(4)?;
+            let size_bytes = [fields.u32(8)?, fields.u32(12)?, sector_bytes]
+                .into_iter()
+                .try_fold(fields.u64(16)?, |size, factor| {
+                    size.checked_mul(u64::from(factor))
+                })
+                .filter(|size| *size > 0);
+            let disk = Disk {
+                number: fields.u32(0)?,
+                sector_bytes,
+                size_bytes,
+                model: fields.wide_fixed(40, 256)?.trim().to_owned(),
+                write_cache: fields.u8(556)? != 0,
+            };
+            facts.disks.push((event.ticks, disk));
+        }
+        0x0C => {
+            let partition = Partition {
+                start_bytes: fields.u64(0)?,
+                size_bytes: fields.u64(8)?,
+                disk: fields.u32(16)?,
+                letter: fields.wide_fixed(28, 4)?,
+                number: fields.u32(40)?,
+                cluster_bytes: u64::from(fields.u32(44)?) * u64::from(fields.u32(48)?),
+                filesystem: fields.wide_fixed(72, 16)?,
+            };
+            facts.partitions.push((event.ticks, partition));
+        }
+        _ => (),
+    }
+    Some(())
+}
+
+fn header(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    if matches!(event.kind, 0x05 | 0x20) {
+        for (index, mask) in facts.group_masks.iter_mut().enumerate() {
+            *mask |= event.payload.u32(4 * index)?;
+        }
+    }
+    Some(())
+}
+
+fn mapping(event: KernelEvent, order: (u64, usize), facts: &mut Facts) -> Option<()> {
+    if event.kind == 35 {
+        let (kernel, at) = event.payload.wide(0)?;
+        let (user, _) = event.payload.wide(at).unwrap_or_default();
+        facts.mappings.push(Mapping {
+            order,
+            kernel,
+            user,
+        });
+    }
+    Some(())
+}
+
+/// Whether an event's thread is known. Idle runs as thread 0, so 0 is known too.
+pub fn is_known(thread: u32) -> bool {
+    thread != UNKNOWN
+}

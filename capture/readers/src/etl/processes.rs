@@ -1,0 +1,164 @@
+//! Processes as they lived: a number used twice makes two.
+
+use std::collections::HashMap;
+
+use super::facts::{Process, Valid};
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    pub number: u32,
+    key: u64,
+    pub name: Option<String>,
+    pub command_line: Option<String>,
+    pub parent: Option<u32>,
+    /// Raw timestamp of its start, if it started during the trace.
+    pub started: Option<i64>,
+    /// Raw timestamp of its end, if it ended during the trace.
+    pub ended: Option<i64>,
+    /// From when on its number means it.
+    from: i64,
+}
+
+/// All processes; positions in `lives` are the recording's process ids.
+#[derive(Default)]
+pub struct Processes {
+    pub lives: Vec<Life>,
+    /// Positions by number, in order of time.
+    by_number: HashMap<u32, Vec<u32>>,
+}
+
+impl Processes {
+    /// Sort out which events speak of the same process.
+    pub fn from_events(mut events: Vec<Process>) -> Self {
+        events.sort_by_key(|event| event.ticks);
+        let mut processes = Self::default();
+        for event in events {
+            let known = processes
+                .by_number
+                .get(&event.process)
+                .and_then(|all| all.last())
+                .copied();
+            match known.map(|index| &mut processes.lives[index as usize]) {
+                Some(life) if life.is_spoken_of_by(&event) => life.learn(event),
+                previous => {
+                    let from = match (previous, event.valid, event.real) {
+                        (_, Valid::From, true) => event.ticks,
+                        // It was there before anything told: since its predecessor ended, or forever.
+                        (Some(life), ..) => life.ended.unwrap_or(event.ticks),
+                        (None, ..) => i64::MIN,
+                    };
+                    processes.add(event.process, from).learn(event);
+                }
+            }
+        }
+        processes
+    }
+
+    fn add(&mut self, number: u32, from: i64) -> &mut Life {
+        let index = self.lives.len();
+        self.by_number.entry(number).or_default().push(index as u32);
+        let life = Life {
+            number,
+            key: 0,
+            name: None,
+            command_line: None,
+            parent: None,
+            started: None,
+            ended: None,
+            from,
+        };
+        self.lives.push(life);
+        &mut self.lives[index]
+    }
+
+    /// Position of the process that had `number` at `ticks`; one that no event told of is added without a name.
+    pub fn at(&mut self, number: u32, ticks: i64) -> u32 {
+        if let Some(all) = self.by_number.get(&number) {
+            let next = all.partition_point(|index| self.lives[*index as usize].from <= ticks);
+            return all[next.saturating_sub(1)];
+        }
+        self.add(number, i64::MIN);
+        self.lives.len() as u32 - 1
+    }
+}
+
+impl Life {
+    fn is_spoken_of_by(&self, event: &Process) -> bool {
+        if event.valid == Valid::From && event.real {
+            return self.started == Some(event.ticks);
+        }
+        self.key == event.key
+            && (self.ended.is_none() || event.valid == Valid::Until && !event.real)
+    }
+
+    fn learn(&mut self, event: Process) {
+        self.key = event.key;
+        self.parent = Some(event.parent);
+        if !event.name.is_empty() {
+            self.name = Some(event.name);
+        }
+        if !event.command_line.is_empty() {
+            self.command_line = Some(event.command_line);
+        }
+        match (event.valid, event.real) {
+            (Valid::From, true) => self.started = Some(event.ticks),
+            (Valid::Until, true) => self.ended = Some(event.ticks),
+            _ => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(ticks: i64, key: u64, valid: Valid, real: bool, name: &str) -> Process {
+        let (name, command_line) = (name.to_owned(), String::new());
+        Process {
+            ticks,
+            key,
+            process: 8,
+            parent: 4,
+            valid,
+            real,
+            name,
+            command_line,
+        }
+    }
+
+    #[test]
+    fn a_reused_number_makes_two() {
+        let mut processes = Processes::from_events(vec![
+            event(50, 2, Valid::From, true, "new.exe"),
+            event(10, 1, Valid::From, false, "old.exe"),
+            event(30, 1, Valid::Until, true, "old.exe"),
+            event(90, 2, Valid::Until, false, "new.exe"),
+        ]);
+        let names: Vec<_> = processes
+            .lives
+            .iter()
+            .map(|life| life.name.as_deref())
+            .collect();
+        assert_eq!(names, [Some("old.exe"), Some("new.exe")]);
+        assert_eq!(
+            (processes.lives[0].started, processes.lives[0].ended),
+            (None, Some(30))
+        );
+        assert_eq!(
+            (processes.lives[1].started, processes.lives[1].ended),
+            (Some(50), None)
+        );
+        assert_eq!(
+            [0, 40, 50, 99].map(|ticks| processes.at(8, ticks)),
+            [0, 0, 1, 1]
+        );
+    }
+
+    #[test]
+    fn a_number_nobody_told_of_gets_a_row_without_a_name() {
+        let mut processes = Processes::default();
+        assert_eq!((processes.at(5, 1), processes.at(5, 2)), (0, 0));
+        assert_eq!(processes.lives[0].name, None);
+    }
+}

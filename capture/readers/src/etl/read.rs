@@ -1,0 +1,254 @@
+//! Reads a log's buffers with several threads, each keeping the facts of the buffers it decoded.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::container::{
+    BUFFER_BYTES_MAX, Batch, BufferHeader, FLAG_BUFFER_LOST, FLAG_COMPRESSED, FLAG_EVENTS_LOST,
+    HEADER_BYTES, Walker,
+};
+use super::decode;
+use super::facts::Facts;
+use super::header::LogHeader;
+use crate::error::Unreadable;
+use crate::xpress;
+
+/// Enough of a file to hold its log header event, which is at most 64 KiB.
+const HEAD_BYTES: u64 = 72 + 65_536;
+const THREADS_MAX: usize = 8;
+/// A thread is worth its start from about this many bytes.
+const BYTES_PER_THREAD: u64 = 4 << 20;
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+const COMPRESSION_RATIO_MAX: u64 = 100;
+const COMPRESSION_ALLOWANCE_BYTES: u64 = 256 << 20;
+
+/// A whole log: its header and what each worker found.
+pub struct Log {
+    pub header: LogHeader,
+    pub file_bytes: u64,
+    /// One per worker: disk I/O in the order of its buffers; the first holds everything else of all workers.
+    pub facts: Vec<Facts>,
+    pub truncated: bool,
+}
+
+/// How far reading is. Called from time to time with bytes done and in all; `false` ends the reading.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// Open a log and read its header.
+pub fn open(path: &Path) -> Result<(File, u64, LogHeader), Unreadable> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut head = Vec::new();
+    Read::by_ref(&mut file)
+        .take(HEAD_BYTES)
+        .read_to_end(&mut head)?;
+    let header = LogHeader::parse(&head)?;
+    match header.compression {
+        None | Some(3) => Ok((file, length, header)),
+        Some(other) => {
+            let name = match other {
+                2 => "LZNT1".to_owned(),
+                4 => "Xpress with Huffman coding".to_owned(),
+                other => format!("format {other}"),
+            };
+            Err(Unreadable::content(
+                format!("is compressed with {name}, which is not read yet"),
+                "save it uncompressed on Windows (tracerpt FILE -o EVENTS.etl -of ETL, or wpa), or take it without compression",
+            ))
+        }
+    }
+}
+
+/// Bytes of a buffer between its header and the end of its valid data.
+pub enum Payload<'a> {
+    Whole(&'a [u8]),
+    /// The header claims more than the buffer holds: what there is.
+    Clipped(&'a [u8]),
+    Damaged,
+}
+
+/// Find, and if need be decompress, the payload of a buffer. Never allocates more than the session's buffer size.
+pub fn payload<'a>(
+    buffer: &'a [u8],
+    header: BufferHeader,
+    session_bytes: usize,
+    scratch: &'a mut Vec<u8>,
+) -> Payload<'a> {
+    let Some(filled) = header.filled.checked_sub(HEADER_BYTES) else {
+        return Payload::Damaged;
+    };
+    let stored = &buffer[HEADER_BYTES..];
+    if header.flags & FLAG_COMPRESSED == 0 {
+        return stored
+            .get(..filled)
+            .map_or(Payload::Clipped(stored), Payload::Whole);
+    }
+    if filled > session_bytes.min(BUFFER_BYTES_MAX) {
+        return Payload::Damaged;
+    }
+    xpress::decompress(stored, scratch, filled).map_or(Payload::Damaged, Payload::Whole)
+}
+
+/// Read a whole log with at most `threads` workers (0: as many as there are processors, up to 8).
+pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unreadable> {
+    let (file, length, header) = open(path)?;
+    let shared = Shared {
+        walker: Mutex::new(Walker::new(file, length, header.stride())),
+        session_bytes: header.buffer_bytes as usize,
+        decompressed: AtomicU64::new(0),
+        decompressed_max: length
+            .saturating_mul(COMPRESSION_RATIO_MAX)
+            .saturating_add(COMPRESSION_ALLOWANCE_BYTES),
+        done: AtomicU64::new(0),
+        finished: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let available = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(THREADS_MAX);
+    let useful = usize::try_from(length / BYTES_PER_THREAD + 1).unwrap_or(usize::MAX);
+    let workers = useful.min(if threads == 0 {
+        available
+    } else {
+        threads.min(THREADS_MAX)
+    });
+    let caller = &thread::current();
+    let mut facts = thread::scope(|scope| {
+        let shared = &shared;
+        let handles: Vec<_> = (0..workers)
+            .map(|_| {
+                scope.spawn(move || {
+                    let running = Running { shared, caller };
+                    let facts = shared.work();
+                    if facts.is_err() {
+                        shared.stop.store(true, Ordering::Relaxed);
+                    }
+                    drop(running);
+                    facts
+                })
+            })
+            .collect();
+        while shared.finished.load(Ordering::Acquire) < workers {
+            thread::park_timeout(PROGRESS_INTERVAL);
+            if !progress(shared.done.load(Ordering::Relaxed), length) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|_| Err(Unreadable::defect())))
+            .collect::<Result<Vec<Facts>, Unreadable>>()
+    })?;
+    if shared.stop.load(Ordering::Relaxed) {
+        return Err(Unreadable::Cancelled);
+    }
+    let (first, others) = facts.split_at_mut(1);
+    for other in others {
+        first[0].absorb(other);
+    }
+    let walker = shared
+        .walker
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    first[0].counts.damaged_buffers += walker.damaged;
+    Ok(Log {
+        header,
+        file_bytes: length,
+        facts,
+        truncated: walker.truncated,
+    })
+}
+
+struct Shared {
+    walker: Mutex<Walker>,
+    session_bytes: usize,
+    decompressed: AtomicU64,
+    decompressed_max: u64,
+    done: AtomicU64,
+    finished: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn work(&self) -> Result<Facts, Unreadable> {
+        let mut facts = Facts::default();
+        let mut batch = Batch::default();
+        let mut scratch = Vec::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            {
+                let mut walker = self.walker.lock().unwrap_or_else(PoisonError::into_inner);
+                if !walker.next(&mut batch)? {
+                    break;
+                }
+                self.done.store(walker.position(), Ordering::Relaxed);
+            }
+            for (index, bytes) in (batch.first_index..).zip(batch.buffers()) {
+                self.buffer(index, bytes, &mut facts, &mut scratch)?;
+            }
+        }
+        Ok(facts)
+    }
+
+    fn buffer(
+        &self,
+        index: u64,
+        bytes: &[u8],
+        facts: &mut Facts,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Unreadable> {
+        let Some(header) = BufferHeader::parse(bytes) else {
+            return Ok(());
+        };
+        facts.counts.buffers += 1;
+        facts.counts.loss_flags +=
+            u64::from(header.flags & (FLAG_EVENTS_LOST | FLAG_BUFFER_LOST) != 0);
+        if index > 0 {
+            facts.sequences.push(header.sequence);
+        }
+        if header.flags & FLAG_COMPRESSED != 0 {
+            let made = self.decompressed.fetch_add(
+                header.filled.min(self.session_bytes) as u64,
+                Ordering::Relaxed,
+            );
+            if made > self.decompressed_max {
+                return Err(Unreadable::content(
+                    format!(
+                        "claims to decompress to more than {COMPRESSION_RATIO_MAX} times its size, which no trace does"
+                    ),
+                    "it is damaged or was made to exhaust its reader; take it from the machine again",
+                ));
+            }
+        }
+        let payload = match payload(bytes, header, self.session_bytes, scratch) {
+            Payload::Whole(payload) => payload,
+            Payload::Clipped(payload) => {
+                facts.counts.damaged_buffers += 1;
+                payload
+            }
+            Payload::Damaged => {
+                facts.counts.damaged_buffers += 1;
+                return Ok(());
+            }
+        };
+        decode::buffer(payload, index, facts);
+        Ok(())
+    }
+}
+
+/// Counts a worker as finished and wakes the caller, even if the worker panics.
+struct Running<'a> {
+    shared: &'a Shared,
+    caller: &'a thread::Thread,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.shared.finished.fetch_add(1, Ordering::Release);
+        self.caller.unpark();
+    }
+}

@@ -1,0 +1,424 @@
+//! A read log with its names resolved: the tables of a recording, disk I/O in order of issue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::decode::is_known;
+use super::facts::{Counts, Disk, DiskIo, Facts, Mapping, Op, Partition};
+use super::header::LogHeader;
+use super::pairing::{Pairing, earliest, pair};
+use super::processes::Processes;
+use super::read::Log;
+use super::sequence::{Hole, holes};
+use super::timeline::Timeline;
+
+/// Disks without a description are taken to have the sectors nearly all have.
+const SECTOR_BYTES: u32 = 512;
+
+mod flag {
+    //! Bits of the recording's `io.flags`, and the system's own that they are made from.
+    pub const NO_CACHE: u32 = 0x1;
+    pub const PAGING: u32 = 0x2;
+    pub const SYNCHRONOUS: u32 = 0x4;
+    pub const METADATA: u32 = 0x20;
+    pub const SPLIT: u32 = 0x100;
+    pub const PRIORITY_LOW: u32 = 0x1000;
+    pub const PRIORITY_HIGH: u32 = 0x2000;
+    pub const UNALIGNED: u32 = 0x4000;
+
+    pub const IRP_NO_CACHE: u32 = 0x1;
+    pub const IRP_PAGING: u32 = 0x2;
+    pub const IRP_SYNCHRONOUS: u32 = 0x4;
+    pub const IRP_ASSOCIATED: u32 = 0x8;
+    pub const IRP_SYNCHRONOUS_PAGING: u32 = 0x40;
+}
+
+/// A file that was read or written.
+#[derive(Debug, Clone)]
+pub struct FileRow {
+    pub path: String,
+    /// Row of the devices: the partition its first I/O fell into, or the disk.
+    pub device: i32,
+    metadata: bool,
+}
+
+/// A row of the recording's `io`.
+#[derive(Debug, Clone, Copy)]
+pub struct IoRow {
+    pub op: Op,
+    pub issued_ns: i64,
+    pub completed_ns: Option<i64>,
+    pub offset_bytes: Option<u64>,
+    pub size_bytes: u32,
+    pub device: i32,
+    pub file: Option<i32>,
+    pub process: Option<i32>,
+    pub thread: Option<i32>,
+    pub flags: u32,
+}
+
+/// A row of the recording's `devices`: a disk, or a partition and the row of its disk.
+pub enum DeviceRow<'a> {
+    /// Its number, and its description if the log has one.
+    Disk(u32, Option<&'a Disk>),
+    /// The row of its disk.
+    Partition(i32, &'a Partition),
+}
+
+/// See the module.
+pub struct Trace {
+    pub header: LogHeader,
+    pub file_bytes: u64,
+    pub counts: Counts,
+    pub pairing: Pairing,
+    pub truncated: bool,
+    pub holes: Vec<Hole>,
+    pub group_masks: [u32; 8],
+    /// Raw timestamps of the first and last event outside the first buffer.
+    pub span: Option<(i64, i64)>,
+    /// Disk I/O by op, before any is left out.
+    pub ops: [u64; 3],
+    /// Completions whose time cannot be expressed; left out.
+    pub unplaceable: u64,
+    /// Nanoseconds of the latest completion handed out so far.
+    pub last_completed_ns: Option<i64>,
+    pub files: Vec<FileRow>,
+    pub processes: Processes,
+    pub mappings: Vec<Mapping>,
+    disks: Vec<(u32, Option<Disk>)>,
+    partitions: Vec<Partition>,
+    workers: Vec<Facts>,
+    heads: Vec<usize>,
+    names: Timeline,
+    paths: Vec<String>,
+    /// File row of each of `paths` that an I/O asked for.
+    path_files: Vec<Option<u32>>,
+    files_by_path: HashMap<String, u32>,
+    threads: Timeline,
+}
+
+impl Trace {
+    /// Resolve a log. Sorts its disk I/O; nothing is converted yet.
+    pub fn new(log: Log) -> Self {
+        let Log {
+            header,
+            file_bytes,
+            facts: mut workers,
+            truncated,
+        } = log;
+        let pairing = pair(&mut workers, &header.clock);
+        let clock = header.clock;
+        let issue = |io: &DiskIo| issue_order(io, &clock);
+        let mut ops = [0; 3];
+        let mut numbers = BTreeSet::new();
+        for facts in &mut workers {
+            facts.ios.sort_by_key(issue);
+            let mut previous = None;
+            for io in &facts.ios {
+                ops[io.op as usize] += 1;
+                if previous.replace(io.disk) != Some(io.disk) {
+                    numbers.insert(io.disk);
+                }
+            }
+        }
+        let shared = workers.first_mut().map(std::mem::take).unwrap_or_default();
+        let Facts {
+            ios,
+            mut names,
+            mut threads,
+            processes,
+            mut disks,
+            mut partitions,
+            mut mappings,
+            sequences,
+            ..
+        } = shared;
+        if let Some(first) = workers.first_mut() {
+            first.ios = ios;
+        }
+
+        names.sort_by_key(|name| name.ticks);
+        let mut paths = Vec::new();
+        let mut path_numbers: HashMap<String, u32> = HashMap::new();
+        let mut name_timeline = Timeline::default();
+        for name in names {
+            let next = path_numbers.len() as u32;
+            let number = *path_numbers.entry(name.path).or_insert(next);
+            name_timeline.insert(name.key, name.ticks, name.valid, number);
+        }
+        paths.resize(path_numbers.len(), String::new());
+        for (path, number) in path_numbers {
+            paths[number as usize] = path;
+        }
+        name_timeline.sort();
+
+        threads.sort_by_key(|thread| thread.ticks);
+        let mut thread_timeline = Timeline::default();
+        for thread in threads {
+            thread_timeline.insert(
+                u64::from(thread.thread),
+                thread.ticks,
+                thread.valid,
+                thread.process,
+            );
+        }
+        thread_timeline.sort();
+
+        disks.sort_by_key(|(ticks, _)| *ticks);
+        let mut described: BTreeMap<u32, Disk> = disks
+            .into_iter()
+            .map(|(_, disk)| (disk.number, disk))
+            .collect();
+        numbers.extend(described.keys());
+        partitions.sort_by_key(|(ticks, _)| *ticks);
+        let partitions: BTreeMap<(u32, u64), Partition> = partitions
+            .into_iter()
+            .map(|(_, part)| ((part.disk, part.start_bytes), part))
+            .collect();
+        numbers.extend(partitions.keys().map(|(disk, _)| *disk));
+        mappings.sort_by_key(|mapping| mapping.order);
+
+        Self {
+            holes: holes(sequences, header.is_circular()),
+            heads: vec![0; workers.len()],
+            path_files: vec![None; paths.len()],
+            counts: shared.counts,
+            group_masks: shared.group_masks,
+            span: shared.span,
+            disks: numbers
+                .into_iter()
+                .map(|number| (number, described.remove(&number)))
+                .collect(),
+            partitions: partitions.into_values().collect(),
+            processes: Processes::from_events(processes),
+            names: name_timeline,
+            threads: thread_timeline,
+            header,
+            file_bytes,
+            pairing,
+            truncated,
+            ops,
+            unplaceable: 0,
+            last_completed_ns: None,
+            files: Vec::new(),
+            mappings,
+            workers,
+            paths,
+            files_by_path: HashMap::new(),
+        }
+    }
+
+    /// The next I/O in order of issue. `files` and `processes` grow with what it names.
+    pub fn next_io(&mut self) -> Option<IoRow> {
+        let clock = self.header.clock;
+        loop {
+            let worker = match self.workers.len() {
+                1 => 0,
+                _ => earliest(&self.workers, &self.heads, |io| issue_order(io, &clock))?,
+            };
+            let io = *self.workers[worker].ios.get(self.heads[worker])?;
+            self.heads[worker] += 1;
+            if let Some(row) = self.row(io) {
+                self.last_completed_ns = self
+                    .last_completed_ns
+                    .max(row.completed_ns.or(Some(row.issued_ns)));
+                return Some(row);
+            }
+            self.unplaceable += 1;
+        }
+    }
+
+    fn row(&mut self, io: DiskIo) -> Option<IoRow> {
+        let clock = self.header.clock;
+        let completed_ns = clock.ns(io.completed)?;
+        let issued_ns = completed_ns.checked_sub(clock.response_ns(io.response)?)?;
+        let issued_ticks = issued(&io, &clock);
+        let disk = self.disk_row(io.disk);
+        let file = self.file(&io);
+        let process = is_known(io.thread)
+            .then(|| self.threads.at(u64::from(io.thread), issued_ticks))
+            .flatten()
+            .map(|number| self.processes.at(number, issued_ticks).cast_signed());
+        let metadata = file.is_some_and(|file| self.files[file as usize].metadata);
+        Some(IoRow {
+            op: io.op,
+            issued_ns,
+            completed_ns: (!io.response_dropped).then_some(completed_ns),
+            offset_bytes: if io.op == Op::Flush {
+                None
+            } else {
+                u64::try_from(io.offset).ok()
+            },
+            size_bytes: io.size,
+            device: disk as i32,
+            file: file.map(u32::cast_signed),
+            process,
+            thread: i32::try_from(io.thread).ok(),
+            flags: flags(&io, self.sector_bytes(disk), metadata),
+        })
+    }
+
+    fn file(&mut self, io: &DiskIo) -> Option<u32> {
+        if io.op == Op::Flush {
+            return None;
+        }
+        let path_number = self.names.at(io.key, io.completed)? as usize;
+        if let Some(file) = self.path_files[path_number] {
+            return Some(file);
+        }
+        let path = user_path(&self.paths[path_number], &self.mappings);
+        let file = if let Some(file) = self.files_by_path.get(&path) {
+            *file
+        } else {
+            let file = self.files.len() as u32;
+            let device = self.partition_row(io).unwrap_or(self.disk_row(io.disk)) as i32;
+            self.files.push(FileRow {
+                metadata: is_metadata(&path),
+                device,
+                path: path.clone(),
+            });
+            self.files_by_path.insert(path, file);
+            file
+        };
+        self.path_files[path_number] = Some(file);
+        Some(file)
+    }
+
+    fn disk_row(&self, number: u32) -> usize {
+        self.disks.partition_point(|(known, _)| *known < number)
+    }
+
+    fn sector_bytes(&self, row: usize) -> u32 {
+        let described = self.disks.get(row).and_then(|(_, disk)| disk.as_ref());
+        described
+            .map(|disk| disk.sector_bytes)
+            .filter(|bytes| *bytes > 0)
+            .unwrap_or(SECTOR_BYTES)
+    }
+
+    fn partition_row(&self, io: &DiskIo) -> Option<usize> {
+        let offset = u64::try_from(io.offset).ok()?;
+        let next = self
+            .partitions
+            .partition_point(|part| (part.disk, part.start_bytes) <= (io.disk, offset));
+        let index = next.checked_sub(1)?;
+        let part = &self.partitions[index];
+        (part.disk == io.disk && offset - part.start_bytes < part.size_bytes)
+            .then_some(self.disks.len() + index)
+    }
+
+    /// All devices in the order of their rows: disks, then partitions.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceRow<'_>> {
+        let disks = self
+            .disks
+            .iter()
+            .map(|(number, disk)| DeviceRow::Disk(*number, disk.as_ref()));
+        let partitions = self
+            .partitions
+            .iter()
+            .map(|part| DeviceRow::Partition(self.disk_row(part.disk) as i32, part));
+        disks.chain(partitions)
+    }
+}
+
+fn issued(io: &DiskIo, clock: &super::clock::Clock) -> i64 {
+    io.completed.saturating_sub(clock.response_raw(io.response))
+}
+
+/// In order of issue; what follows only makes the order of equals the same in every run.
+fn issue_order(io: &DiskIo, clock: &super::clock::Clock) -> (i64, i64, u32, i64, u64) {
+    (issued(io, clock), io.completed, io.disk, io.offset, io.irp)
+}
+
+fn flags(io: &DiskIo, sector_bytes: u32, metadata: bool) -> u32 {
+    let mut flags = 0;
+    for (theirs, ours) in [
+        (flag::IRP_NO_CACHE, flag::NO_CACHE),
+        (flag::IRP_PAGING, flag::PAGING),
+        (flag::IRP_SYNCHRONOUS, flag::SYNCHRONOUS),
+        (flag::IRP_SYNCHRONOUS_PAGING, flag::SYNCHRONOUS),
+        (flag::IRP_ASSOCIATED, flag::SPLIT),
+    ] {
+        if io.irp_flags & theirs != 0 {
+            flags |= ours;
+        }
+    }
+    match io.irp_flags >> 17 & 7 {
+        1 | 2 => flags |= flag::PRIORITY_LOW,
+        4 | 5 => flags |= flag::PRIORITY_HIGH,
+        _ => (),
+    }
+    if metadata {
+        flags |= flag::METADATA;
+    }
+    let sector = i64::from(sector_bytes);
+    let whole = io.size > 0
+        && io.offset >= 0
+        && io.offset % sector == 0
+        && i64::from(io.size) % sector == 0;
+    if io.op != Op::Flush && !whole {
+        flags |= flag::UNALIGNED;
+    }
+    flags
+}
+
+/// A kernel path as users know it, by the log's own mappings: without regard to case, in their order, first hit wins.
+fn user_path(kernel: &str, mappings: &[Mapping]) -> String {
+    mappings
+        .iter()
+        .filter(|mapping| !mapping.kernel.is_empty())
+        .find_map(|mapping| {
+            let (prefix, rest) = kernel.split_at_checked(mapping.kernel.len())?;
+            (prefix.to_lowercase() == mapping.kernel.to_lowercase())
+                .then(|| format!("{}{rest}", mapping.user))
+        })
+        .unwrap_or_else(|| kernel.to_owned())
+}
+
+/// Whether a path is one of the file system's own files: `$Mft`, `$LogFile` … in the root of a volume.
+fn is_metadata(path: &str) -> bool {
+    let rest = if let Some(rest) = path.strip_prefix(r"\Device\") {
+        rest.split_once('\\').map(|(_, rest)| rest)
+    } else {
+        path.get(1..).and_then(|rest| rest.strip_prefix(r":\"))
+    };
+    rest.is_some_and(|rest| {
+        rest.starts_with('$') && !rest.to_ascii_lowercase().starts_with("$recycle.bin")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_mapping_that_fits_wins_without_regard_to_case() {
+        let mapping = |kernel: &str, user: &str| Mapping {
+            order: (0, 0),
+            kernel: kernel.into(),
+            user: user.into(),
+        };
+        let mappings = [
+            mapping(r"\??\", ""),
+            mapping(r"\Device\HarddiskVolume2\", r"C:\"),
+            mapping(r"\Device\HARDDISKVOLUME2\", r"D:\"),
+        ];
+        assert_eq!(
+            user_path(r"\device\harddiskvolume2\a\B.mdf", &mappings),
+            r"C:\a\B.mdf"
+        );
+        assert_eq!(user_path(r"\??\E:\x", &mappings), r"E:\x");
+        assert_eq!(
+            user_path(r"\Device\HarddiskVolume21\x", &mappings),
+            r"\Device\HarddiskVolume21\x"
+        );
+        assert_eq!(user_path("ä", &[mapping("a", "b")]), "ä");
+    }
+
+    #[test]
+    fn metadata_files_stand_in_the_root() {
+        assert!(is_metadata(r"C:\$LogFile") && is_metadata(r"\Device\HarddiskVolume2\$Mft"));
+        assert!(
+            !is_metadata(r"C:\$Recycle.Bin\x") && !is_metadata(r"C:\a\$Mft") && !is_metadata("$")
+        );
+    }
+}

@@ -1,0 +1,271 @@
+//! Python's view of the .etl reader: conversions only.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_schema::ArrowError;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3_arrow::PyRecordBatch;
+
+use crate::error::Unreadable;
+use crate::etl::{self, LogHeader, Trace};
+
+create_exception!(_readers, UnreadableError, PyException);
+
+/// Run reading code without the interpreter lock. A panic becomes an `UnreadableError` like any other.
+fn guarded<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, Unreadable> + Send,
+) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    outcome
+        .unwrap_or_else(|_| Err(Unreadable::defect()))
+        .map_err(|problem| match problem {
+            Unreadable::Content { what, hint } => UnreadableError::new_err((what, hint)),
+            Unreadable::Io(problem) => problem.into(),
+            Unreadable::Cancelled => PyRuntimeError::new_err("interrupted"),
+        })
+}
+
+fn arrow(problem: ArrowError) -> Unreadable {
+    Unreadable::content(
+        format!("cannot be turned into tables: {problem}"),
+        "please report it",
+    )
+}
+
+fn header_dict<'py>(py: Python<'py>, header: &LogHeader) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("buffer_bytes", header.buffer_bytes)?;
+    dict.set_item("os_major", header.os_major)?;
+    dict.set_item("os_minor", header.os_minor)?;
+    dict.set_item("os_build", header.os_build)?;
+    dict.set_item("processors", header.processors)?;
+    dict.set_item("mode", header.mode)?;
+    dict.set_item("circular", header.is_circular())?;
+    dict.set_item("compression", header.compression)?;
+    dict.set_item("buffers_written", header.buffers_written)?;
+    dict.set_item("pointer_bytes", header.pointer_bytes)?;
+    dict.set_item("events_lost", header.events_lost)?;
+    dict.set_item("buffers_lost", header.buffers_lost)?;
+    dict.set_item("session", &header.session)?;
+    dict.set_item("file", &header.file)?;
+    dict.set_item("utc_bias_minutes", header.utc_bias_minutes)?;
+    dict.set_item("clock", header.clock.kind.name())?;
+    dict.set_item("clock_resolution_ns", header.clock.resolution_ns())?;
+    dict.set_item("counter_hz", header.clock.counter_hz)?;
+    dict.set_item("start_ticks", header.clock.start_ticks)?;
+    dict.set_item("start_utc_ns", header.clock.start_utc_ns())?;
+    dict.set_item("boot_utc_ns", header.boot_utc_ns())?;
+    dict.set_item("end_ns", header.end_ns())?;
+    Ok(dict)
+}
+
+/// Calls Python's `progress(done, total)` and looks for Ctrl-C; keeps what either raises.
+struct Reporter {
+    progress: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl Reporter {
+    fn report(&mut self, done: u64, total: u64) -> bool {
+        if self.raised.is_none() {
+            let outcome = Python::attach(|py| {
+                py.check_signals()?;
+                self.progress.as_ref().map_or(Ok(()), |progress| {
+                    progress.call1(py, (done, total)).map(drop)
+                })
+            });
+            self.raised = outcome.err();
+        }
+        self.raised.is_none()
+    }
+}
+
+/// A log read into memory; its tables are taken out batch by batch.
+#[pyclass(frozen, module = "iotrace.capture._readers")]
+struct EtlTrace {
+    trace: Mutex<Trace>,
+}
+
+impl EtlTrace {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Trace) -> Result<T, ArrowError> + Send,
+    ) -> PyResult<T> {
+        guarded(py, || {
+            work(&mut self.trace.lock().unwrap_or_else(PoisonError::into_inner)).map_err(arrow)
+        })
+    }
+}
+
+#[pymethods]
+impl EtlTrace {
+    fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
+        Ok(self
+            .with(py, |trace| etl::next_io(trace, rows))?
+            .map(PyRecordBatch::new))
+    }
+
+    fn devices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+        self.with(py, |trace| etl::devices(trace))
+            .map(PyRecordBatch::new)
+    }
+
+    fn files(&self, py: Python<'_>, first: usize) -> PyResult<PyRecordBatch> {
+        self.with(py, |trace| etl::files(trace, first))
+            .map(PyRecordBatch::new)
+    }
+
+    fn processes(&self, py: Python<'_>, first: usize) -> PyResult<PyRecordBatch> {
+        self.with(py, |trace| etl::processes(trace, first))
+            .map(PyRecordBatch::new)
+    }
+
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        dict.set_item("buffers", trace.counts.buffers)?;
+        dict.set_item("events", trace.counts.events)?;
+        dict.set_item("reads", trace.ops[0])?;
+        dict.set_item("writes", trace.ops[1])?;
+        dict.set_item("flushes", trace.ops[2])?;
+        dict.set_item("damaged_buffers", trace.counts.damaged_buffers)?;
+        dict.set_item("loss_flags", trace.counts.loss_flags)?;
+        dict.set_item("rejected_events", trace.counts.rejected_events)?;
+        dict.set_item("old_disk_events", trace.counts.old_disk_events)?;
+        dict.set_item("kernel_disk_events", trace.counts.kernel_disk_events)?;
+        dict.set_item("optical_events", trace.counts.optical_events)?;
+        dict.set_item("has_inits", trace.pairing.has_inits)?;
+        dict.set_item("paired", trace.pairing.paired)?;
+        dict.set_item("unpaired_inits", trace.pairing.unpaired_inits)?;
+        dict.set_item("unpaired_completions", trace.pairing.unpaired_completions)?;
+        dict.set_item("responses_dropped", trace.pairing.responses_dropped)?;
+        dict.set_item("responses_replaced", trace.pairing.responses_replaced)?;
+        dict.set_item("unplaceable", trace.unplaceable)?;
+        dict.set_item("truncated", trace.truncated)?;
+        dict.set_item(
+            "holes",
+            trace
+                .holes
+                .iter()
+                .take(1000)
+                .map(|hole| (hole.first, hole.missing))
+                .collect::<Vec<_>>(),
+        )?;
+        dict.set_item("hole_count", trace.holes.len())?;
+        dict.set_item("group_masks", trace.group_masks.to_vec())?;
+        dict.set_item("volume_mappings", trace.mappings.len())?;
+        dict.set_item(
+            "first_event_ns",
+            trace
+                .span
+                .and_then(|(first, _)| trace.header.clock.ns(first)),
+        )?;
+        dict.set_item(
+            "last_event_ns",
+            trace.span.and_then(|(_, last)| trace.header.clock.ns(last)),
+        )?;
+        dict.set_item("last_completed_ns", trace.last_completed_ns)?;
+        Ok(dict)
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, *, threads = 0, progress = None))]
+fn read_etl(
+    py: Python<'_>,
+    path: PathBuf,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<EtlTrace> {
+    let mut reporter = Reporter {
+        progress,
+        raised: None,
+    };
+    let outcome = guarded(py, || {
+        let log = etl::read(&path, threads, &mut |done, total| {
+            reporter.report(done, total)
+        })?;
+        Ok(Trace::new(log))
+    });
+    match reporter.raised {
+        Some(raised) => Err(raised),
+        None => outcome.map(|trace| EtlTrace {
+            trace: Mutex::new(trace),
+        }),
+    }
+}
+
+#[pyfunction]
+fn read_etl_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let (_, _, header) = guarded(py, || etl::open(&path))?;
+    header_dict(py, &header)
+}
+
+#[pyfunction]
+fn inspect_etl(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let mut reporter = Reporter {
+        progress: None,
+        raised: None,
+    };
+    let outcome = guarded(py, || etl::inspect(&path, &mut || reporter.report(0, 0)));
+    if let Some(raised) = reporter.raised {
+        return Err(raised);
+    }
+    let found = outcome?;
+    let dict = PyDict::new(py);
+    dict.set_item("header", header_dict(py, &found.header)?)?;
+    dict.set_item("buffers", found.buffers)?;
+    dict.set_item("compressed_buffers", found.compressed_buffers)?;
+    dict.set_item("damaged_buffers", found.damaged_buffers)?;
+    dict.set_item("truncated", found.truncated)?;
+    dict.set_item("payload_bytes", found.payload_bytes)?;
+    dict.set_item("payload_crc32", found.payload_crc32)?;
+    dict.set_item("events", found.events)?;
+    dict.set_item("by_header_type", found.by_header_type)?;
+    dict.set_item("by_hook", found.by_hook)?;
+    dict.set_item(
+        "first_event_ns",
+        found
+            .span
+            .and_then(|(first, _)| found.header.clock.ns(first)),
+    )?;
+    dict.set_item(
+        "last_event_ns",
+        found.span.and_then(|(_, last)| found.header.clock.ns(last)),
+    )?;
+    dict.set_item(
+        "holes",
+        found
+            .holes
+            .iter()
+            .take(1000)
+            .map(|hole| (hole.first, hole.missing))
+            .collect::<Vec<_>>(),
+    )?;
+    let buffers = found.first_buffers.iter().map(|buffer| {
+        let dict = PyDict::new(py);
+        dict.set_item("stored_bytes", buffer.stored_bytes)?;
+        dict.set_item("payload_bytes", buffer.payload_bytes)?;
+        dict.set_item("stored_crc32", buffer.stored_crc32)?;
+        dict.set_item("payload_crc32", buffer.payload_crc32)?;
+        Ok(dict)
+    });
+    dict.set_item("first_buffers", buffers.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(dict)
+}
+
+/// Add the .etl reader to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("UnreadableError", module.py().get_type::<UnreadableError>())?;
+    module.add_class::<EtlTrace>()?;
+    module.add_function(wrap_pyfunction!(read_etl, module)?)?;
+    module.add_function(wrap_pyfunction!(read_etl_header, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect_etl, module)?)
+}
