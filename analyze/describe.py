@@ -60,7 +60,7 @@ class _Describer:
             )
         self.window_ns = max(self.end_ns - self.start_ns, 0)
 
-    def ask(self, query_name: str, **parameters: object) -> list[Row]:
+    def ask(self, query_name: str, **parameters: Any) -> list[Row]:  # noqa: ANN401
         rows: list[Row] = library.run(self.connection, query_name, **parameters).to_pylist()
         return rows
 

@@ -100,6 +100,8 @@ def connected(
     config: dict[str, Any] = {
         "memory_limit": f"{limit // 1024} KiB",
         "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
+        # Progress is shown by whoever asked, on a terminal only.
+        "enable_progress_bar": "false",
         # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.
         "autoinstall_known_extensions": "false",
     }
@@ -136,7 +138,11 @@ def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: 
 
 
 def run(
-    connection: duckdb.DuckDBPyConnection, query_name: str, *, prefix: str = "", **parameters: object
+    connection: duckdb.DuckDBPyConnection,
+    query_name: str,
+    *,
+    prefix: str = "",
+    **parameters: Any,  # noqa: ANN401 (whatever DuckDB can bind)
 ) -> pa.Table:
     """Run ``queries/QUERY_NAME.sql`` on the recording attached as ``prefix``; parameters are bound, never pasted.
 

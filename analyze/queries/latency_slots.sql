@@ -1,0 +1,42 @@
+-- How were latencies distributed in each slot of time, by role, operation and size class?
+--
+-- slot [number]: which slot, counted from the start of the span
+-- role [text]: what the file is to the database; unattributed where no file is known
+-- op [text]: what was asked of the storage
+-- size_class_bytes [bytes]: largest size in the class, a power of two from 4 KiB to 1 MiB; null for larger I/Os
+-- bucket_ns [ns]: latency that stands for the bucket, within 0.05 %
+-- io_count [I/Os]: I/Os in the bucket; failed and unfinished ones are left out
+--
+-- $layer [text]: the layer to look at
+-- $metric [text]: service (completed - issued) or response (completed - intended)
+-- $from_ns [ns]: start of the span
+-- $until_ns [ns]: end of the span, not included
+-- $slot_ns [ns]: length of a slot
+WITH
+
+timed AS (
+  SELECT
+    (issued_ns - $from_ns::BIGINT) // $slot_ns::BIGINT AS slot,
+    file_id,
+    op,
+    CASE
+      WHEN size_bytes <= 1048576 THEN greatest(1::BIGINT << ceil(log2(greatest(size_bytes, 1)))::BIGINT, 4096)
+    END AS size_class_bytes,
+    greatest(completed_ns - CASE $metric WHEN 'response' THEN intended_ns ELSE issued_ns END, 0) AS latency_ns
+  FROM io
+  WHERE
+    layer = $layer AND error = 0 AND completed_ns IS NOT NULL
+    AND issued_ns >= $from_ns AND issued_ns < $until_ns
+    AND ($metric = 'service' OR intended_ns IS NOT NULL)
+)
+
+SELECT
+  timed.slot,
+  coalesce(files.role, 'unattributed') AS role,
+  timed.op,
+  timed.size_class_bytes,
+  latency_bucket_ns(timed.latency_ns) AS bucket_ns,
+  count(*) AS io_count
+FROM timed
+LEFT JOIN files USING (file_id)
+GROUP BY ALL
