@@ -65,6 +65,8 @@ _DATA_ERRORS: Final = (
     duckdb.BinderException,
     duckdb.CatalogException,
 )
+# Progress is shown by whoever asked, on a terminal only. This is a setting of each cursor.
+_QUIET: Final = "SET enable_progress_bar = false"
 _READS: Final = "-- Reads: "
 _READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 
@@ -100,8 +102,6 @@ def connected(
     config: dict[str, Any] = {
         "memory_limit": f"{limit // 1024} KiB",
         "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
-        # Progress is shown by whoever asked, on a terminal only.
-        "enable_progress_bar": "false",
         # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.
         "autoinstall_known_extensions": "false",
     }
@@ -109,6 +109,7 @@ def connected(
         config["threads"] = threads
     connection = duckdb.connect(":memory:", config=config)
     try:
+        connection.execute(_QUIET)
         connection.execute(MACRO_SQL)
         yield connection
     finally:
@@ -123,6 +124,14 @@ def opened(
     with connected(memory_limit_bytes=memory_limit_bytes, threads=threads) as connection:
         attach(connection, recording)
         yield connection
+
+
+@contextmanager
+def cursor(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A second connection to the same tables, for use in another thread."""
+    with connection.cursor() as other:
+        other.execute(_QUIET)
+        yield other
 
 
 def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: str = "") -> None:

@@ -149,7 +149,7 @@ def measure(
     figures = OrderedFigures()
 
     def summarise(piece: tuple[int, int]) -> OrderedFigures:
-        with connection.cursor() as cursor:
+        with library.cursor(connection) as cursor:
             return _summarise(cursor, layer, coder, *piece)
 
     # Two at a time: one waits for DuckDB while the other sorts. map keeps the order.
