@@ -133,7 +133,7 @@ class EtlTrace:
             asked = "" if mask & _MASK_DISK_FILE_NAMES else ": it was taken without disk file names"
             yield f"no I/O has a file name{asked}"
         elif not counts["volume_mappings"]:
-            yield "paths are the kernel's (\\Device\\HarddiskVolume…): the trace is not merged and maps no drive letters"
+            yield "paths are the kernel's (\\Device\\HarddiskVolume…): the log is unmerged and maps no drive letters"
         if self._header["circular"]:
             yield "the log is circular: only the end of its session is left"
         for count, words in (

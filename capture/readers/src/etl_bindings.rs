@@ -1,4 +1,8 @@
 //! Python's view of the .etl reader: conversions only.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "Python hands over owned arguments"
+)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -31,7 +35,7 @@ fn guarded<T: Send>(
         })
 }
 
-fn arrow(problem: ArrowError) -> Unreadable {
+fn arrow(problem: &ArrowError) -> Unreadable {
     Unreadable::content(
         format!("cannot be turned into tables: {problem}"),
         "please report it",
@@ -99,7 +103,8 @@ impl EtlTrace {
         work: impl FnOnce(&mut Trace) -> Result<T, ArrowError> + Send,
     ) -> PyResult<T> {
         guarded(py, || {
-            work(&mut self.trace.lock().unwrap_or_else(PoisonError::into_inner)).map_err(arrow)
+            work(&mut self.trace.lock().unwrap_or_else(PoisonError::into_inner))
+                .map_err(|problem| arrow(&problem))
         })
     }
 }

@@ -52,10 +52,10 @@ pub fn decompress<'a>(
         }
         flags <<= 1;
         flags_left -= 1;
-        let token = u16::from_le_bytes(array(input, taken)?) as usize;
+        let reference = u16::from_le_bytes(array(input, taken)?) as usize;
         taken += 2;
-        let distance = (token >> 3) + 1;
-        let mut length = token & 7;
+        let distance = (reference >> 3) + 1;
+        let mut length = reference & 7;
         if length == 7 {
             length += extension(input, &mut taken, &mut half_used)?;
         }
@@ -185,17 +185,19 @@ mod tests {
             for length in 3..9_usize {
                 let prefix: Vec<u8> = (0..distance as u8).collect();
                 let mut input = Vec::new();
-                let token = ((distance - 1) << 3 | (length - 3)) as u16;
+                let reference = ((distance - 1) << 3 | (length - 3)) as u16;
                 let mut items: Vec<(bool, Vec<u8>)> =
                     prefix.iter().map(|byte| (false, vec![*byte])).collect();
-                items.push((true, token.to_le_bytes().to_vec()));
+                items.push((true, reference.to_le_bytes().to_vec()));
                 for group in items.chunks(32) {
                     let flags = group
                         .iter()
                         .enumerate()
                         .fold(0_u32, |all, (i, item)| all | (item.0 as u32) << (31 - i));
                     input.extend(flags.to_le_bytes());
-                    group.iter().for_each(|item| input.extend(&item.1));
+                    for item in group {
+                        input.extend(&item.1);
+                    }
                 }
                 let mut wanted = prefix;
                 for _ in 0..length {

@@ -92,11 +92,6 @@ impl Walker {
         self.position
     }
 
-    /// Number of buffers found so far.
-    pub fn buffers(&self) -> u64 {
-        self.buffers
-    }
-
     /// Fill `batch` with the next buffers; `false` at the end.
     pub fn next(&mut self, batch: &mut Batch) -> io::Result<bool> {
         batch.ranges.clear();

@@ -14,7 +14,7 @@ pub fn buffer(payload: &[u8], index: u64, facts: &mut Facts) {
     let mut count = 0;
     let mut first = None;
     let mut last = None;
-    while let Some(event) = events.next() {
+    for event in events.by_ref() {
         count += 1;
         first.get_or_insert(event);
         last = Some(event);
@@ -158,7 +158,7 @@ fn thread(event: KernelEvent, facts: &mut Facts) -> Option<()> {
     };
     facts.threads.push(Thread {
         ticks: event.ticks,
-        thread,
+        number: thread,
         process,
         valid,
     });
@@ -196,7 +196,7 @@ fn process(event: KernelEvent, facts: &mut Facts) -> Option<()> {
     facts.processes.push(Process {
         ticks: event.ticks,
         key: fields.pointer(0, p)?,
-        process: fields.u32(p)?,
+        number: fields.u32(p)?,
         parent: fields.u32(p + 4)?,
         valid,
         real,
@@ -233,7 +233,6 @@ fn config(event: KernelEvent, facts: &mut Facts) -> Option<()> {
                 disk: fields.u32(16)?,
                 letter: fields.wide_fixed(28, 4)?,
                 number: fields.u32(40)?,
-                cluster_bytes: u64::from(fields.u32(44)?) * u64::from(fields.u32(48)?),
                 filesystem: fields.wide_fixed(72, 16)?,
             };
             facts.partitions.push((event.ticks, partition));

@@ -60,7 +60,7 @@ pub struct FileName {
 #[derive(Debug, Clone, Copy)]
 pub struct Thread {
     pub ticks: i64,
-    pub thread: u32,
+    pub number: u32,
     pub process: u32,
     pub valid: Valid,
 }
@@ -71,7 +71,7 @@ pub struct Process {
     pub ticks: i64,
     /// Address of its kernel object: tells apart two that had the same number.
     pub key: u64,
-    pub process: u32,
+    pub number: u32,
     pub parent: u32,
     pub valid: Valid,
     /// A real start or end, not a rundown.
@@ -100,7 +100,6 @@ pub struct Partition {
     pub size_bytes: u64,
     pub letter: String,
     pub filesystem: String,
-    pub cluster_bytes: u64,
 }
 
 /// A kernel path prefix and what users call it; `order` is where it stood in the file.

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy)]
 pub struct Fields<'a>(pub &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl Fields<'_> {
     #[inline]
     fn array<const N: usize>(self, at: usize) -> Option<[u8; N]> {
         self.0.get(at..)?.first_chunk::<N>().copied()

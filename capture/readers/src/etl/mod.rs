@@ -5,7 +5,7 @@
 //! completion, what a reused file key, thread or process number meant at that moment.
 //!
 //! Limits: about 90 bytes of memory for each disk I/O; LZNT1 and Xpress-Huffman compression, logs of Vista and older,
-//! file-level and StorPort events are not read. No size in a file is trusted: a buffer never takes more than the
+//! file-level and `StorPort` events are not read. No size in a file is trusted: a buffer never takes more than the
 //! session's buffer size, at most 64 MiB, and a whole file no more than 100 times its own size plus 256 MiB.
 
 mod clock;

@@ -59,6 +59,9 @@ pub fn pair(facts: &mut [Facts], clock: &Clock) -> Pairing {
             take_until(io.completed.saturating_add(1), &mut open);
             open.remove(&io.irp)
         });
+        // A start of another kind lost its completion, and this completion its start.
+        pairing.unpaired_inits += u64::from(init.is_some_and(|init| init.op != io.op));
+        let init = init.filter(|init| init.op == io.op);
         if init.is_some() {
             pairing.paired += 1;
         } else if pairing.has_inits {

@@ -36,7 +36,7 @@ impl Processes {
         for event in events {
             let known = processes
                 .by_number
-                .get(&event.process)
+                .get(&event.number)
                 .and_then(|all| all.last())
                 .copied();
             match known.map(|index| &mut processes.lives[index as usize]) {
@@ -48,7 +48,7 @@ impl Processes {
                         (Some(life), ..) => life.ended.unwrap_or(event.ticks),
                         (None, ..) => i64::MIN,
                     };
-                    processes.add(event.process, from).learn(event);
+                    processes.add(event.number, from).learn(event);
                 }
             }
         }
@@ -118,7 +118,7 @@ mod tests {
         Process {
             ticks,
             key,
-            process: 8,
+            number: 8,
             parent: 4,
             valid,
             real,

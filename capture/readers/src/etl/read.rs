@@ -30,7 +30,6 @@ const COMPRESSION_ALLOWANCE_BYTES: u64 = 256 << 20;
 /// A whole log: its header and what each worker found.
 pub struct Log {
     pub header: LogHeader,
-    pub file_bytes: u64,
     /// One per worker: disk I/O in the order of its buffers; the first holds everything else of all workers.
     pub facts: Vec<Facts>,
     pub truncated: bool,
@@ -158,7 +157,7 @@ pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unre
     first[0].counts.damaged_buffers += walker.damaged;
     Ok(Log {
         header,
-        file_bytes: length,
+
         facts,
         truncated: walker.truncated,
     })

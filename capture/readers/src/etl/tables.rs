@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, BooleanArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
     UInt32Array, UInt64Array,
 };
 use arrow_schema::ArrowError;
 
-use super::facts::{Disk, Partition};
-use super::trace::{DeviceRow, IoRow, Trace};
+use super::trace::Trace;
 
 const LAYER_BLOCK: i8 = 2;
 const KIND_DISK: i8 = 0;
@@ -23,17 +22,26 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_from_iter_with_nullable(nullable)
 }
 
+/// A column of what `of` tells of each row.
+fn column<A, R, T>(rows: &[R], of: impl Fn(&R) -> T) -> ArrayRef
+where
+    A: FromIterator<T> + Array + 'static,
+{
+    Arc::new(rows.iter().map(of).collect::<A>())
+}
+
+/// Ids of `count` rows from row `first` on.
+fn ids(first: usize, count: usize) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(
+        first as i32..(first + count) as i32,
+    ))
+}
+
 /// The next at most `rows` rows of `io` in order of issue; `None` after the last.
 pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, ArrowError> {
-    let ios: Vec<IoRow> = std::iter::from_fn(|| trace.next_io()).take(rows).collect();
+    let ios: Vec<_> = std::iter::from_fn(|| trace.next_io()).take(rows).collect();
     if ios.is_empty() {
         return Ok(None);
-    }
-    fn column<A: FromIterator<T> + arrow_array::Array + 'static, T>(
-        ios: &[IoRow],
-        of: impl Fn(&IoRow) -> T,
-    ) -> ArrayRef {
-        Arc::new(ios.iter().map(of).collect::<A>())
     }
     batch(vec![
         (
@@ -54,11 +62,11 @@ pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, Ar
         ),
         (
             "completed_ns",
-            column::<Int64Array, _>(&ios, |io| io.completed_ns),
+            column::<Int64Array, _, _>(&ios, |io| io.completed_ns),
         ),
         (
             "offset_bytes",
-            column::<UInt64Array, _>(&ios, |io| io.offset_bytes),
+            column::<UInt64Array, _, _>(&ios, |io| io.offset_bytes),
         ),
         (
             "size_bytes",
@@ -70,9 +78,15 @@ pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, Ar
             "device_id",
             Arc::new(Int32Array::from_iter_values(ios.iter().map(|io| io.device))),
         ),
-        ("file_id", column::<Int32Array, _>(&ios, |io| io.file)),
-        ("process_id", column::<Int32Array, _>(&ios, |io| io.process)),
-        ("thread_id", column::<Int32Array, _>(&ios, |io| io.thread)),
+        ("file_id", column::<Int32Array, _, _>(&ios, |io| io.file)),
+        (
+            "process_id",
+            column::<Int32Array, _, _>(&ios, |io| io.process),
+        ),
+        (
+            "thread_id",
+            column::<Int32Array, _, _>(&ios, |io| io.thread),
+        ),
         (
             "flags",
             Arc::new(UInt32Array::from_iter_values(ios.iter().map(|io| io.flags))),
@@ -83,112 +97,54 @@ pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, Ar
 
 /// All rows of `devices`.
 pub fn devices(trace: &Trace) -> Result<RecordBatch, ArrowError> {
-    let rows: Vec<DeviceRow> = trace.devices().collect();
-    let disk = |row: &DeviceRow| {
-        if let DeviceRow::Disk(_, disk) = row {
-            disk.cloned()
-        } else {
-            None
-        }
-    };
-    let part = |row: &DeviceRow| {
-        if let DeviceRow::Partition(_, part) = row {
-            Some((*part).clone())
-        } else {
-            None
-        }
-    };
-    let disks: Vec<Option<Disk>> = rows.iter().map(disk).collect();
-    let parts: Vec<Option<Partition>> = rows.iter().map(part).collect();
-    let named = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let names = rows.iter().map(|row| match row {
-        DeviceRow::Disk(number, _) => format!("disk {number}"),
-        DeviceRow::Partition(_, part) => format!("disk {} partition {}", part.disk, part.number),
-    });
+    let rows = trace.devices();
     let kinds = rows.iter().map(|row| {
-        if matches!(row, DeviceRow::Disk(..)) {
-            KIND_DISK
-        } else {
+        if row.parent.is_some() {
             KIND_PARTITION
-        }
-    });
-    let parents = rows.iter().map(|row| {
-        if let DeviceRow::Partition(disk, _) = row {
-            Some(*disk)
         } else {
-            None
+            KIND_DISK
         }
-    });
-    let sizes = disks.iter().zip(&parts).map(|(disk, part)| {
-        disk.as_ref()
-            .and_then(|disk| disk.size_bytes)
-            .or(part.as_ref().map(|part| part.size_bytes))
     });
     batch(vec![
+        ("device_id", ids(0, rows.len())),
         (
-            "device_id",
-            Arc::new(Int32Array::from_iter_values(0..rows.len() as i32)),
+            "name",
+            Arc::new(StringArray::from_iter_values(
+                rows.iter().map(|row| &row.name),
+            )),
         ),
-        ("name", Arc::new(StringArray::from_iter_values(names))),
         ("kind", Arc::new(Int8Array::from_iter_values(kinds))),
         (
             "parent_device_id",
-            Arc::new(parents.collect::<Int32Array>()),
+            column::<Int32Array, _, _>(&rows, |row| row.parent),
         ),
         (
             "start_bytes",
-            Arc::new(
-                parts
-                    .iter()
-                    .map(|part| part.as_ref().map(|part| part.start_bytes))
-                    .collect::<UInt64Array>(),
-            ),
+            column::<UInt64Array, _, _>(&rows, |row| row.start_bytes),
         ),
-        ("size_bytes", Arc::new(sizes.collect::<UInt64Array>())),
+        (
+            "size_bytes",
+            column::<UInt64Array, _, _>(&rows, |row| row.size_bytes),
+        ),
         (
             "logical_block_bytes",
-            Arc::new(
-                disks
-                    .iter()
-                    .map(|disk| disk.as_ref().map(|disk| disk.sector_bytes))
-                    .collect::<UInt32Array>(),
-            ),
+            column::<UInt32Array, _, _>(&rows, |row| row.sector_bytes),
         ),
         (
             "mount",
-            Arc::new(
-                parts
-                    .iter()
-                    .map(|part| part.as_ref().and_then(|part| named(&part.letter)))
-                    .collect::<StringArray>(),
-            ),
+            column::<StringArray, _, _>(&rows, |row| row.mount.clone()),
         ),
         (
             "filesystem",
-            Arc::new(
-                parts
-                    .iter()
-                    .map(|part| part.as_ref().and_then(|part| named(&part.filesystem)))
-                    .collect::<StringArray>(),
-            ),
+            column::<StringArray, _, _>(&rows, |row| row.filesystem.clone()),
         ),
         (
             "model",
-            Arc::new(
-                disks
-                    .iter()
-                    .map(|disk| disk.as_ref().and_then(|disk| named(&disk.model)))
-                    .collect::<StringArray>(),
-            ),
+            column::<StringArray, _, _>(&rows, |row| row.model.clone()),
         ),
         (
             "write_cache",
-            Arc::new(
-                disks
-                    .iter()
-                    .map(|disk| disk.as_ref().map(|disk| disk.write_cache))
-                    .collect::<BooleanArray>(),
-            ),
+            column::<BooleanArray, _, _>(&rows, |row| row.write_cache),
         ),
     ])
 }
@@ -197,12 +153,7 @@ pub fn devices(trace: &Trace) -> Result<RecordBatch, ArrowError> {
 pub fn files(trace: &Trace, first: usize) -> Result<RecordBatch, ArrowError> {
     let files = trace.files.get(first..).unwrap_or_default();
     batch(vec![
-        (
-            "file_id",
-            Arc::new(Int32Array::from_iter_values(
-                first as i32..(first + files.len()) as i32,
-            )),
-        ),
+        ("file_id", ids(first, files.len())),
         (
             "path",
             Arc::new(StringArray::from_iter_values(
@@ -223,12 +174,7 @@ pub fn processes(trace: &Trace, first: usize) -> Result<RecordBatch, ArrowError>
     let lives = trace.processes.lives.get(first..).unwrap_or_default();
     let clock = &trace.header.clock;
     batch(vec![
-        (
-            "process_id",
-            Arc::new(Int32Array::from_iter_values(
-                first as i32..(first + lives.len()) as i32,
-            )),
-        ),
+        ("process_id", ids(first, lives.len())),
         (
             "os_process_id",
             Arc::new(Int64Array::from_iter_values(
@@ -237,48 +183,25 @@ pub fn processes(trace: &Trace, first: usize) -> Result<RecordBatch, ArrowError>
         ),
         (
             "name",
-            Arc::new(
-                lives
-                    .iter()
-                    .map(|life| life.name.as_deref())
-                    .collect::<StringArray>(),
-            ),
+            column::<StringArray, _, _>(lives, |life| life.name.clone()),
         ),
         (
             "command_line",
-            Arc::new(
-                lives
-                    .iter()
-                    .map(|life| life.command_line.as_deref())
-                    .collect::<StringArray>(),
-            ),
+            column::<StringArray, _, _>(lives, |life| life.command_line.clone()),
         ),
         (
             "os_parent_process_id",
-            Arc::new(
-                lives
-                    .iter()
-                    .map(|life| life.parent.map(i64::from))
-                    .collect::<Int64Array>(),
-            ),
+            column::<Int64Array, _, _>(lives, |life| life.parent.map(i64::from)),
         ),
         (
             "started_ns",
-            Arc::new(
-                lives
-                    .iter()
-                    .map(|life| life.started.and_then(|ticks| clock.ns(ticks)))
-                    .collect::<Int64Array>(),
-            ),
+            column::<Int64Array, _, _>(lives, |life| {
+                life.started.and_then(|ticks| clock.ns(ticks))
+            }),
         ),
         (
             "ended_ns",
-            Arc::new(
-                lives
-                    .iter()
-                    .map(|life| life.ended.and_then(|ticks| clock.ns(ticks)))
-                    .collect::<Int64Array>(),
-            ),
+            column::<Int64Array, _, _>(lives, |life| life.ended.and_then(|ticks| clock.ns(ticks))),
         ),
     ])
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::decode::is_known;
-use super::facts::{Counts, Disk, DiskIo, Facts, Mapping, Op, Partition};
+use super::facts::{Counts, Disk, DiskIo, Facts, FileName, Mapping, Op, Partition, Thread};
 use super::header::LogHeader;
 use super::pairing::{Pairing, earliest, pair};
 use super::processes::Processes;
@@ -56,18 +56,24 @@ pub struct IoRow {
     pub flags: u32,
 }
 
-/// A row of the recording's `devices`: a disk, or a partition and the row of its disk.
-pub enum DeviceRow<'a> {
-    /// Its number, and its description if the log has one.
-    Disk(u32, Option<&'a Disk>),
-    /// The row of its disk.
-    Partition(i32, &'a Partition),
+/// A row of the recording's `devices`. What its log does not tell is `None`.
+#[derive(Debug, Default)]
+pub struct DeviceRow {
+    pub name: String,
+    /// The row of its disk, if it is a partition.
+    pub parent: Option<i32>,
+    pub start_bytes: Option<u64>,
+    pub size_bytes: Option<u64>,
+    pub sector_bytes: Option<u32>,
+    pub mount: Option<String>,
+    pub filesystem: Option<String>,
+    pub model: Option<String>,
+    pub write_cache: Option<bool>,
 }
 
 /// See the module.
 pub struct Trace {
     pub header: LogHeader,
-    pub file_bytes: u64,
     pub counts: Counts,
     pub pairing: Pairing,
     pub truncated: bool,
@@ -101,7 +107,6 @@ impl Trace {
     pub fn new(log: Log) -> Self {
         let Log {
             header,
-            file_bytes,
             facts: mut workers,
             truncated,
         } = log;
@@ -123,8 +128,8 @@ impl Trace {
         let shared = workers.first_mut().map(std::mem::take).unwrap_or_default();
         let Facts {
             ios,
-            mut names,
-            mut threads,
+            names,
+            threads,
             processes,
             mut disks,
             mut partitions,
@@ -136,33 +141,7 @@ impl Trace {
             first.ios = ios;
         }
 
-        names.sort_by_key(|name| name.ticks);
-        let mut paths = Vec::new();
-        let mut path_numbers: HashMap<String, u32> = HashMap::new();
-        let mut name_timeline = Timeline::default();
-        for name in names {
-            let next = path_numbers.len() as u32;
-            let number = *path_numbers.entry(name.path).or_insert(next);
-            name_timeline.insert(name.key, name.ticks, name.valid, number);
-        }
-        paths.resize(path_numbers.len(), String::new());
-        for (path, number) in path_numbers {
-            paths[number as usize] = path;
-        }
-        name_timeline.sort();
-
-        threads.sort_by_key(|thread| thread.ticks);
-        let mut thread_timeline = Timeline::default();
-        for thread in threads {
-            thread_timeline.insert(
-                u64::from(thread.thread),
-                thread.ticks,
-                thread.valid,
-                thread.process,
-            );
-        }
-        thread_timeline.sort();
-
+        let (names, paths) = name_timeline(names);
         disks.sort_by_key(|(ticks, _)| *ticks);
         let mut described: BTreeMap<u32, Disk> = disks
             .into_iter()
@@ -190,10 +169,9 @@ impl Trace {
                 .collect(),
             partitions: partitions.into_values().collect(),
             processes: Processes::from_events(processes),
-            names: name_timeline,
-            threads: thread_timeline,
+            names,
+            threads: thread_timeline(threads),
             header,
-            file_bytes,
             pairing,
             truncated,
             ops,
@@ -307,17 +285,61 @@ impl Trace {
     }
 
     /// All devices in the order of their rows: disks, then partitions.
-    pub fn devices(&self) -> impl Iterator<Item = DeviceRow<'_>> {
-        let disks = self
-            .disks
-            .iter()
-            .map(|(number, disk)| DeviceRow::Disk(*number, disk.as_ref()));
-        let partitions = self
-            .partitions
-            .iter()
-            .map(|part| DeviceRow::Partition(self.disk_row(part.disk) as i32, part));
-        disks.chain(partitions)
+    pub fn devices(&self) -> Vec<DeviceRow> {
+        let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let disks = self.disks.iter().map(|(number, disk)| DeviceRow {
+            name: format!("disk {number}"),
+            size_bytes: disk.as_ref().and_then(|disk| disk.size_bytes),
+            sector_bytes: disk.as_ref().map(|disk| disk.sector_bytes),
+            model: disk.as_ref().and_then(|disk| told(&disk.model)),
+            write_cache: disk.as_ref().map(|disk| disk.write_cache),
+            ..DeviceRow::default()
+        });
+        let partitions = self.partitions.iter().map(|part| DeviceRow {
+            name: format!("disk {} partition {}", part.disk, part.number),
+            parent: Some(self.disk_row(part.disk) as i32),
+            start_bytes: Some(part.start_bytes),
+            size_bytes: Some(part.size_bytes),
+            mount: told(&part.letter),
+            filesystem: told(&part.filesystem),
+            ..DeviceRow::default()
+        });
+        disks.chain(partitions).collect()
     }
+}
+
+/// What each file key was called when, as numbers of the paths beside it.
+fn name_timeline(mut names: Vec<FileName>) -> (Timeline, Vec<String>) {
+    names.sort_by_key(|name| name.ticks);
+    let mut timeline = Timeline::default();
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    for name in names {
+        let next = numbers.len() as u32;
+        let number = *numbers.entry(name.path).or_insert(next);
+        timeline.insert(name.key, name.ticks, name.valid, number);
+    }
+    timeline.sort();
+    let mut paths = vec![String::new(); numbers.len()];
+    for (path, number) in numbers {
+        paths[number as usize] = path;
+    }
+    (timeline, paths)
+}
+
+/// Which process each thread belonged to when.
+fn thread_timeline(mut threads: Vec<Thread>) -> Timeline {
+    threads.sort_by_key(|thread| thread.ticks);
+    let mut timeline = Timeline::default();
+    for thread in threads {
+        timeline.insert(
+            u64::from(thread.number),
+            thread.ticks,
+            thread.valid,
+            thread.process,
+        );
+    }
+    timeline.sort();
+    timeline
 }
 
 fn issued(io: &DiskIo, clock: &super::clock::Clock) -> i64 {
