@@ -47,39 +47,45 @@ class ReplayOptions:
 
     def check(self) -> None:
         """Raise `IotraceError` for values that mean nothing."""
-        if not self.targets and not self.maps:
-            raise IotraceError("a replay needs a target", hint="--target PATH names a file or a block device")
-        if self.mode not in MODES:
-            raise IotraceError(f"there is no mode '{self.mode}'", hint=f"modes are {', '.join(MODES)}")
-        if self.backend not in BACKENDS:
-            raise IotraceError(
-                f"there is no backend '{self.backend}'", hint=f"backends are {', '.join(BACKENDS)}"
-            )
-        if not 1e-4 <= self.scale <= 1e4:
-            raise IotraceError(f"{self.scale:g} is not a scale", hint="a scale is a factor such as 2 or 0.25")
-        if not 1 <= self.max_in_flight <= 16384:
-            raise IotraceError(
+        rules = (
+            (self.targets or self.maps, "a replay needs a target", "--target PATH names a file or a block device"),
+            (self.mode in MODES, f"there is no mode '{self.mode}'", f"modes are {', '.join(MODES)}"),
+            (
+                self.backend in BACKENDS,
+                f"there is no backend '{self.backend}'",
+                f"backends are {', '.join(BACKENDS)}",
+            ),
+            (1e-4 <= self.scale <= 1e4, f"{self.scale:g} is not a scale", "a scale is a factor such as 2 or 0.25"),
+            (
+                1 <= self.max_in_flight <= 16384,
                 f"{self.max_in_flight} I/Os in flight are not possible",
-                hint="--max-in-flight takes 1 to 16384",
-            )
-        if self.repeat < 1:
-            raise IotraceError(
-                f"the plan cannot be played {self.repeat} times", hint="--repeat takes 1 or more"
-            )
-        if self.window_ns is not None and self.window_ns[0] >= self.window_ns[1]:
-            raise IotraceError("the window ends before it starts", hint="give its start first")
-        if self.max_errors is not None and self.max_errors < 0:
-            raise IotraceError(
-                f"{self.max_errors} errors cannot be allowed", hint="--max-errors takes 0 or more"
-            )
-        if self.file_bytes is not None and self.file_bytes < 4096:
-            raise IotraceError(
-                f"a target file of {self.file_bytes} bytes is too small", hint="4096 is the least"
-            )
-        if not 0 <= self.drain_seconds <= 86_400:
-            raise IotraceError(
-                f"{self.drain_seconds:g} s is no time to wait at the end", hint="0 to 86400 seconds"
-            )
+                "--max-in-flight takes 1 to 16384",
+            ),
+            (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "--repeat takes 1 or more"),
+            (
+                self.window_ns is None or self.window_ns[0] < self.window_ns[1],
+                "the window ends before it starts",
+                "give its start first",
+            ),
+            (
+                self.max_errors is None or self.max_errors >= 0,
+                f"{self.max_errors} errors cannot be allowed",
+                "--max-errors takes 0 or more",
+            ),
+            (
+                self.file_bytes is None or self.file_bytes >= 4096,
+                f"a target file of {self.file_bytes} bytes is too small",
+                "4096 is the least",
+            ),
+            (
+                0 <= self.drain_seconds <= 86_400,
+                f"{self.drain_seconds:g} s is no time to wait at the end",
+                "0 to 86400 seconds",
+            ),
+        )
+        for holds, message, hint in rules:
+            if not holds:
+                raise IotraceError(message, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

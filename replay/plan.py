@@ -21,8 +21,17 @@ SIZE_BYTES_MAX = 256 << 20
 """The largest single I/O the engine carries; longer ones are skipped and counted."""
 
 _COLUMNS = (
-    "layer", "op", "issued_ns", "offset_bytes", "size_bytes", "device_id", "file_id", "process_id", "thread_id", "flags",
-)  # fmt: skip
+    "layer",
+    "op",
+    "issued_ns",
+    "offset_bytes",
+    "size_bytes",
+    "device_id",
+    "file_id",
+    "process_id",
+    "thread_id",
+    "flags",
+)
 _NO_ID = -1
 
 
@@ -148,7 +157,7 @@ def load_rows(
 def _to_rows(table: pa.Table, layer: str) -> Rows:
     table = table.sort_by("issued_ns")
 
-    def numbers(name: str, type_: Any, null: int) -> npt.NDArray[Any]:
+    def numbers(name: str, type_: npt.DTypeLike, null: int) -> npt.NDArray[Any]:
         column = table[name]
         if column.null_count:
             column = pc.fill_null(column, null)
@@ -186,4 +195,5 @@ def space_names(recording: Recording, rows: Rows) -> dict[int, str]:
 
 def durable(rows: Rows) -> npt.NDArray[np.bool_]:
     """Which rows are writes that the source wanted on stable media at their completion."""
-    return (rows.op == WRITE) & ((rows.flags & np.uint32(IoFlags.WRITE_THROUGH)) != 0)
+    through = (rows.flags & np.uint32(IoFlags.WRITE_THROUGH)) != 0
+    return np.asarray((rows.op == WRITE) & through, np.bool_)

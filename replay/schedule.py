@@ -80,8 +80,8 @@ def assign(spaces: Mapping[int, str], options: ReplayOptions) -> Assignment:
     names: list[str] = []
     of_space: dict[int, int] = {}
     for space, name in spaces.items():
-        target = mapped.get(space) or (options.targets[0] if options.targets else None)
-        if target is None:
+        target = mapped.get(space) or next(iter(options.targets), "")
+        if not target:
             raise IotraceError(
                 f"source device {space} ({name}) has no target",
                 hint=f"--map {space}=PATH, or --target PATH for all",
@@ -128,8 +128,10 @@ def schedule(
             if space in layout.spaces:
                 where = np.flatnonzero((rows.space == space) & rows.transfers)
                 starts, sizes, changed = addresses.align(
-                    rows.offset_bytes[where].astype(np.int64), rows.size_bytes[where].astype(np.int64), target.block_bytes
-                )  # fmt: skip
+                    rows.offset_bytes[where].astype(np.int64),
+                    rows.size_bytes[where].astype(np.int64),
+                    target.block_bytes,
+                )
                 offset[where], size[where] = layout.spaces[space].place(starts), sizes
                 adjusted[where] = changed
                 entry |= layout.describe(space)

@@ -28,7 +28,6 @@ impl Engine {
     #[pyo3(signature = (plan, files, *, in_flight_max, errors_max=None, drain_ns=30_000_000_000, backend="auto",
                         seed=0, spin_ns=None, batch=None))]
     #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
-    #[expect(clippy::needless_pass_by_value, reason = "extracted from Python")]
     fn new(
         py: Python<'_>,
         plan: PyRecordBatch,

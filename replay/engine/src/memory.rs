@@ -53,6 +53,10 @@ unsafe impl Send for Region {}
 
 impl Region {
     /// Zeroed memory of at least `bytes`, at least a page.
+    ///
+    /// # Panics
+    ///
+    /// For more than half the address space, which no plan asks for.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(round_up(bytes.max(1)), PAGE_BYTES)
@@ -72,6 +76,10 @@ impl Region {
     }
 
     /// Address of the byte at `offset`.
+    ///
+    /// # Panics
+    ///
+    /// When it lies outside.
     #[must_use]
     pub fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.bytes());
@@ -79,12 +87,23 @@ impl Region {
         unsafe { self.start.as_ptr().add(offset) }
     }
 
+    /// Write eight bytes at `offset`.
+    fn put(&mut self, offset: usize, word: u64) {
+        let bytes = word.to_ne_bytes();
+        assert!(offset + bytes.len() <= self.bytes());
+        // SAFETY: within the allocation; callers put only where no I/O is under way, and `&mut self` keeps others out.
+        unsafe {
+            self.start
+                .as_ptr()
+                .add(offset)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+    }
+
     /// Fill with incompressible data, which also makes every page present.
     pub fn fill(&mut self, random: &mut Random) {
-        let words = self.start.as_ptr().cast::<u64>();
-        for index in 0..self.bytes() / 8 {
-            // SAFETY: page-aligned and within the allocation; `&mut self` and no I/O yet: nobody else looks.
-            unsafe { words.add(index).write(random.bits()) };
+        for offset in (0..self.bytes()).step_by(8) {
+            self.put(offset, random.bits());
         }
     }
 }
@@ -182,14 +201,11 @@ impl WriteMemory {
         }
         let start = slot as usize * self.stamped_bytes;
         for (block, offset) in (start..start + bytes).step_by(PAGE_BYTES).enumerate() {
-            let words = self.stamped.at(offset).cast::<u64>();
-            // SAFETY: page-aligned, in this slot's own region, and no I/O of this slot is in flight.
-            unsafe {
-                words.write(self.nonce ^ row);
-                words
-                    .add(1)
-                    .write(self.nonce.rotate_left(17).wrapping_add(block as u64));
-            }
+            self.stamped.put(offset, self.nonce ^ row);
+            self.stamped.put(
+                offset + 8,
+                self.nonce.rotate_left(17).wrapping_add(block as u64),
+            );
         }
         (self.stamped.at(start), true)
     }

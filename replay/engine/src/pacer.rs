@@ -62,8 +62,8 @@ struct Pacer<'a, C, D> {
     next: usize,
     /// The first row not yet due.
     due: usize,
-    /// When the cap was last seen to hold something back.
-    full_ns: i64,
+    /// When the cap last let go: what was due before and is not issued yet was held back by it.
+    full_until_ns: i64,
     totals: Totals,
 }
 
@@ -99,7 +99,7 @@ pub fn play<C: Clock, D: Device>(
         slot_sizes: vec![0; slots as usize],
         next: 0,
         due: 0,
-        full_ns: i64::MIN,
+        full_until_ns: i64::MIN,
         totals: Totals::default(),
     };
     if let Err(problem) = pacer.play() {
@@ -173,7 +173,6 @@ impl<C: Clock, D: Device> Pacer<'_, C, D> {
             && self.plan.intended_ns(self.next) <= now_ns
         {
             let Some(slot) = self.slots_free.pop() else {
-                self.full_ns = now_ns;
                 break;
             };
             let io = self.plan.io(self.next);
@@ -187,7 +186,7 @@ impl<C: Clock, D: Device> Pacer<'_, C, D> {
         }
         let issued_ns = self.clock.now_ns();
         for row in first..self.next {
-            let delayed = self.plan.intended_ns(row) <= self.full_ns;
+            let delayed = self.plan.intended_ns(row) < self.full_until_ns;
             self.totals.delayed += u64::from(delayed);
             self.outcome.issued_ns.push(issued_ns);
             self.outcome.completed_ns.push(NOT_COMPLETED);
@@ -206,6 +205,9 @@ impl<C: Clock, D: Device> Pacer<'_, C, D> {
             return Ok(());
         }
         let now_ns = self.clock.now_ns();
+        if self.slots_free.is_empty() {
+            self.full_until_ns = now_ns;
+        }
         for end in self.seen.drain(..) {
             let row = self.slot_rows[end.slot as usize];
             if let Some(issued_ns) = end.issued_ns {

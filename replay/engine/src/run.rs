@@ -21,9 +21,9 @@ const LEAD_NS: i64 = 5_000_000;
 /// Which way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// io_uring where the system permits it, else threads.
+    /// `io_uring` where the system permits it, else threads.
     Auto,
-    /// io_uring or an error.
+    /// `io_uring` or an error.
     Uring,
     /// Threads.
     Threads,
@@ -96,6 +96,7 @@ impl Run {
     }
 
     /// Wait for the end and return what came of it.
+    #[must_use]
     pub fn finish(self) -> (Outcome, Arc<Plan>) {
         (
             self.thread
@@ -134,8 +135,8 @@ fn set_up_and_play(
     };
     let mut reason = None;
     if backend != Backend::Threads {
-        let (reads, writes) = memory(settings.in_flight_max);
-        match UringDevice::new(files, settings.in_flight_max, reads, writes) {
+        let (read_memory, write_memory) = memory(settings.in_flight_max);
+        match UringDevice::new(files, settings.in_flight_max, read_memory, write_memory) {
             Ok(mut device) => {
                 let clock = MonotonicClock::starting_in(LEAD_NS);
                 announce("io_uring", None, settings.in_flight_max, &clock);
@@ -152,9 +153,15 @@ fn set_up_and_play(
         in_flight_max: settings.in_flight_max.min(WORKERS_MAX),
         ..settings
     };
-    let (reads, writes) = memory(settings.in_flight_max);
+    let (read_memory, write_memory) = memory(settings.in_flight_max);
     let clock = MonotonicClock::starting_in(LEAD_NS);
-    match ThreadsDevice::new(files, settings.in_flight_max, reads, writes, clock) {
+    match ThreadsDevice::new(
+        files,
+        settings.in_flight_max,
+        read_memory,
+        write_memory,
+        clock,
+    ) {
         Ok(mut device) => {
             announce("threads", reason, settings.in_flight_max, &clock);
             play(plan, &clock, &mut device, settings, progress)
@@ -166,7 +173,7 @@ fn set_up_and_play(
     }
 }
 
-/// Why a system refuses to make an io_uring, in words.
+/// Why a system refuses to make an `io_uring`, in words.
 fn likely_cause(problem: &io::Error) -> String {
     match problem.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no io_uring".into(),

@@ -41,6 +41,7 @@ pub struct FakeDevice {
 
 impl FakeDevice {
     /// A disk of `servers` servers.
+    #[must_use]
     pub fn new(clock: &FakeClock, servers: usize, service: Service, seed: u64) -> Self {
         Self {
             clock: clock.clone(),

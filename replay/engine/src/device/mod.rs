@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 pub mod fake;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 #[cfg(target_os = "linux")]
 pub mod threads;
 #[cfg(target_os = "linux")]

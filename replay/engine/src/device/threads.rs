@@ -1,4 +1,4 @@
-//! Blocking reads and writes on a pool of threads, for systems that do not permit io_uring.
+//! Blocking reads and writes on a pool of threads, for systems that do not permit `io_uring`.
 //!
 //! Each worker stamps its own I/O right before and right after the system call, so that a late worker shows as
 //! lateness and not as a slow disk. At most as many I/Os are in flight as there are workers.

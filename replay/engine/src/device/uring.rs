@@ -1,4 +1,4 @@
-//! io_uring: registered files, registered memory, completions on demand of the one thread that submits.
+//! `io_uring`: registered files, registered memory, completions on demand of the one thread that submits.
 //!
 //! The ring is made with deferred task work where the kernel has it (6.1): completions are then posted when the pacer
 //! looks or sleeps, instead of interrupting it between two deadlines.
@@ -37,7 +37,7 @@ struct Slot {
     done_bytes: u32,
 }
 
-/// Files or block devices behind an io_uring.
+/// Files or block devices behind an `io_uring`.
 pub struct UringDevice {
     ring: ManuallyDrop<IoUring>,
     reads: ManuallyDrop<ReadMemory>,
@@ -52,7 +52,7 @@ pub struct UringDevice {
 impl UringDevice {
     /// A ring over open `files`, for at most `slots` I/Os in flight. Call it on the thread that will use it.
     ///
-    /// An error means that this system has no io_uring to offer: `ENOSYS`, `EPERM` (switched off by sysctl or
+    /// An error means that this system has no `io_uring` to offer: `ENOSYS`, `EPERM` (switched off by sysctl or
     /// forbidden by a sandbox), or a kernel older than 5.11.
     pub fn new(
         files: &[RawFd],
