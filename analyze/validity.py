@@ -1,0 +1,31 @@
+"""What would make a number lie: a registry of rules, and the findings of those that fire.
+
+A rule looks at a `Subject` and says nothing, or one sentence of what is wrong with figures taken from it. ``invalid``
+means that the figures are no property of the storage; ``warning`` that they need the sentence beside them.
+"""
+
+from typing import Final
+
+from iotrace.schemas import Recording
+
+from . import validity_recording, validity_replay
+from .comparison import Comparison
+from .validity_subject import Finding, Rule, Subject
+
+__all__ = ["RULES", "Finding", "Rule", "Subject", "check"]
+
+RULES: Final[tuple[Rule, ...]] = (*validity_replay.RULES, *validity_recording.RULES)
+"""Every rule, in the order findings are shown."""
+
+
+def check(
+    recording: Recording, *, comparison: Comparison | None = None, quantile: float = 0.99
+) -> list[Finding]:
+    """Findings of every rule that fires for ``recording``, the invalidating ones first.
+
+    ``comparison`` adds the rules on what was compared (the recording is its b); ``quantile`` is the highest one quoted.
+    Raises `IotraceError` if the recording's data cannot be read.
+    """
+    subject = Subject(recording, comparison, quantile)
+    fired = [rule.judge(subject) for rule in RULES if subject.is_replay or not rule.replays_only]
+    return sorted((finding for finding in fired if finding), key=lambda finding: finding.level != "invalid")
