@@ -1,3 +1,4 @@
+# ruff: noqa: PYI021, PYI054 (the stub is where a native module is documented)
 """The native engine: plays a plan of I/Os at exact times (see engine/src/pacer.rs for the method)."""
 
 from typing import Any, Literal
@@ -14,7 +15,7 @@ class Engine:
         *,
         in_flight_max: int,
         errors_max: int | None = None,
-        drain_ns: int = 30_000_000_000,
+        drain_ns: int = ...,
         backend: Literal["auto", "io_uring", "threads"] = "auto",
         seed: int = 0,
         spin_ns: int | None = None,

@@ -48,14 +48,22 @@ class ReplayOptions:
     def check(self) -> None:
         """Raise `IotraceError` for values that mean nothing."""
         rules = (
-            (self.targets or self.maps, "a replay needs a target", "--target PATH names a file or a block device"),
+            (
+                self.targets or self.maps,
+                "a replay needs a target",
+                "--target PATH names a file or a block device",
+            ),
             (self.mode in MODES, f"there is no mode '{self.mode}'", f"modes are {', '.join(MODES)}"),
             (
                 self.backend in BACKENDS,
                 f"there is no backend '{self.backend}'",
                 f"backends are {', '.join(BACKENDS)}",
             ),
-            (1e-4 <= self.scale <= 1e4, f"{self.scale:g} is not a scale", "a scale is a factor such as 2 or 0.25"),
+            (
+                1e-4 <= self.scale <= 1e4,
+                f"{self.scale:g} is not a scale",
+                "a scale is a factor such as 2 or 0.25",
+            ),
             (
                 1 <= self.max_in_flight <= 16384,
                 f"{self.max_in_flight} I/Os in flight are not possible",

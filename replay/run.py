@@ -15,8 +15,9 @@ from . import blockdevice, result, schedule
 from ._engine import Engine
 from .options import Progress, ReplayOptions
 from .plan import Rows, load_rows, space_names
+from .refusals import Permission
 from .schedule import Assignment, Schedule
-from .targets import Permission, Target, open_target
+from .targets import Target, open_target
 
 _GLANCE_SECONDS = 0.1
 

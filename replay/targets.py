@@ -1,9 +1,6 @@
-"""Opening what a replay plays on, and refusing what it must not write.
+"""Opening what a replay plays on: a file, made and filled if need be, or a block device.
 
-Nothing that iotrace did not create is ever written without ``allow_writes`` and, for a device, its path repeated in
-``destroy_data``. Even then a device in use or bearing a signature, a symbolic link and a file of several names are
-refused. Every decision is taken on the open file and not on its path, so nothing can be swapped in between. A replay
-that only reads opens read-only and needs none of this.
+What it must not write is refused in `refusals`. A replay that only reads opens read-only and needs no permission.
 """
 
 import errno
@@ -19,19 +16,15 @@ from iotrace.schemas import IotraceError
 
 from . import blockdevice, fill
 from .blockdevice import DeviceFacts
-from .signatures import find_signature
-
-DATABASE_SUFFIXES = (".mdf", ".ndf", ".ldf")
-_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
-"""They take direct I/O or its flag, and have no disk below."""
-
-
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """What the user allows: writing to what iotrace did not make, and the devices whose data may be destroyed."""
-
-    allow_writes: bool = False
-    destroy_data: tuple[str, ...] = ()
+from .refusals import (
+    Permission,
+    opening_error,
+    refuse_database_name,
+    refuse_device_by_name,
+    refuse_device_in_use,
+    refuse_foreign_file,
+    refuse_memory,
+)
 
 
 @dataclass(slots=True)
@@ -125,7 +118,7 @@ def _look(path: Path, name: str) -> os.stat_result | None:
             ) from None
         return None
     except OSError as problem:
-        raise _opening_error(name, problem) from problem
+        raise opening_error(name, problem) from problem
 
 
 def _open_new(
@@ -139,9 +132,9 @@ def _open_new(
     seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Target:
-    _refuse_database_name(path, name, permission)
+    refuse_database_name(path, name, permission)
     if path.parent.is_dir():
-        _refuse_memory(path.parent, name, direct=direct)
+        refuse_memory(path.parent, name, direct=direct)
     fill.create(path, max(size_bytes, 4096), direct=direct, seed=seed, progress=progress)
     return _open_file(path, name, permission, writes=writes, direct=direct)
 
@@ -150,15 +143,12 @@ def _open_file(path: Path, name: str, permission: Permission, *, writes: bool, d
     file = _open(path, name, writes=writes, direct=direct, extra=os.O_NOFOLLOW if writes else 0)
     try:
         found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise IotraceError(
-                f"target '{name}' changed while it was opened", hint="find out who else uses it"
-            )
+        _refuse_swapped(name, same_kind=stat.S_ISREG(found.st_mode))
         own = fill.is_ours(file)
         if writes:
-            _refuse_foreign_file(file, path, name, found, permission, own=own)
+            refuse_foreign_file(file, path, name, found, permission, own=own)
             fill.lock(file, name)
-        _refuse_memory(path, name, direct=direct)
+        refuse_memory(path, name, direct=direct)
         facts = blockdevice.facts(found.st_dev)
         block_bytes = _probe(file, name, facts.logical_block_bytes, found.st_size, direct=direct)
         return Target(
@@ -179,49 +169,17 @@ def _open_file(path: Path, name: str, permission: Permission, *, writes: bool, d
         raise
 
 
-def _refuse_foreign_file(
-    file: int, path: Path, name: str, found: os.stat_result, permission: Permission, *, own: bool
-) -> None:
-    _refuse_database_name(path, name, permission)
-    if found.st_nlink != 1:
-        raise IotraceError(
-            f"target '{name}' is one of {found.st_nlink} names of the same file, and is not written",
-            hint="choose a new file; iotrace creates it",
-        )
-    if own or permission.allow_writes:
-        return
-    if fill.was_ours(file):
-        raise IotraceError(
-            f"target '{name}' was changed since iotrace made it, and is not written",
-            hint="delete it if nobody needs it; iotrace makes it anew",
-        )
-    raise IotraceError(
-        f"target '{name}' was not made by iotrace, and is not written",
-        hint="choose a new file, which iotrace creates; or --allow-writes if its contents may be destroyed",
-    )
-
-
-def _refuse_database_name(path: Path, name: str, permission: Permission) -> None:
-    if path.suffix.lower() in DATABASE_SUFFIXES and not permission.allow_writes:
-        raise IotraceError(
-            f"target '{name}' is named like a database file, and is not written", hint="choose another name"
-        )
-
-
 def _open_device(path: Path, name: str, permission: Permission, *, writes: bool, direct: bool) -> Target:
     if writes:
-        _refuse_device_by_name(path, name, permission)
+        refuse_device_by_name(path, name, permission)
     # O_EXCL: the kernel itself refuses what is mounted, swapped on or held by a volume manager.
     file = _open(path, name, writes=writes, direct=direct, extra=os.O_NOFOLLOW | os.O_EXCL if writes else 0)
     try:
         found = os.fstat(file)
-        if not stat.S_ISBLK(found.st_mode):
-            raise IotraceError(
-                f"target '{name}' changed while it was opened", hint="find out who else uses it"
-            )
+        _refuse_swapped(name, same_kind=stat.S_ISBLK(found.st_mode))
         size_bytes = os.lseek(file, 0, os.SEEK_END)
         if writes:
-            _refuse_device_in_use(file, name, found, size_bytes)
+            refuse_device_in_use(file, name, found, size_bytes)
         facts = blockdevice.facts(found.st_rdev)
         return Target(
             name=name,
@@ -241,48 +199,9 @@ def _open_device(path: Path, name: str, permission: Permission, *, writes: bool,
         raise
 
 
-def _refuse_device_by_name(path: Path, name: str, permission: Permission) -> None:
-    if path.is_symlink():
-        raise IotraceError(
-            f"target '{name}' is a symbolic link, and is not written",
-            hint=f"name the device itself: {path.resolve()}",
-        )
-    if not permission.allow_writes:
-        raise IotraceError(
-            f"target '{name}' is a device and the replay writes",
-            hint=f"to destroy what it holds: --allow-writes --destroy-data {name}; or play the reads with --reads-only",
-        )
-    if name not in permission.destroy_data:
-        raise IotraceError(
-            f"target '{name}' is a device whose data was not given up by name",
-            hint=f"to destroy what it holds, repeat its name: --destroy-data {name}",
-        )
-    if reason := blockdevice.use(path.stat().st_rdev):
-        raise IotraceError(
-            f"target '{name}' is not written: {reason}", hint="choose a device that nobody uses"
-        )
-
-
-def _refuse_device_in_use(file: int, name: str, found: os.stat_result, size_bytes: int) -> None:
-    if reason := blockdevice.use(found.st_rdev):
-        raise IotraceError(
-            f"target '{name}' is not written: {reason}", hint="choose a device that nobody uses"
-        )
-    # A second, plain look at the very device that is open: direct reads would need whole blocks.
-    plain = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if os.fstat(plain).st_rdev != found.st_rdev:
-            raise IotraceError(
-                f"target '{name}' changed while it was opened", hint="find out who else uses it"
-            )
-        mark = find_signature(lambda offset, length: os.pread(plain, length, offset), size_bytes)
-    finally:
-        os.close(plain)
-    if mark:
-        raise IotraceError(
-            f"target '{name}' is not written: it holds {mark}",
-            hint=f"if nobody needs that, remove it yourself first: wipefs --all {name}",
-        )
+def _refuse_swapped(name: str, *, same_kind: bool) -> None:
+    if not same_kind:
+        raise IotraceError(f"target '{name}' changed while it was opened", hint="find out who else uses it")
 
 
 def _is_own_file(path: Path) -> bool:
@@ -306,18 +225,9 @@ def _discard_own(path: Path, name: str) -> None:
         if fill.is_ours(file) and (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino):
             path.unlink()
     except OSError as problem:
-        raise _opening_error(name, problem) from problem
+        raise opening_error(name, problem) from problem
     finally:
         os.close(file)
-
-
-def _refuse_memory(place: Path, name: str, *, direct: bool) -> None:
-    kind = blockdevice.filesystem_of(place)
-    if direct and kind in _IN_MEMORY:
-        raise IotraceError(
-            f"target '{name}' lies on {kind}, which keeps its files in memory: there is no disk to measure",
-            hint="choose another place, or play on memory knowingly with --buffered",
-        )
 
 
 def _open(path: Path, name: str, *, writes: bool, direct: bool, extra: int = 0) -> int:
@@ -325,34 +235,7 @@ def _open(path: Path, name: str, *, writes: bool, direct: bool, extra: int = 0) 
     try:
         return os.open(path, flags)
     except OSError as problem:
-        raise _opening_error(name, problem) from problem
-
-
-def _opening_error(name: str, problem: OSError) -> IotraceError:
-    match problem.errno:
-        case errno.ELOOP:
-            return IotraceError(
-                f"target '{name}' is a symbolic link, and is not written", hint="name the file itself"
-            )
-        case errno.EBUSY:
-            return IotraceError(
-                f"target '{name}' is not written: the system is using it",
-                hint="choose a device that nobody uses",
-            )
-        case errno.EINVAL:
-            return IotraceError(
-                f"target '{name}' lies on a file system without direct I/O",
-                hint="choose another place, or play through the cache knowingly with --buffered",
-            )
-        case errno.EACCES | errno.EPERM | errno.EROFS:
-            return IotraceError(
-                f"target '{name}' cannot be opened: {problem.strerror}",
-                hint="check its permissions; disks need root",
-            )
-        case _:
-            return IotraceError(
-                f"target '{name}' cannot be opened: {problem.strerror}", hint="check the path"
-            )
+        raise opening_error(name, problem) from problem
 
 
 def _probe(file: int, name: str, block_bytes: int, size_bytes: int, *, direct: bool) -> int:
@@ -370,5 +253,5 @@ def _probe(file: int, name: str, block_bytes: int, size_bytes: int, *, direct: b
                     if direct and problem.errno == errno.EINVAL and block_bytes < 65536:
                         block_bytes *= 2
                         continue
-                    raise _opening_error(name, problem) from problem
+                    raise opening_error(name, problem) from problem
             return block_bytes

@@ -96,8 +96,8 @@ impl Region {
             self.start
                 .as_ptr()
                 .add(offset)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        };
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
     }
 
     /// Fill with incompressible data, which also makes every page present.

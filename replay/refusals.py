@@ -1,0 +1,143 @@
+"""What a replay must not write, and the words that say so.
+
+Nothing that iotrace did not create is ever written without ``allow_writes`` and, for a device, its path repeated in
+``destroy_data``. Even then a device in use or bearing a signature, a symbolic link and a file of several names are
+refused. What can be decided on the open file is decided there and not on its path: nothing can be swapped in between.
+"""
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from iotrace.schemas import IotraceError
+
+from . import blockdevice, fill
+from .signatures import find_signature
+
+DATABASE_SUFFIXES = (".mdf", ".ndf", ".ldf")
+_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+"""They take direct I/O or its flag, and have no disk below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What the user allows: writing to what iotrace did not make, and the devices whose data may be destroyed."""
+
+    allow_writes: bool = False
+    destroy_data: tuple[str, ...] = ()
+
+
+def refuse_database_name(path: Path, name: str, permission: Permission) -> None:
+    """A file named like a database's is not written, nor made, without permission."""
+    if path.suffix.lower() in DATABASE_SUFFIXES and not permission.allow_writes:
+        raise IotraceError(
+            f"target '{name}' is named like a database file, and is not written", hint="choose another name"
+        )
+
+
+def refuse_foreign_file(
+    file: int, path: Path, name: str, found: os.stat_result, permission: Permission, *, own: bool
+) -> None:
+    """Refuse an open file that has other names, or that iotrace did not make as it now is."""
+    refuse_database_name(path, name, permission)
+    if found.st_nlink != 1:
+        raise IotraceError(
+            f"target '{name}' is one of {found.st_nlink} names of the same file, and is not written",
+            hint="choose a new file; iotrace creates it",
+        )
+    if own or permission.allow_writes:
+        return
+    if fill.was_ours(file):
+        raise IotraceError(
+            f"target '{name}' was changed since iotrace made it, and is not written",
+            hint="delete it if nobody needs it; iotrace makes it anew",
+        )
+    raise IotraceError(
+        f"target '{name}' was not made by iotrace, and is not written",
+        hint="choose a new file, which iotrace creates; or --allow-writes if its contents may be destroyed",
+    )
+
+
+def refuse_device_by_name(path: Path, name: str, permission: Permission) -> None:
+    """Refuse a device before it is opened: not permitted, not named again, a link, or in use."""
+    if path.is_symlink():
+        raise IotraceError(
+            f"target '{name}' is a symbolic link, and is not written",
+            hint=f"name the device itself: {path.resolve()}",
+        )
+    if not permission.allow_writes:
+        raise IotraceError(
+            f"target '{name}' is a device and the replay writes",
+            hint=f"to destroy what it holds: --allow-writes --destroy-data {name}; or play the reads with --reads-only",
+        )
+    if name not in permission.destroy_data:
+        raise IotraceError(
+            f"target '{name}' is a device whose data was not given up by name",
+            hint=f"to destroy what it holds, repeat its name: --destroy-data {name}",
+        )
+    if reason := blockdevice.use(path.stat().st_rdev):
+        raise IotraceError(
+            f"target '{name}' is not written: {reason}", hint="choose a device that nobody uses"
+        )
+
+
+def refuse_device_in_use(file: int, name: str, found: os.stat_result, size_bytes: int) -> None:
+    """Refuse an open device that the system uses, or that bears the mark of a file system or the like."""
+    if reason := blockdevice.use(found.st_rdev):
+        raise IotraceError(
+            f"target '{name}' is not written: {reason}", hint="choose a device that nobody uses"
+        )
+    # A second, plain look at the very device that is open: direct reads would need whole blocks.
+    plain = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(plain).st_rdev != found.st_rdev:
+            raise IotraceError(
+                f"target '{name}' changed while it was opened", hint="find out who else uses it"
+            )
+        mark = find_signature(lambda offset, length: os.pread(plain, length, offset), size_bytes)
+    finally:
+        os.close(plain)
+    if mark:
+        raise IotraceError(
+            f"target '{name}' is not written: it holds {mark}",
+            hint=f"if nobody needs that, remove it yourself first: wipefs --all {name}",
+        )
+
+
+def refuse_memory(place: Path, name: str, *, direct: bool) -> None:
+    """Refuse direct I/O to a file system that lives in memory."""
+    kind = blockdevice.filesystem_of(place)
+    if direct and kind in _IN_MEMORY:
+        raise IotraceError(
+            f"target '{name}' lies on {kind}, which keeps its files in memory: there is no disk to measure",
+            hint="choose another place, or play on memory knowingly with --buffered",
+        )
+
+
+def opening_error(name: str, problem: OSError) -> IotraceError:
+    """The user's words for a target that the system does not open."""
+    match problem.errno:
+        case errno.ELOOP:
+            return IotraceError(
+                f"target '{name}' is a symbolic link, and is not written", hint="name the file itself"
+            )
+        case errno.EBUSY:
+            return IotraceError(
+                f"target '{name}' is not written: the system is using it",
+                hint="choose a device that nobody uses",
+            )
+        case errno.EINVAL:
+            return IotraceError(
+                f"target '{name}' lies on a file system without direct I/O",
+                hint="choose another place, or play through the cache knowingly with --buffered",
+            )
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return IotraceError(
+                f"target '{name}' cannot be opened: {problem.strerror}",
+                hint="check its permissions; disks need root",
+            )
+        case _:
+            return IotraceError(
+                f"target '{name}' cannot be opened: {problem.strerror}", hint="check the path"
+            )

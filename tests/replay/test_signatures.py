@@ -1,0 +1,87 @@
+"""Marks left by the tools that make file systems, where those tools are installed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iotrace.replay.signatures import find_signature
+
+SIZE_BYTES = 320 << 20
+
+
+def signature_of(path: Path) -> str | None:
+    with path.open("rb") as image:
+        return find_signature(lambda offset, length: os.pread(image.fileno(), length, offset), path.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (["mkfs.ext4", "-q", "-F"], "an ext2/3/4 file system"),
+        (["mkfs.xfs", "-q", "-f"], "an XFS file system"),
+        (["mkfs.btrfs", "-q", "-f"], "a Btrfs file system"),
+        (["mkfs.ntfs", "-q", "-F", "-Q"], "an NTFS file system"),
+        (["mkfs.vfat"], "a FAT file system"),
+        (["mkswap", "-q"], "swap space"),
+        (["pvcreate", "-qq"], "an LVM physical volume"),
+        (["cryptsetup", "luksFormat", "-q", "--key-file", "/proc/self/comm"], "an encrypted LUKS volume"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_tools_make_is_recognised(tmp_path: Path, command: list[str], found: str) -> None:
+    tool = shutil.which(command[0], path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        pytest.skip(f"{command[0]} is not installed")
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+    made = subprocess.run([tool, *command[1:], str(image)], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"{command[0]} cannot format a file here")
+    assert signature_of(image) == found
+
+
+@pytest.mark.parametrize("label", ["gpt", "dos"])
+def test_partition_tables_made_by_sfdisk(tmp_path: Path, label: str) -> None:
+    tool = shutil.which("sfdisk", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        pytest.skip("sfdisk is not installed")
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+    subprocess.run([tool, "--quiet", str(image)], input=f"label: {label}\n,\n", text=True, check=True)
+    assert signature_of(image) == {"gpt": "a GPT partition table", "dos": "a partition table (MBR)"}[label]
+    if label == "gpt":
+        with image.open("r+b") as file:
+            file.write(bytes(1 << 20))  # the copy at the end is still there
+        assert signature_of(image) == "a GPT partition table"
+
+
+@pytest.mark.parametrize("offset_from_end", [65536, 8192], ids=["0.90", "1.0"])
+def test_a_raid_member_with_its_mark_at_the_end(tmp_path: Path, offset_from_end: int) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek(SIZE_BYTES - offset_from_end)
+        file.write(0xA92B4EFC.to_bytes(4, "little"))
+    assert signature_of(image) == "a member of a Linux RAID"
+
+
+def test_a_pool_member_of_zfs(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek((128 << 10) + 37 * 1024)
+        file.write(0x00BAB10C.to_bytes(8, "little"))
+    assert signature_of(image) == "a member of a ZFS pool"
+
+
+@pytest.mark.parametrize("size_bytes", [0, 512, 4096, 65536, SIZE_BYTES])
+def test_an_empty_disk_of_any_size_has_none(tmp_path: Path, size_bytes: int) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(size_bytes)
+    assert signature_of(image) is None
