@@ -56,15 +56,7 @@ MEMORY_LIMIT_BYTES: Final = 3 << 30
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _FIELD: Final = re.compile(r"-- (?P<name>\$?\w+) \[(?P<unit>[^\]]+)\]: (?P<meaning>.+)")
-_DATA_ERRORS: Final = (
-    duckdb.IOException,
-    duckdb.InvalidInputException,
-    duckdb.SerializationException,
-    duckdb.ConversionException,
-    duckdb.OutOfRangeException,
-    duckdb.BinderException,
-    duckdb.CatalogException,
-)
+_OUR_ERRORS: Final = (duckdb.ParserException, duckdb.ResourceInUseException, duckdb.InterruptException)
 # Progress is shown by whoever asked, on a terminal only. This is a setting of each cursor.
 _QUIET: Final = "SET enable_progress_bar = false"
 _READS: Final = "-- Reads: "
@@ -104,6 +96,8 @@ def connected(
         "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
         # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.
         "autoinstall_known_extensions": "false",
+        # A name in SQL never means a variable of the program.
+        "python_enable_replacements": "false",
     }
     if threads is not None:
         config["threads"] = threads
@@ -268,7 +262,9 @@ def _readable(path: Path | None, what: str) -> Iterator[None]:
             f"not enough memory or temporary disk space to answer {what}",
             hint=f"free some room in {tempfile.gettempdir()} or set TMPDIR to a larger disk",
         ) from problem
-    except _DATA_ERRORS as problem:
+    except _OUR_ERRORS:
+        raise
+    except duckdb.Error as problem:
         words = str(problem).splitlines()[0][:300]
         where = (
             f"'{path}' has a damaged table {what}"

@@ -1,0 +1,48 @@
+"""Tiny recordings, made of rows written out in the test."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
+
+MakeRecording = Callable[..., Recording]
+
+_DEVICES = [
+    {"device_id": 0, "name": "sda", "kind": "disk", "mount": "D:"},
+    {"device_id": 1, "name": "sdb", "kind": "disk"},
+]
+_FILES = [
+    {"file_id": 0, "path": "D:\\sales.mdf", "role": "data", "device_id": 0},
+    {"file_id": 1, "path": "L:\\sales.ldf", "role": "log", "device_id": 1},
+]
+_PROCESSES = [{"process_id": 0, "os_process_id": 4711, "name": "sqlservr.exe"}]
+
+
+@pytest.fixture
+def make_recording(tmp_path: Path) -> MakeRecording:
+    """Call with rows of io (a list of dicts or columns); layer, op and size default to block, read and 8 KiB."""
+    number = iter(range(1000))
+
+    def make(
+        io: list[dict[str, Any]] | dict[str, Any], window_ns: int | None = None, **manifest: Any
+    ) -> Recording:
+        table = pa.Table.from_pylist(io) if isinstance(io, list) else pa.table(io)
+        for name, value in (("layer", "block"), ("op", "read"), ("size_bytes", 8192)):
+            if name not in table.column_names:
+                table = table.append_column(name, pa.array([value] * table.num_rows))
+            elif table[name].null_count:
+                table = table.set_column(table.column_names.index(name), name, table[name].fill_null(value))
+        kind = manifest.pop("kind", "captured")
+        tables = {"devices": _DEVICES, "files": _FILES, "processes": _PROCESSES} | manifest.pop("tables", {})
+        written = Manifest(kind, "test", Clock(0, 1.0, "test"), window_end_ns=window_ns or 0, **manifest)
+        with RecordingWriter(tmp_path / f"r{next(number)}.iotrace") as writer:
+            writer.append("io", table)
+            for name, rows in tables.items():
+                writer.append(name, pa.Table.from_pylist(rows))
+            return writer.commit(written)
+
+    return make
