@@ -85,3 +85,25 @@ def test_an_empty_disk_of_any_size_has_none(tmp_path: Path, size_bytes: int) -> 
     with image.open("wb") as file:
         file.truncate(size_bytes)
     assert signature_of(image) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "mark", "found"),
+    [
+        (512, b"EFI PART", "a GPT partition table"),
+        (510, b"\x55\xaa", "a partition table (MBR)"),
+        (0, b"LUKS\xba\xbe\x00\x02", "an encrypted LUKS volume"),
+        (512, b"LABELONE", "an LVM physical volume"),
+        (0, b"\xeb\x52\x90NTFS    ", "an NTFS file system"),
+        (64 << 10, bytes(64) + b"_BHRfS_M", "a Btrfs file system"),
+        (4096, 0xA92B4EFC.to_bytes(4, "little"), "a member of a Linux RAID"),
+    ],
+)
+def test_marks_where_their_formats_put_them(tmp_path: Path, offset: int, mark: bytes, found: str) -> None:
+    """For the tools that are rarely installed: by the published layouts."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek(offset)
+        file.write(mark)
+    assert signature_of(image) == found

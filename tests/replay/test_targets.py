@@ -1,0 +1,321 @@
+"""Attempts to make a replay destroy what it must not, one rule at a time."""
+
+import errno
+import os
+import resource
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from iotrace.replay import blockdevice, fill
+from iotrace.replay.refusals import Permission
+from iotrace.replay.targets import Target, open_target
+from iotrace.schemas import IotraceError
+
+MIB = 1 << 20
+CONTENT = b"somebody's only copy\n" * 1000
+
+
+def opened(
+    path: Path | str, *, writes: bool = True, permission: Permission | None = None, needed: int = MIB, **options: int
+) -> Target:
+    """Through the cache: these rules do not depend on it."""
+    return open_target(
+        str(path),
+        writes=writes,
+        permission=permission or Permission(),
+        direct=False,
+        needed_bytes=needed,
+        file_bytes=options.get("file_bytes"),
+    )
+
+
+def refused(path: Path | str, message: str, **options: object) -> IotraceError:
+    with pytest.raises(IotraceError, match=message) as caught:
+        opened(path, **options)  # type: ignore[arg-type]
+    assert f"'{path}'" in caught.value.message
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A file that iotrace made."""
+    path = tmp_path / "own"
+    opened(path).close()
+    return path
+
+
+def test_a_new_file_is_made_filled_and_allocated(tmp_path: Path) -> None:
+    target = opened(tmp_path / "new", needed=3 * MIB + 1)
+    found = os.fstat(target.file)
+    assert found.st_size == 3 * MIB + 4096
+    assert found.st_blocks * 512 >= found.st_size
+    assert stat.S_IMODE(found.st_mode) == 0o600
+    assert target.filled
+    target.close()
+    content = (tmp_path / "new").read_bytes()
+    assert all(len(set(content[at : at + 4096])) > 200 for at in range(0, len(content), 4096))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
+
+
+def test_an_own_file_is_used_again_as_it_is(own: Path) -> None:
+    before = own.stat().st_ino, own.read_bytes()
+    target = opened(own)
+    assert target.filled
+    os.pwrite(target.file, b"replayed", 4096)
+    target.close()
+    opened(own).close()
+    assert own.stat().st_ino == before[0]
+    assert own.read_bytes() == before[1][:4096] + b"replayed" + before[1][4104:]
+
+
+def test_an_own_file_that_is_too_small_is_made_anew(own: Path) -> None:
+    opened(own, needed=2 * MIB).close()
+    assert own.stat().st_size == 2 * MIB
+    opened(own, file_bytes=3 * MIB).close()
+    assert own.stat().st_size == 3 * MIB
+
+
+@pytest.mark.parametrize("content", [CONTENT, b""], ids=["full", "empty"])
+def test_a_foreign_file_is_not_written(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign"
+    path.write_bytes(content)
+    refused(path, "was not made by iotrace, and is not written")
+    assert path.read_bytes() == content
+
+
+def test_a_foreign_file_is_written_with_permission_and_never_resized(tmp_path: Path) -> None:
+    path = tmp_path / "foreign"
+    path.write_bytes(CONTENT)
+    target = opened(path, permission=Permission(allow_writes=True))
+    assert not target.filled
+    target.close()
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_foreign_file_is_read_without_permission(tmp_path: Path) -> None:
+    path = tmp_path / "production.mdf"
+    path.write_bytes(CONTENT)
+    target = opened(path, writes=False)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pwrite(target.file, b"x", 0)
+    target.close()
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_copy_of_an_own_file_is_foreign_even_with_its_attributes(own: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copy2(own, copy)
+    assert os.getxattr(copy, fill.MARK) == os.getxattr(own, fill.MARK)
+    refused(copy, "was changed since iotrace made it")
+
+
+def test_a_file_moved_over_an_own_one_is_foreign(own: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(bytes(MIB))
+    other.replace(own)
+    refused(own, "was not made by iotrace")
+
+
+@pytest.mark.parametrize("size", [MIB, MIB - 1, 2 * MIB])
+def test_an_own_file_that_somebody_wrote_to_is_foreign(own: Path, size: int) -> None:
+    """As `cp precious own` does: same inode, same attributes, another's data."""
+    with own.open("wb") as file:
+        file.write(b"p" * size)
+    refused(own, "was changed since iotrace made it")
+    refused(own, "was changed since iotrace made it", needed=10 * MIB)
+    assert own.read_bytes() == b"p" * size
+
+
+def test_a_forged_mark_does_not_help_another_file(own: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(bytes(MIB))
+    os.setxattr(foreign, fill.MARK, b"[]")
+    refused(foreign, "was changed since")
+    os.setxattr(foreign, fill.MARK, b"\xff{")
+    refused(foreign, "was changed since")
+
+
+def test_a_symbolic_link_is_not_written_wherever_it_leads(own: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(own)
+    refused(link, "is a symbolic link, and is not written")
+    refused(link, "is a symbolic link, and is not written", permission=Permission(allow_writes=True))
+    opened(link, writes=False).close()
+
+
+def test_a_dangling_link_makes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    refused(tmp_path / "link", "is a symbolic link that leads nowhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_of_two_names_is_not_written(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "second").hardlink_to(own)
+    refused(own, "is one of 2 names of the same file")
+    refused(own, "is one of 2 names of the same file", permission=Permission(allow_writes=True))
+
+
+@pytest.mark.parametrize("suffix", [".mdf", ".NDF", ".ldf"])
+def test_a_database_file_is_neither_made_nor_written(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"sales{suffix}"
+    refused(path, "is named like a database file")
+    assert not path.exists()
+    path.write_bytes(CONTENT)
+    refused(path, "is named like a database file")
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    refused(tmp_path, "is a folder")
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    error = refused(tmp_path / "no" / "target", "lies in a folder that does not exist")
+    assert error.hint == f"mkdir -p {tmp_path / 'no'}"
+
+
+def test_below_a_file(own: Path) -> None:
+    refused(own / "target", "cannot be opened: Not a directory")
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / "pipe", "is neither a file nor a block device")
+
+
+def test_an_empty_file_cannot_be_read_from(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    refused(tmp_path / "empty", "is empty", writes=False)
+
+
+def test_a_file_another_replay_writes_to(own: Path) -> None:
+    first = opened(own)
+    refused(own, "is in use by another replay")
+    refused(own, "is in use by another replay", needed=2 * MIB)
+    first.close()
+    opened(own).close()
+
+
+def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    error = refused(tmp_path / "new", "no room for target", needed=5 * MIB)
+    assert "it needs 5,242,880 bytes" in error.message
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("nameless", [True, False], ids=["nameless", "hidden name"])
+@pytest.mark.parametrize("problem", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_failure_while_filling_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: BaseException, *, nameless: bool
+) -> None:
+    if not nameless:
+        monkeypatch.setattr(os, "O_TMPFILE", 1 << 30)  # no such flag: what a file system without it answers
+        _refuse_flag(monkeypatch, 1 << 30)
+
+    def fail(done: int, total: int) -> None:
+        if done >= 8 * MIB:
+            raise problem
+
+    with pytest.raises((IotraceError, KeyboardInterrupt)):
+        fill.create(tmp_path / "new", 32 * MIB, direct=False, seed=0, progress=fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_filling_without_nameless_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "O_TMPFILE", 1 << 30)
+    _refuse_flag(monkeypatch, 1 << 30)
+    opened(tmp_path / "new").close()
+    opened(tmp_path / "new").close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
+
+
+def _refuse_flag(monkeypatch: pytest.MonkeyPatch, flag: int) -> None:
+    real = os.open
+
+    def open_(path: object, flags: int, *rest: object, **more: object) -> int:
+        if flags & flag:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return real(path, flags, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", open_)
+
+
+def test_something_that_turns_up_while_filling_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+
+    def race(done: int, total: int) -> None:
+        path.write_bytes(CONTENT)
+
+    with pytest.raises(IotraceError, match="exists already"):
+        fill.create(path, MIB, direct=False, seed=0, progress=race)
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_disk_that_really_is_full(tmp_path: Path) -> None:
+    """The limit on file sizes stands in for a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, hard))
+    try:
+        refused(tmp_path / "new", "no room for target", needed=2 * MIB)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Path("/dev/shm")  # noqa: S108
+    if blockdevice.filesystem_of(memory) != "tmpfs":
+        pytest.skip("no tmpfs at /dev/shm")
+    path = memory / f"iotrace-test-{os.getpid()}"
+    with pytest.raises(IotraceError, match="lies on tmpfs, which keeps its files in memory") as caught:
+        open_target(str(path), writes=True, permission=Permission(), direct=True, needed_bytes=4096)
+    assert "--buffered" in caught.value.hint
+    assert not path.exists()
+
+
+def some_device() -> Path:
+    for name in sorted(entry.name for entry in Path("/sys/class/block").glob("*")):
+        path = Path("/dev") / name
+        if path.is_block_device() and int(Path(f"/sys/class/block/{name}/size").read_text()):
+            return path
+    pytest.skip("no block device here")
+
+
+@pytest.mark.parametrize(
+    ("permission", "message"),
+    [
+        (Permission(), "is a device and the replay writes"),
+        (Permission(destroy_data=("DEVICE",)), "is a device and the replay writes"),
+        (Permission(allow_writes=True), "is a device whose data was not given up by name"),
+        (Permission(allow_writes=True, destroy_data=("/dev/another",)), "was not given up by name"),
+    ],
+)
+def test_a_device_needs_both_permissions(permission: Permission, message: str) -> None:
+    device = some_device()
+    named = Permission(
+        permission.allow_writes, tuple(name.replace("DEVICE", str(device)) for name in permission.destroy_data)
+    )
+    refused(device, message, permission=named)
+
+
+def test_the_disk_of_the_root_file_system_is_never_written() -> None:
+    number = Path("/").stat().st_dev
+    name = blockdevice.facts(number).name
+    path = Path("/dev") / name
+    if not name or not path.is_block_device():
+        pytest.skip("the root file system lies on no device that can be named")
+    everything = Permission(allow_writes=True, destroy_data=(str(path),))
+    refused(path, "is mounted on /", permission=everything)
+
+
+def test_a_link_to_a_device_is_not_written(tmp_path: Path) -> None:
+    link = tmp_path / "disk"
+    link.symlink_to(some_device())
+    refused(link, "is a symbolic link", permission=Permission(allow_writes=True, destroy_data=(str(link),)))
