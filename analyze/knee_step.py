@@ -177,7 +177,7 @@ def _step(
     if load["delayed_count"]:
         notes.append(f"{load['delayed_count']:,} I/Os were held back by the cap on I/Os in flight")
     if achieved < CARRIED_SHARE_MIN * offered:
-        notes.append(f"carried {achieved / offered:.0%} of the load offered")
+        notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if trend:
         notes.append(trend)
     return Step(

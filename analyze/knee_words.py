@@ -5,10 +5,12 @@ from .knee_step import Step
 
 
 def load_text(iops: Estimate, scale: Estimate | None) -> str:
-    """A load with its interval: ``3.6x [3.3, 3.9] (2,010 IOPS [1,840, 2,180])``."""
+    """A load with its interval: ``3.6x [3.3, 3.9] (2,010 IOPS)``, without a scale ``2,010 IOPS [1,840, 2,180]``."""
     digits = 0 if iops.value >= 100 else 1
-    rate = f"{iops.value:,.{digits}f} IOPS [{iops.low:,.{digits}f}, {iops.high:,.{digits}f}]"
-    return f"{scale_text(scale)} ({rate})" if scale is not None else rate
+    rate = f"{iops.value:,.{digits}f} IOPS"
+    if scale is not None:
+        return f"{scale_text(scale)} ({rate})"
+    return f"{rate} [{iops.low:,.{digits}f}, {iops.high:,.{digits}f}]"
 
 
 def scale_text(scale: Estimate) -> str:
@@ -22,6 +24,11 @@ def latency_text(value_ns: float) -> str:
     if value_ns >= 1e9:
         return f"{value_ns / 1e9:.3g} s"
     return f"{value_ns / 1e6:.3g} ms" if value_ns >= 1e5 else f"{value_ns / 1e3:.3g} µs"
+
+
+def percent_text(share: float) -> str:
+    """A share of 1: ``42 %``."""
+    return f"{100 * share:.0f} %"
 
 
 def step_text(step: Step) -> str:
@@ -93,20 +100,21 @@ def headroom(knee: Knee) -> str:
         missed = any(one.state == "missed_at_lowest" for one in knee.objectives)
         if top < 1 or missed or knee.state != "not_reached":
             return ""
-        return f"1x is at most {1 / top:.0%} of what the storage can carry" if top > 1.05 else ""
+        return f"1x is at most {percent_text(1 / top)} of what the storage can carry" if top > 1.05 else ""
     limit, name = min(limits, key=lambda pair: pair[0].value)
     share = _free(knee.iops_at_1x, limit.value)
     low, high = _free(knee.iops_at_1x, limit.low), _free(knee.iops_at_1x, limit.high)
     if limit.value < knee.iops_at_1x:
         return f"1x is {knee.iops_at_1x / limit.value:.2g} times the load at {name}: there is no headroom"
-    return f"1x leaves {share:.0%} headroom [{low:.0%}, {high:.0%}] before {name}"
+    interval = f"[{100 * low:.0f}, {100 * high:.0f}]"
+    return f"1x leaves {percent_text(share)} headroom {interval} before {name}"
 
 
 def _describe_reached(knee: Knee) -> str:
     assert knee.iops is not None
     where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
     if knee.basis == "saturation":
-        return f"{where}: latency climbs and throughput stops climbing there."
+        return f"{where}, where latency climbs and throughput stops climbing."
     if knee.onset_iops is not None:
         onset = load_text(knee.onset_iops, _scaled(knee.onset_iops, knee))
         return f"{where}, where throughput stops climbing; latency climbs already from {onset}."

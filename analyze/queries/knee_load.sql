@@ -46,10 +46,16 @@ SELECT
   any_value(bounds.wanted_end_ns) AS wanted_end_ns,
   coalesce(sum(wanted.completed_ns - wanted.wanted_ns) FILTER (WHERE wanted.error = 0), 0)::DOUBLE AS response_ns_sum,
   coalesce(
-    sum(greatest(least(wanted.completed_ns, bounds.wanted_end_ns) - wanted.wanted_ns, 0)) FILTER (WHERE wanted.error = 0), 0
+    sum(
+      greatest(least(wanted.completed_ns, bounds.wanted_end_ns) - wanted.wanted_ns, 0)
+    ) FILTER (WHERE wanted.error = 0),
+    0
   )::DOUBLE AS in_flight_ns_sum,
   coalesce(
-    quantile_disc(wanted.issued_ns - wanted.wanted_ns, 0.99) FILTER (WHERE wanted.error = 0 AND NOT wanted.is_delayed), 0
+    quantile_disc(
+      wanted.issued_ns - wanted.wanted_ns, 0.99
+    ) FILTER (WHERE wanted.error = 0 AND NOT wanted.is_delayed),
+    0
   ) AS lateness_ns_p99
 FROM wanted
 CROSS JOIN bounds

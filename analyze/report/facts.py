@@ -1,0 +1,146 @@
+"""What a report says, as data; the page shows nothing that is not in here or in a table of its charts."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..description import Description
+from ..knee_answer import Knee
+from ..slo import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveCheck:
+    """An objective held against one recording. ``is_met`` is None where under 100 I/Os lie beyond the quantile."""
+
+    objective: Objective
+    metric: str
+    quantile_ns: int | None
+    io_count: int
+    is_met: bool | None
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; ``quantile_ns`` in nanoseconds."""
+        return {
+            "objective": self.objective.to_dict(),
+            "metric": self.metric,
+            "quantile_ns": self.quantile_ns,
+            "io_count": self.io_count,
+            "is_met": self.is_met,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFacts:
+    """One recording: its description, and the objectives held against it."""
+
+    name: str
+    description: Description
+    objectives: list[ObjectiveCheck]
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "name": self.name,
+            "sentence": self.sentence,
+            "objectives": [check.to_dict() for check in self.objectives],
+            "description": self.description.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFacts:
+    """One sweep and its knee. ``target`` is what was loaded, as far as the sweep noted it."""
+
+    name: str
+    title: str
+    target: str | None
+    settings: dict[str, Any]
+    knee: Knee
+    verdict: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "target": self.target,
+            "settings": self.settings,
+            "verdict": self.verdict,
+            "knee": self.knee.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFacts:
+    """A validity rule that fired on one input.
+
+    ``steps`` are the scales of a sweep it fired on; ``detail`` is the first one's sentence.
+    """
+
+    name: str
+    steps: list[str]
+    level: str
+    rule: str
+    title: str
+    detail: str
+    hint: str
+
+    @property
+    def spoils_the_verdict(self) -> bool:
+        """Whether the verdict rests on figures that are no property of the storage; a knee leaves late steps out."""
+        return self.level == "invalid" and not (self.steps and self.rule == "generator-limited")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one recording comes from. ``sources`` are name, kind, bytes, sha256 and events of what it was made from."""
+
+    name: str
+    uuid: str
+    kind: str
+    title: str
+    recorded_utc: str
+    duration_ns: int
+    host: str
+    quality: str
+    reasons: list[str]
+    tools: dict[str, str]
+    sources: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class ReportFacts:
+    """A whole report. ``path`` is the HTML file and ``size_bytes`` its length."""
+
+    title: str
+    created_utc: str
+    verdict: str
+    is_enough: bool | None
+    """Whether every objective is met at 1x; None where there is none, or the inputs do not tell."""
+    sweeps: list[SweepFacts] = field(default_factory=list)
+    recordings: list[RecordingFacts] = field(default_factory=list)
+    findings: list[FindingFacts] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    path: Path | None = None
+    size_bytes: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts as the page, as plain data for JSON."""
+        return {
+            "title": self.title,
+            "created_utc": self.created_utc,
+            "verdict": self.verdict,
+            "is_enough": self.is_enough,
+            "sweeps": [one.to_dict() for one in self.sweeps],
+            "recordings": [one.to_dict() for one in self.recordings],
+            "findings": [asdict(one) for one in self.findings],
+            "origins": [asdict(one) for one in self.origins],
+            "notes": self.notes,
+            "path": None if self.path is None else str(self.path),
+            "size_bytes": self.size_bytes,
+        }

@@ -1,0 +1,173 @@
+"""Tables of a recording as storage people know them, ready to print."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ..description import Description, Flow, Latency, Workload
+from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
+from .charts import Table
+from .facts import RecordingFacts, SweepFacts
+
+
+def summary_tables(facts: RecordingFacts | SweepFacts) -> list[Table]:
+    """Tables that stand on the page rather than behind a chart."""
+    if isinstance(facts, SweepFacts):
+        return [_votes(facts)] if facts.knee.votes else []
+    described = facts.description
+    if described.total is None:
+        return []
+    tables = [_workloads(described), _latencies(described)]
+    if described.top_files:
+        tables.append(_files(described))
+    if described.top_processes:
+        tables.append(_processes(described))
+    return tables
+
+
+def _workloads(described: Description) -> Table:
+    roles = Counter(each.device_id for each in described.workloads if each.role is not None)
+    rows = [
+        (
+            _name(workload, described),
+            f"{workload.ios_per_s:,.0f}",
+            f"{workload.bytes_per_s / 1e6:,.3g}",
+            format_bytes(workload.bytes_per_transfer),
+            format_share(workload.read_share_of_ios),
+            f"{workload.queue_length_mean:.3g}",
+            _mean(workload.read, described.headline_metric),
+            _mean(workload.write, described.headline_metric),
+            format_share(workload.read.sequential_share),
+            format_share(workload.write.sequential_share),
+            DASH if workload.interarrival_cv is None else f"{workload.interarrival_cv:.2g}",
+            _peak(workload),
+            format_bytes(workload.working_set_bytes),
+        )
+        for workload in described.workloads
+        # A device with a single role has its row already, and it says the role.
+        if workload.role is None or roles[workload.device_id] > 1
+    ]
+    return Table(
+        f"Load and mean {described.headline_metric} time at the {described.workload_layer} layer",
+        (
+            "device and role",
+            "IOPS",
+            "MB/s",
+            "size",
+            "reads",
+            "queue length",
+            "read latency",
+            "write latency",
+            "sequential reads",
+            "sequential writes",
+            "burstiness (CV)",
+            "peak second / mean",
+            "touched",
+        ),
+        tuple(rows),
+    )
+
+
+def _latencies(described: Description) -> Table:
+    rows = [
+        (
+            entry.layer,
+            f"{entry.op}s" if entry.op != "flush" else "flushes",
+            entry.metric,
+            format_count(entry.latency.io_count),
+            format_duration_ns(entry.latency.mean_ns),
+            *_quantiles(entry.latency),
+            format_duration_ns(entry.latency.max_ns),
+            entry.latency.grade if entry.metric != "lateness" and entry.latency.grade else "",
+        )
+        for entry in described.layer_latencies
+    ]
+    return Table(
+        "Latency by layer and operation",
+        (
+            "layer",
+            "operation",
+            "metric",
+            "I/Os",
+            "mean",
+            "p50",
+            "p90",
+            "p95",
+            "p99",
+            "p99.9",
+            "max",
+            "grade of the mean",
+        ),
+        tuple(rows),
+        3,
+    )
+
+
+def _files(described: Description) -> Table:
+    rows = tuple(
+        (
+            str(row["path"] or "files not known"),
+            str(row["role"]).replace("_", " "),
+            format_count(row["read_count"]),
+            format_count(row["write_count"]),
+            format_bytes(row["read_bytes"]),
+            format_bytes(row["written_bytes"]),
+            format_duration_ns(row["read_latency_mean_ns"]),
+            format_duration_ns(row["write_latency_mean_ns"]),
+        )
+        for row in described.top_files
+    )
+    columns = ("file", "role", "reads", "writes", "read", "written", "read latency", "write latency")
+    return Table("Files with the most I/O", columns, rows, 2)
+
+
+def _processes(described: Description) -> Table:
+    rows = tuple(
+        (
+            str(row["name"] or "not known"),
+            DASH if row["os_process_id"] is None else str(row["os_process_id"]),
+            format_count(row["read_count"]),
+            format_count(row["write_count"]),
+            format_bytes(row["read_bytes"]),
+            format_bytes(row["written_bytes"]),
+        )
+        for row in described.top_processes
+    )
+    return Table("Processes with the most I/O", ("process", "id", "reads", "writes", "read", "written"), rows)
+
+
+def _votes(facts: SweepFacts) -> Table:
+    words = {True: "agrees", False: "differs", None: DASH}
+    rows = tuple(
+        (
+            vote.method,
+            "no knee" if vote.iops is None else f"{format_rate(vote.iops).removesuffix('/s')} IOPS",
+            words[vote.agrees],
+        )
+        for vote in facts.knee.votes
+    )
+    return Table("What other estimators say", ("method", "knee at", "with the knee above"), rows)
+
+
+def _name(workload: Workload, described: Description) -> str:
+    if workload.is_total:
+        return "everything"
+    device = workload.device or "device not known"
+    if workload.mount:
+        device += f" ({workload.mount})"
+    roles = [each.role for each in described.workloads if each.role and each.device_id == workload.device_id]
+    role = workload.role or (roles[0] if len(roles) == 1 else None)
+    return device if role is None else f"{device}, {role.replace('_', ' ')}"
+
+
+def _mean(flow: Flow, metric: str) -> str:
+    latency = flow.latency.get(metric)
+    return DASH if latency is None else format_duration_ns(latency.mean_ns)
+
+
+def _peak(workload: Workload) -> str:
+    peak = workload.peak_to_mean.get("1s")
+    return DASH if peak is None else f"{peak:.2g}"
+
+
+def _quantiles(latency: Latency) -> Iterable[str]:
+    return [format_duration_ns(latency.quantiles_ns[name]) for name in ("p50", "p90", "p95", "p99", "p99_9")]

@@ -1,0 +1,126 @@
+"""The verdict in words; it claims only what the inputs support, so without a sweep it knows of no knee."""
+
+from collections.abc import Sequence
+
+from ..description import Description
+from ..knee_answer import Knee, SloKnee
+from ..knee_words import latency_text, load_text, percent_text, scale_text
+from ..slo import Objective
+from ..units import format_bytes, format_duration_ns
+from .facts import ObjectiveCheck, RecordingFacts, SweepFacts
+
+
+def sweep_verdict(knee: Knee, target: str | None) -> str:
+    """One sentence for a sweep: what it carries before an objective is missed, its knee, and the headroom at 1x."""
+    who = f"The candidate {target}" if target else "The candidate"
+    parts = [clause for clause in (_objective_clause(knee, who), _knee_clause(knee)) if clause]
+    if knee.headroom:
+        parts.append(knee.headroom)
+    return "; ".join(parts) + "."
+
+
+def recording_sentence(description: Description) -> str:
+    """What was recorded, in a sentence: rate, mix, size and latency."""
+    total = description.total
+    if total is None or not total.ios_per_s:
+        return f"{description.title} holds no reads or writes."
+    reads = total.read_share_of_ios or 0.0
+    latencies = []
+    for op, flow in (("read", total.read), ("write", total.write)):
+        latency = flow.latency.get(description.headline_metric)
+        if latency is not None and latency.mean_ns is not None:
+            p99 = latency.quantiles_ns.get("p99")
+            tail = f", p99 {latency_text(p99)}" if p99 is not None else ""
+            latencies.append(f"{op}s took {latency_text(latency.mean_ns)} on average{tail} ({latency.grade})")
+    rate = f"{total.ios_per_s:,.0f} IOPS and {total.bytes_per_s / 1e6:,.3g} MB/s"
+    size = format_bytes(total.bytes_per_transfer)
+    took = (
+        f"; {'; '.join(latencies)}, measured at the {description.workload_layer} layer" if latencies else ""
+    )
+    return (
+        f"Over {format_duration_ns(description.window_ns)} {rate} were asked for on average, "
+        f"{percent_text(reads)} of them reads, {size} each{took}."
+    )
+
+
+def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -> str:
+    """Whether a recording meets an objective."""
+    subject = objective.subject.replace("response", f"{metric} time")
+    limit = latency_text(objective.limit_ns)
+    if quantile_ns is None:
+        return f"Too few I/Os to tell the {subject}."
+    word = "within" if quantile_ns <= objective.limit_ns else "above"
+    return f"The {subject} is {latency_text(quantile_ns)}, {word} the objective of {limit}."
+
+
+def overall(
+    sweeps: Sequence[SweepFacts], recordings: Sequence[RecordingFacts], spoiled: Sequence[str]
+) -> str:
+    """The verdict at the head of the report; ``spoiled`` are the titles of findings that forbid to rely on it."""
+    if spoiled:
+        return f"Not to be relied on ({'; '.join(spoiled)}). {overall(sweeps, recordings, ())}"
+    if sweeps:
+        return " ".join(sweep.verdict for sweep in sweeps)
+    sentences = [recording.sentence for recording in recordings]
+    sentences += [check.sentence for recording in recordings for check in recording.objectives]
+    return " ".join(
+        [*sentences, "No sweep is part of this report, so it says nothing of a knee or of headroom."]
+    )
+
+
+def is_enough(sweeps: Sequence[SweepFacts], checks: Sequence[ObjectiveCheck]) -> bool | None:
+    """Whether every objective holds: at 1x of every sweep, or without sweeps in every recording."""
+    answers = (
+        [sweep.knee.objectives_met for sweep in sweeps] if sweeps else [check.is_met for check in checks]
+    )
+    if not answers:
+        return None
+    if any(answer is False for answer in answers):
+        return False
+    return None if any(answer is None for answer in answers) else True
+
+
+def _objective_clause(knee: Knee, who: str) -> str:
+    """The tightest objective first: the one crossed at the lowest load."""
+    by_state: dict[str, list[SloKnee]] = {}
+    for one in knee.objectives:
+        by_state.setdefault(one.state, []).append(one)
+    if "missed_at_lowest" in by_state:
+        one = by_state["missed_at_lowest"][0]
+        return (
+            f"{who} misses {one.objective.subject} under {latency_text(one.objective.limit_ns)} "
+            f"already at the lowest load judged"
+        )
+    crossed = [one for one in by_state.get("crossed", []) if one.iops is not None]
+    if crossed:
+        one = min(crossed, key=lambda each: each.iops.value if each.iops else 0.0)
+        assert one.iops is not None
+        of = " of the recorded load" if one.scale is not None else ""
+        load = scale_text(one.scale) if one.scale is not None else load_text(one.iops, None)
+        return (
+            f"{who} carries {load}{of} before "
+            f"{one.objective.subject} passes {latency_text(one.objective.limit_ns)}"
+        )
+    if "met_everywhere" in by_state:
+        one = by_state["met_everywhere"][0]
+        top = f"{one.highest_met_iops or 0:,.0f} IOPS"
+        scale = f"{one.highest_met_scale:g}x ({top})" if one.highest_met_scale is not None else top
+        return (
+            f"{who} keeps {one.objective.subject} under {latency_text(one.objective.limit_ns)} "
+            f"at every load judged, up to {scale}"
+        )
+    if "too_few_ios" in by_state:
+        one = by_state["too_few_ios"][0]
+        return f"The steps hold too few I/Os to judge {one.objective.subject}"
+    return ""
+
+
+def _knee_clause(knee: Knee) -> str:
+    sentence = knee.sentence.rstrip(".")
+    if not knee.objectives:
+        return sentence
+    return (
+        sentence.replace("The knee", "its knee", 1)
+        if sentence.startswith("The knee")
+        else sentence[:1].lower() + sentence[1:]
+    )
