@@ -1,5 +1,10 @@
 """The live recorder for Linux: the block layer, as the kernel traces it."""
 
-from .live import record
+import sys
+
+if sys.platform == "linux":
+    from .live import record
+else:
+    from .elsewhere import record
 
 __all__ = ["record"]

@@ -263,3 +263,78 @@ mod tests {
         }
     }
 }
+
+/// A page from Linux 6.18 against the kernel's own text of the same events; see `fixtures/README.md`.
+#[cfg(test)]
+mod real_page {
+    use super::*;
+    use crate::format::PageFormat;
+    use crate::page::read_page;
+
+    fn fixture(name: &str) -> Vec<u8> {
+        std::fs::read(format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    }
+
+    fn text(name: &str) -> String {
+        String::from_utf8(fixture(name)).unwrap()
+    }
+
+    /// (event, thread, microseconds, device, sector, sectors) of a line of a `trace` file.
+    fn from_line(line: &str) -> (String, i32, u64, u32, u64, u64) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let name = words
+            .iter()
+            .position(|word| word.starts_with("block_"))
+            .unwrap();
+        let (seconds, rest) = words[name - 1]
+            .trim_end_matches(':')
+            .split_once('.')
+            .unwrap();
+        let (major, minor) = words[name + 1].split_once(',').unwrap();
+        let middle = words
+            .iter()
+            .position(|word| matches!(*word, "+" | "/"))
+            .unwrap();
+        (
+            words[name].trim_end_matches(':').to_owned(),
+            words[0].rsplit_once('-').unwrap().1.parse().unwrap(),
+            seconds.parse::<u64>().unwrap() * 1_000_000 + rest.parse::<u64>().unwrap(),
+            major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap(),
+            words[middle - 1].parse().unwrap(),
+            words[middle + 1].parse().unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_page_reads_as_the_kernel_prints_it() {
+        let format = PageFormat::parse(&text("header_page"), &text("header_event")).unwrap();
+        let layouts = Kind::ALL.map(|kind| {
+            let file = format!("{}.format", kind.event_name());
+            (kind, EventFormat::parse(&text(&file)).unwrap())
+        });
+        let decoder = Decoder::new(&layouts).unwrap();
+        let page = fixture("page.bin");
+        let mut seen = Vec::new();
+        let outcome = read_page(&page, &format, |time_ns, record| {
+            let event = decoder.decode(time_ns, record).unwrap();
+            let name = event.kind.event_name().to_owned();
+            let time_us = (event.time_ns + 500) / 1000;
+            seen.push((
+                name,
+                event.thread,
+                time_us,
+                event.device,
+                event.sector,
+                event.sectors,
+            ));
+        });
+        let expected: Vec<_> = text("trace.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(from_line)
+            .collect();
+        assert!(!outcome.damaged && !outcome.missed);
+        assert!(seen.len() > 40);
+        assert_eq!(seen, expected);
+    }
+}

@@ -9,6 +9,9 @@ use arrow_schema::ArrowError;
 /// Threads remembered before the memory of them starts anew: a bound where threads come and go by the million.
 const THREADS_MAX: usize = 1 << 16;
 
+/// Parent of all kernel threads.
+const KTHREADD: i32 = 2;
+
 type Comm = [u8; 16];
 
 /// One row of `processes`.
@@ -52,15 +55,20 @@ impl Processes {
         if let Some(&(row, own)) = self.by_thread.get(&(thread, comm)) {
             return (Some(row), own);
         }
-        let process = self.look_up(thread).unwrap_or_else(|| Process {
+        let comm_name = String::from_utf8_lossy(&comm)
+            .trim_end_matches('\0')
+            .to_owned();
+        let mut process = self.look_up(thread).unwrap_or_else(|| Process {
             os_process_id: thread,
-            name: String::from_utf8_lossy(&comm)
-                .trim_end_matches('\0')
-                .to_owned(),
+            name: comm_name.clone(),
             command_line: None,
             os_parent_process_id: None,
             started_boot_ns: None,
         });
+        if process.os_parent_process_id == Some(KTHREADD) {
+            // /proc adds what the kernel thread happens to do just now.
+            process.name = comm_name;
+        }
         let own = process.os_process_id == self.own_process;
         let key = (process.os_process_id, process.started_boot_ns);
         let row = *self.by_process.entry(key).or_insert_with(|| {
