@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
@@ -30,12 +31,15 @@ def make_recording(tmp_path: Path) -> MakeRecording:
     def make(
         io: list[dict[str, Any]] | dict[str, Any], window_ns: int | None = None, **manifest: Any
     ) -> Recording:
-        table = pa.Table.from_pylist(io) if isinstance(io, list) else pa.table(io)
-        for name, value in (("layer", "block"), ("op", "read"), ("size_bytes", 8192)):
-            if name not in table.column_names:
+        names = list(io) if isinstance(io, dict) else sorted({name for row in io for name in row})
+        columns = io if isinstance(io, dict) else {name: [row.get(name) for row in io] for name in names}
+        table = pa.table(columns)
+        for name, value in (("layer", "block"), ("op", "read"), ("size_bytes", 8192), ("error", 0)):
+            if name not in names:
                 table = table.append_column(name, pa.array([value] * table.num_rows))
             elif table[name].null_count:
-                table = table.set_column(table.column_names.index(name), name, table[name].fill_null(value))
+                filled = pc.fill_null(table[name], value)
+                table = table.set_column(table.column_names.index(name), name, filled)
         kind = manifest.pop("kind", "captured")
         tables = {"devices": _DEVICES, "files": _FILES, "processes": _PROCESSES} | manifest.pop("tables", {})
         written = Manifest(kind, "test", Clock(0, 1.0, "test"), window_end_ns=window_ns or 0, **manifest)

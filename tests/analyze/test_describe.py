@@ -1,0 +1,191 @@
+"""Describe, held against laws and against slow definitions written out here."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from iotrace.analyze import library, ordered
+from iotrace.analyze.describe import describe
+from iotrace.analyze.description import grade
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("mean_ms", "word"),
+    [(0.99, "excellent"), (1, "very good"), (5, "good"), (9.9, "good"), (10, "poor"), (20, "bad"), (99, "bad"),
+     (100, "shockingly bad"), (499, "shockingly bad"), (500, "wow")],
+)  # fmt: skip
+def test_grades_are_those_of_the_cheat_sheet(mean_ms, word):
+    assert grade(mean_ms * MS) == word
+
+
+def test_perfmon_table(make_recording):
+    """Ten seconds: 100 reads of 8 KiB in 2 ms each, 50 writes of 64 KiB in 4 ms each."""
+    place = {"device_id": 0, "file_id": 0}
+    reads = [
+        {"issued_ns": at, "completed_ns": at + 2 * MS, "offset_bytes": i * 8192, **place}
+        for i, at in enumerate(range(0, 10 * SECOND, 100 * MS))
+    ]
+    scattered = {"op": "write", "size_bytes": 65536, **place}
+    writes = [
+        {"issued_ns": at, "completed_ns": at + 4 * MS, "offset_bytes": (7 * i % 50) << 20, **scattered}
+        for i, at in enumerate(range(0, 10 * SECOND, 200 * MS))
+    ]
+    found = describe(make_recording(reads + writes, window_ns=10 * SECOND))
+    total = found.total
+    assert (total.read.ios_per_s, total.write.ios_per_s) == (10, 5)
+    assert (total.read.bytes_per_s, total.write.bytes_per_s) == (81920, 327680)
+    assert total.bytes_per_transfer == pytest.approx((81920 + 327680) / 15)
+    assert total.queue_length_mean == pytest.approx(10 * 0.002 + 5 * 0.004)
+    assert total.read.latency["service"].mean_ns == 2 * MS
+    assert total.write.latency["service"].grade == "very good"
+    assert total.read_share_of_ios == pytest.approx(2 / 3)
+    assert total.read_share_of_bytes == pytest.approx(0.2)
+    assert total.read.sequential_share == 0.99
+    assert total.write.sequential_share == 0
+    assert found.workloads[1].mount == "D:"
+    assert [w.role for w in found.workloads] == [None, None, "data"]
+    json.dumps(found.to_dict())
+
+
+def test_quantiles_are_withheld_not_invented(make_recording):
+    found = describe(
+        make_recording([{"issued_ns": i, "completed_ns": i + 1000} for i in range(250)], window_ns=SECOND)
+    )
+    quantiles = found.total.read.latency["service"].quantiles_ns
+    assert quantiles["p50"] == 1000
+    assert quantiles["p90"] is quantiles["p99"] is None
+
+
+def test_an_io_seen_at_several_layers_counts_once(make_recording):
+    ios = [
+        {"issued_ns": i * MS - lead, "completed_ns": i * MS + length, "layer": layer}
+        for i in range(10)
+        for layer, lead, length in (("filesystem", 200, 900), ("block", 100, 800), ("device", 0, 700))
+    ]
+    found = describe(make_recording(ios, window_ns=SECOND))
+    assert found.workload_layer == "block"
+    assert found.total.read.io_count == 10
+    assert {entry.layer: entry.latency.mean_ns for entry in found.layer_latencies} == {
+        "filesystem": 1100,
+        "block": 900,
+        "device": 700,
+    }
+
+
+def test_a_replay_gives_response_service_and_lateness(make_recording):
+    ios = [{"intended_ns": i * MS, "issued_ns": i * MS + 10, "completed_ns": i * MS + 110} for i in range(10)]
+    found = describe(make_recording(ios, window_ns=SECOND, kind="replayed"))
+    assert found.headline_metric == "response"
+    assert {name: latency.mean_ns for name, latency in found.total.read.latency.items()} == {
+        "response": 110,
+        "service": 100,
+        "lateness": 10,
+    }
+
+
+def test_no_io_is_no_crash(make_recording):
+    recording = make_recording({"issued_ns": np.array([], dtype=np.int64)})
+    found = describe(recording)
+    assert found.workload_layer is None
+    assert found.total is None
+    assert found.notes == ["the recording holds no I/Os"]
+
+
+def _random_ios(seed, count=3000):
+    source = random.Random(seed)
+    ios, now = [], 0
+    for _ in range(count):
+        now += int(source.expovariate(1 / 100_000))
+        file = source.choice([0, 1, None])
+        ios.append(
+            {
+                "issued_ns": now,
+                "completed_ns": None if source.random() < 0.01 else now + int(source.lognormvariate(13, 1)),
+                "offset_bytes": source.randrange(8) * 8192,
+                "op": source.choice(["read", "write"]),
+                "device_id": source.choice([0, 1]),
+                "file_id": file,
+            }
+        )
+    return ios
+
+
+@pytest.mark.parametrize("slice_ios", [7, 100, 1 << 20])
+def test_slices_join_to_what_one_plain_sweep_finds(make_recording, monkeypatch, slice_ios):
+    """The definitions, in plain loops over all I/Os, for any cutting into slices."""
+    ios = _random_ios(4)
+    recording = make_recording(ios)
+    window = (ios[50]["issued_ns"] + 3, ios[-50]["issued_ns"] + 3)
+    with library.opened(recording) as connection:
+        rows = library.run(connection, "streams", layer="block").to_pylist()
+        streams = [ordered.Stream(r["device_id"], r["file_id"], r["role"], r["op"]) for r in rows]
+        cuts = sorted({*window, *(io["issued_ns"] for io in ios[::slice_ios]), -(1 << 62), 1 << 62})
+        monkeypatch.setattr(ordered, "_borders", lambda *_: cuts)
+        found = ordered.measure(connection, recording, "block", streams, window)
+
+    ends, sequential = {}, {}
+    for io in ios:
+        key = (io["device_id"], io["file_id"], io["op"])
+        sequential[key] = sequential.get(key, 0) + (ends.get(key) == io["offset_bytes"])
+        ends[key] = io["offset_bytes"] + 8192
+    assert {(s.device_id, s.file_id, s.op): n for s, n in found.sequential.items()} == sequential
+
+    for device in (None, 0, 1):
+        mine = [io for io in ios if device is None or io["device_id"] == device]
+        gaps = np.diff([io["issued_ns"] for io in mine])
+        measured = found.all_gaps if device is None else found.gaps[device, None]
+        assert measured.coefficient_of_variation == pytest.approx(gaps.std() / gaps.mean())
+        events = [(io["issued_ns"], 1) for io in mine if io["completed_ns"] is not None]
+        events += [(io["completed_ns"], -1) for io in mine if io["completed_ns"] is not None]
+        depth = peak = integral = 0
+        last = window[0]
+        for at, step in sorted(events):
+            clipped = min(max(at, window[0]), window[1])
+            integral += depth * (clipped - last)
+            last = clipped
+            depth += step
+            if window[0] <= at < window[1]:
+                peak = max(peak, depth)
+        flight = found.all_flight if device is None else found.flight[device]
+        assert (flight.peak, flight.integral_ns) == (peak, integral)
+        assert flight.length_ns == window[1] - window[0]
+
+
+def test_littles_law_holds(make_recording):
+    """Arrival rate times mean latency is the mean number in flight, but for what the window's ends cut."""
+    ios = [io for io in _random_ios(9) if io["completed_ns"] is not None]
+    found = describe(make_recording(ios, window_ns=ios[-1]["issued_ns"]))
+    assert abs(found.in_flight[0].difference_share) < 0.01
+    assert found.in_flight[0].littles_law == pytest.approx(found.total.queue_length_mean)
+
+
+def test_poisson_arrivals_have_a_coefficient_of_variation_of_one(make_recording):
+    times = np.cumsum(np.random.default_rng(6).exponential(50_000, 20_000)).astype(np.int64)
+    found = describe(
+        make_recording({"issued_ns": times, "completed_ns": times + 9}, window_ns=int(times[-1]) + 1)
+    )
+    assert found.total.interarrival_cv == pytest.approx(1, abs=0.03)
+
+
+def test_a_metronome_has_none_and_a_burst_shows_as_peak_to_mean(make_recording):
+    steady = np.arange(1000) * 10 * MS
+    found = describe(make_recording({"issued_ns": steady, "completed_ns": steady + 9}, window_ns=10 * SECOND))
+    assert found.total.interarrival_cv == 0
+    assert found.total.peak_to_mean == {"10ms": 1, "100ms": 1, "1s": 1}
+    bursts = np.repeat(np.arange(10) * SECOND, 100)
+    found = describe(make_recording({"issued_ns": bursts, "completed_ns": bursts + 9}, window_ns=10 * SECOND))
+    assert found.total.peak_to_mean == {"10ms": 100, "100ms": 10, "1s": 1}
+    assert found.in_flight[0].peak == 100
+
+
+def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_recording):
+    ios = [{"issued_ns": 0, "completed_ns": 5, "error": 5}, {"issued_ns": 1, "completed_ns": None}]
+    found = describe(make_recording(ios, window_ns=SECOND))
+    assert found.total.read.io_count == 2
+    assert found.total.read.latency["service"].mean_ns is None
+    assert len(found.notes) == 3

@@ -1,0 +1,265 @@
+"""Each query: a trace, the question, and the answer worked out by hand."""
+
+import random
+
+import pytest
+
+from iotrace.analyze import library
+
+MS = 1_000_000
+
+
+def ask(recording, name, **parameters):
+    with library.opened(recording) as connection:
+        return library.run(connection, name, **parameters).to_pylist()
+
+
+@pytest.fixture
+def trace(make_recording):
+    """Six I/Os of two files on two devices; one fails, one never ends, one was in flight when recording began."""
+    data = {"file_id": 0, "device_id": 0}
+    log = {"file_id": 1, "device_id": 1, "op": "write", "size_bytes": 512}
+    return make_recording(
+        [
+            {"issued_ns": -5 * MS, "completed_ns": 1 * MS, "offset_bytes": 0, "process_id": 0, **data},
+            {"issued_ns": 2 * MS, "completed_ns": 4 * MS, "offset_bytes": 8192, "process_id": 0, **data},
+            {
+                "issued_ns": 3 * MS,
+                "completed_ns": 9 * MS,
+                "offset_bytes": 0,
+                "op": "write",
+                "size_bytes": 65536,
+                **data,
+            },
+            {"issued_ns": 12 * MS, "completed_ns": 13 * MS, "offset_bytes": 0, **log},
+            {"issued_ns": 14 * MS, "completed_ns": 15 * MS, "offset_bytes": 512, "error": 5, **log},
+            {"issued_ns": 112 * MS, "completed_ns": None, "offset_bytes": 1 << 20, "device_id": 1},
+        ]
+    )
+
+
+def test_layers(trace):
+    assert ask(trace, "layers") == [
+        {"layer": "block", "io_count": 6, "first_issued_ns": -5 * MS, "last_seen_ns": 112 * MS, "failed_count": 1,
+         "unfinished_count": 1},
+    ]  # fmt: skip
+
+
+def test_streams(trace):
+    rows = ask(trace, "streams", layer="block")
+    assert [tuple(row.values()) for row in rows] == [
+        # device, file, role, op, I/Os, bytes, failed, unfinished
+        (0, 0, "data", "read", 2, 16384, 0, 0),
+        (0, 0, "data", "write", 1, 65536, 0, 0),
+        (1, 1, "log", "write", 2, 1024, 1, 0),
+        (1, None, "unattributed", "read", 1, 8192, 0, 1),
+    ]
+
+
+def test_size_distribution(trace):
+    rows = ask(trace, "size_distribution", layer="block")
+    assert [tuple(row.values()) for row in rows] == [
+        (0, "data", "read", 8192, 2),
+        (0, "data", "write", 65536, 1),
+        (1, "log", "write", 512, 2),
+        (1, "unattributed", "read", 8192, 1),
+    ]
+
+
+def test_latency_histogram_leaves_out_what_failed_or_never_ended(trace):
+    rows = ask(trace, "latency_histogram", metric="service")
+    assert [
+        (row["device_id"], row["op"], row["io_count"], row["latency_sum_ns"], row["latency_max_ns"])
+        for row in rows
+    ] == [
+        (0, "read", 1, 2 * MS, 2 * MS),
+        (0, "read", 1, 6 * MS, 6 * MS),
+        (0, "write", 1, 6 * MS, 6 * MS),
+        (1, "write", 1, 1 * MS, 1 * MS),
+    ]
+    assert all(row["bucket_ns"] == pytest.approx(row["latency_sum_ns"], rel=0.0005) for row in rows)
+
+
+def test_latency_histogram_by_metric(make_recording):
+    recording = make_recording([{"intended_ns": 0, "issued_ns": 100, "completed_ns": 1000}], kind="replayed")
+    found = {
+        metric: [row["bucket_ns"] for row in ask(recording, "latency_histogram", metric=metric)]
+        for metric in ("service", "response", "lateness")
+    }
+    assert found == {"service": [900], "response": [1000], "lateness": [100]}
+
+
+def test_io_per_10ms_counts_before_the_start_too(trace):
+    rows = ask(trace, "io_per_10ms")
+    assert [(row["bin"], row["op"], row["io_count"], row["measured_count"]) for row in rows] == [
+        (-1, "read", 1, 1),
+        (0, "read", 1, 1),
+        (0, "write", 1, 1),
+        (1, "write", 2, 1),
+        (11, "read", 1, 0),
+    ]
+
+
+def test_arrival_peaks(trace):
+    rows = ask(trace, "arrival_peaks", layer="block")
+    assert [
+        (row["bin_ns"] // MS, row["io_count"], row["peak_count"]) for row in rows if row["scope"] == "all"
+    ] == [
+        (10, 6, 2),
+        (100, 6, 4),
+        (1000, 6, 5),
+    ]
+    assert [(row["device_id"], row["peak_count"]) for row in rows if row["scope"] == "device"][2::3] == [
+        (0, 2),
+        (1, 3),
+    ]
+
+
+def test_busiest_windows(make_recording):
+    second = 1_000_000_000
+    recording = make_recording(
+        [
+            {"issued_ns": 0, "completed_ns": 4, "size_bytes": 1 << 20, "op": "write"},
+            {"issued_ns": second, "completed_ns": second + 2},
+            {"issued_ns": second + 1, "completed_ns": second + 7},
+        ]
+    )
+    rows = ask(recording, "busiest_windows", layer="block", window_ns=second, row_limit=1)
+    assert [tuple(row.values()) for row in rows] == [
+        # ranked by, rank, from, length, I/Os, bytes, reads, mean latency
+        ("io_count", 1, second, second, 2, 16384, 2, 4.0),
+        ("size_bytes", 1, 0, second, 1, 1 << 20, 0, 4.0),
+    ]
+
+
+def test_top_files_and_processes(trace):
+    files = ask(trace, "top_files", layer="block", row_limit=2)
+    assert [
+        (row["path"], row["read_count"], row["written_bytes"], row["read_latency_mean_ns"]) for row in files
+    ] == [
+        ("D:\\sales.mdf", 2, 65536, 4 * MS),
+        (None, 1, 0, None),
+    ]
+    processes = ask(trace, "top_processes", layer="block", row_limit=5)
+    assert [(row["name"], row["read_count"], row["write_count"]) for row in processes] == [
+        (None, 1, 3),
+        ("sqlservr.exe", 2, 0),
+    ]
+
+
+def test_working_set_counts_each_block_once(make_recording):
+    block = 65536
+    recording = make_recording(
+        [
+            {"issued_ns": 0, "offset_bytes": 0, "size_bytes": 1, "device_id": 0, "file_id": 0},
+            {"issued_ns": 1, "offset_bytes": block - 1, "size_bytes": 2, "device_id": 0, "file_id": 1},
+            {
+                "issued_ns": 2,
+                "offset_bytes": 0,
+                "size_bytes": block,
+                "device_id": 0,
+                "file_id": 0,
+                "op": "write",
+            },
+            # Straddles the words of 62 blocks that the query counts with.
+            {"issued_ns": 3, "offset_bytes": 60 * block, "size_bytes": 130 * block, "device_id": 1},
+        ]
+    )
+    rows = ask(recording, "working_set", layer="block", block_bytes=block)
+    assert [tuple(row.values()) for row in rows] == [
+        # scope, device, role, touched, read, written
+        ("device", 0, None, 2, 2, 1),
+        ("device", 1, None, 130, 130, 0),
+        ("role", 0, "data", 1, 1, 1),
+        ("role", 0, "log", 2, 2, 0),
+        ("role", 1, "unattributed", 130, 130, 0),
+    ]
+
+
+def test_working_set_is_that_of_a_plain_set(make_recording):
+    """Against the definition: the set of blocks, one by one."""
+    source = random.Random(5)
+    ios = [
+        {
+            "issued_ns": i,
+            "offset_bytes": source.randrange(1 << 24),
+            "size_bytes": source.choice([512, 8192, 1 << 20, 1 << 23]),
+            "op": source.choice(["read", "write"]),
+            "device_id": 0,
+        }
+        for i in range(300)
+    ]
+    block = 4096
+    touched = {op: set() for op in ("read", "write")}
+    for io in ios:
+        last = (io["offset_bytes"] + io["size_bytes"] - 1) // block
+        touched[io["op"]].update(range(io["offset_bytes"] // block, last + 1))
+    row = ask(make_recording(ios), "working_set", layer="block", block_bytes=block)[0]
+    assert row["read_touched_count"] == len(touched["read"])
+    assert row["written_touched_count"] == len(touched["write"])
+    assert row["touched_count"] == len(touched["read"] | touched["write"])
+
+
+def test_offsets_in_different_files_are_different_places_above_the_block_layer(make_recording):
+    ios = [
+        {"issued_ns": i, "offset_bytes": 0, "layer": "filesystem", "file_id": i, "device_id": 0}
+        for i in range(2)
+    ]
+    rows = ask(make_recording(ios), "working_set", layer="filesystem", block_bytes=65536)
+    assert [row["touched_count"] for row in rows if row["scope"] == "device"] == [2]
+
+
+def test_latency_slots_and_size_classes(make_recording):
+    sizes = [512, 4096, 4097, 8192, 65536, 1 << 20, (1 << 20) + 1]
+    recording = make_recording(
+        [
+            {"issued_ns": 10 * i, "completed_ns": 10 * i + 3, "size_bytes": size}
+            for i, size in enumerate(sizes)
+        ]
+    )
+    rows = ask(
+        recording, "latency_slots", layer="block", metric="service", from_ns=0, until_ns=70, slot_ns=20
+    )
+    assert sorted((row["slot"], row["size_class_bytes"] or 0, row["io_count"]) for row in rows) == [
+        (0, 4096, 2),
+        (1, 8192, 2),
+        (2, 65536, 1),
+        (2, 1 << 20, 1),
+        (3, 0, 1),
+    ]
+
+
+def test_work_mix(trace):
+    rows = ask(trace, "work_mix", layer="block", from_ns=0, until_ns=100 * MS)
+    assert [tuple(row.values()) for row in rows] == [
+        ("read", 8192, 1),
+        ("write", 512, 2),
+        ("write", 65536, 1),
+    ]
+
+
+def test_slices_hold_what_starts_and_what_ends_in_them(trace):
+    issued = ask(trace, "issued_in_slice", layer="block", from_ns=2 * MS, until_ns=12 * MS, file_stride=3)
+    assert [(row["issued_ns"], row["is_finished"]) for row in issued] == [(2 * MS, True), (3 * MS, True)]
+    assert [row["stream_key"] % 4 for row in issued] == [0, 1]
+    completed = ask(trace, "completed_in_slice", layer="block", from_ns=1 * MS, until_ns=9 * MS)
+    assert [tuple(row.values()) for row in completed] == [(1 * MS, 0), (4 * MS, 0)]
+
+
+def test_io_rollup_adds_up(trace):
+    rows = ask(trace, "io_rollup")
+    assert sum(row["io_count"] for row in rows) == 6
+    assert sum(row["measured_count"] for row in rows) == 4
+    assert sum(row["latency_sum_ns"] for row in rows) == 15 * MS
+
+
+def test_counter_summary_weights_by_interval(make_recording):
+    counter = {"source": "h", "object": "PhysicalDisk", "instance": "0 D:", "counter": "Avg. Disk sec/Read"}
+    samples = [
+        {"at_ns": 10, "interval_ns": 10, "value": 1.0, **counter},
+        {"at_ns": 40, "interval_ns": 30, "value": 5.0, **counter},
+    ]
+    rows = ask(make_recording([{"issued_ns": 0}], tables={"counters": samples}), "counter_summary")
+    assert [(r["sample_count"], r["value_mean"], r["value_min"], r["value_max"]) for r in rows] == [
+        (2, 4.0, 1.0, 5.0)
+    ]
