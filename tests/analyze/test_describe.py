@@ -96,7 +96,7 @@ def test_no_io_is_no_crash(make_recording):
     assert found.notes == ["the recording holds no I/Os"]
 
 
-def _random_ios(seed, count=3000):
+def _random_ios(seed, count=1500):
     source = random.Random(seed)
     ios, now = [], 0
     for _ in range(count):
@@ -115,7 +115,7 @@ def _random_ios(seed, count=3000):
     return ios
 
 
-@pytest.mark.parametrize("slice_ios", [7, 100, 1 << 20])
+@pytest.mark.parametrize("slice_ios", [20, 300, 1 << 20])
 def test_slices_join_to_what_one_plain_sweep_finds(make_recording, monkeypatch, slice_ios):
     """The definitions, in plain loops over all I/Os, for any cutting into slices."""
     ios = _random_ios(4)
