@@ -6,7 +6,7 @@ from typing import Final
 
 from ..description import SizeCount
 from ..units import format_bytes, format_count, format_share
-from .charts import SERIES, Chart, Table, axis, figures, legend_below
+from .charts import SERIES, Chart, Table, axis, figures, label, legend_below
 
 _CLASSES: Final = tuple(512 << power for power in range(16))
 """Upper ends of the size classes: 512 B, 1 KiB … 16 MiB."""
@@ -30,7 +30,7 @@ def size_chart(sizes: Sequence[SizeCount]) -> Chart | None:
     data, rows = [], []
     for position, stream in enumerate(shown):
         total = sum(counts[stream].values())
-        name = stream_name(*stream)
+        name = label(stream_name(*stream))
         data.append(
             {
                 "type": "bar",

@@ -11,6 +11,10 @@
       heat: [[0, of("--heat-low")], [1, of("--heat-high")]] };
   }
 
+  function recoloured(figure) {
+    return JSON.parse(JSON.stringify(figure, (key, value) => lighter[value] || value));
+  }
+
   function themed(layout, colour, width) {
     const copy = structuredClone(layout);
     for (const name of Object.keys(copy)) {
@@ -31,9 +35,13 @@
     }, copy);
   }
 
+  // The same hues, light enough to stand on a dark page.
+  const lighter = { "#0072B2": "#4AA8E8", "#D55E00": "#F58B45", "#009E73": "#2CC79B" };
+
   function draw() {
     const colour = colours();
-    for (const [id, figure] of Object.entries(figures)) {
+    for (const [id, plain] of Object.entries(figures)) {
+      const figure = dark.matches ? recoloured(plain) : plain;
       const element = document.getElementById(id);
       const data = structuredClone(figure.data);
       for (const trace of data) if (trace.colorscale === "heat") trace.colorscale = colour.heat;

@@ -38,7 +38,7 @@ def recording_sentence(description: Description) -> str:
         f"; {'; '.join(latencies)}, measured at the {description.workload_layer} layer" if latencies else ""
     )
     return (
-        f"Over {format_duration_ns(description.window_ns)} {rate} were asked for on average, "
+        f"Over {format_duration_ns(description.window_ns)}, {rate} were asked for on average, "
         f"{percent_text(reads)} of them reads, {size} each{took}."
     )
 
