@@ -80,6 +80,16 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     data.print(grid)
 
 
+def bars(rows: Sequence[Sequence[str]]) -> None:
+    """Print label, figure and bar per row."""
+    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+    for justify in ("left", "right", "left"):
+        grid.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for row in rows:
+        grid.add_row(*(Text(printable(cell)) for cell in row))
+    data.print(grid)
+
+
 def quality(name: str, found: Quality) -> None:
     """State how far a recording can be trusted, next to figures taken from it."""
     style = {"good": "green", "usable": "yellow", "poor": "bold red"}[found.verdict]
@@ -95,7 +105,14 @@ def printable(text: str) -> str:
 
 
 @contextmanager
-def progress(title: str, *, unit: str = "") -> Iterator["Meter"]:
+def working(title: str) -> Iterator[None]:
+    """Show on a terminal that work goes on whose length is not known."""
+    with progress(title):
+        yield
+
+
+@contextmanager
+def progress(title: str) -> Iterator["Meter"]:
     """Show a bar on a terminal, and nothing when stderr is piped."""
     columns = (
         TextColumn("{task.description}"),
@@ -104,14 +121,14 @@ def progress(title: str, *, unit: str = "") -> Iterator["Meter"]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=words, transient=True, disable=not words.is_terminal) as bar:
-        yield Meter(bar, title, unit)
+        yield Meter(bar, title)
 
 
 class Meter:
     """One bar. `update` may be called as often as the work likes."""
 
-    def __init__(self, bar: Progress, title: str, unit: str) -> None:
-        self._bar, self._unit = bar, unit
+    def __init__(self, bar: Progress, title: str) -> None:
+        self._bar = bar
         self._task = bar.add_task(printable(title), total=None, detail="")
 
     def update(self, done: float, total: float | None, detail: str = "") -> None:

@@ -1,0 +1,29 @@
+"""Sizes and times as users write them: 20G, 30s, 15m."""
+
+import re
+from typing import Final
+
+from iotrace.schemas import IotraceError
+
+_SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TIMES: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes meant by ``4096``, ``512M``, ``20G``, ``20GiB``. Raises `IotraceError` naming the text."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    amount = round(float(match[1]) * _SIZES[match[2].upper()]) if match else 0
+    if amount < 1:
+        raise IotraceError(
+            f"'{text}' is not a size", hint="a size is a number of bytes, or such as 512M or 20G"
+        )
+    return amount
+
+
+def parse_seconds(text: str) -> int:
+    """Whole seconds meant by ``30s``, ``15m``, ``1h``, ``30``. Raises `IotraceError` naming the text."""
+    match = re.fullmatch(r"\s*([0-9]+)\s*([smh]?)\s*", text)
+    seconds = int(match[1]) * _TIMES[match[2] or "s"] if match and len(match[1]) < 10 else 0
+    if seconds < 1:
+        raise IotraceError(f"'{text}' is not a length of time", hint="a length is such as 30s, 15m or 1h")
+    return seconds

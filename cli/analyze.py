@@ -1,0 +1,108 @@
+"""Commands that answer questions about recordings: describe, compare, report."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iotrace.analyze import validity
+from iotrace.analyze.compare import compare
+from iotrace.analyze.describe import describe
+from iotrace.analyze.report import write_report
+from iotrace.schemas import Recording, Sweep
+
+from . import console
+from .compare_tables import print_comparison
+from .describe_tables import print_description
+from .findings import has_invalid, print_findings
+from .options import Json, Overwrite, RecordingPath, Slo, Title
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("describe")(describe_command)
+    app.command("compare")(compare_command)
+    app.command("report")(report_command)
+
+
+def describe_command(recording: RecordingPath, json: Json = False) -> None:
+    """Show the load and latency of a recording.
+
+    Sizes, mix, bursts and latency by layer, per device and role.
+
+    Example: iotrace describe prod.iotrace
+    """
+    opened = Recording.open(recording)
+    with console.working("describing"):
+        found = describe(opened)
+        findings = validity.check(opened)
+    if json:
+        console.print_json(found.to_dict() | {"findings": [asdict(entry) for entry in findings]})
+        return
+    print_description(found)
+    print_findings(findings)
+    console.quality(recording.name, opened.manifest.quality)
+
+
+def compare_command(
+    before: Annotated[
+        Path, typer.Argument(metavar="A", help="The recording to compare with.", show_default=False)
+    ],
+    after: Annotated[
+        Path, typer.Argument(metavar="B", help="The recording in question.", show_default=False)
+    ],
+    json: Json = False,
+) -> int:
+    """Compare two recordings, like with like.
+
+    Exit status 1 if a validity rule says that the figures must not be used.
+
+    Example: iotrace compare prod.iotrace new.iotrace
+    """
+    a, b = Recording.open(before), Recording.open(after)
+    with console.working("comparing"):
+        found = compare(a, b)
+        findings = validity.check(b, comparison=found)
+    if json:
+        console.print_json(found.to_dict() | {"findings": [asdict(entry) for entry in findings]})
+    else:
+        print_comparison(found)
+        print_findings(findings)
+        for path, opened in ((before, a), (after, b)):
+            console.quality(path.name, opened.manifest.quality)
+    return 1 if has_invalid(findings) else 0
+
+
+def report_command(
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="X…", help="Recordings and sweeps.", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="REPORT.html", help="Where to write it.", show_default=False),
+    ],
+    slo: Slo = None,
+    overwrite: Overwrite = False,
+    title: Title = None,
+    json: Json = False,
+) -> None:
+    """Write one self-contained HTML file.
+
+    The verdict comes first, then the evidence.
+
+    Example: iotrace report prod.iotrace sweep.iotrace -o report.html --slo "p99<15ms"
+    """
+    opened = [open_input(path) for path in inputs]
+    with console.working("writing the report"):
+        facts = write_report(opened, output, slo=slo, title=title, overwrite=overwrite)
+    if json:
+        console.print_json(facts.to_dict())
+    else:
+        console.paragraph(facts.verdict)
+        console.paragraph(f"wrote {output}: {output.stat().st_size / 1e6:,.1f} MB")
+
+
+def open_input(path: Path) -> Recording | Sweep:
+    """Open what the user named, whichever of the two it is."""
+    return Sweep.open(path) if (path / "sweep.json").is_file() else Recording.open(path)

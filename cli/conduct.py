@@ -1,0 +1,73 @@
+"""A sweep, conducted: replay plays a step, analyze says where to step next, until the bend is known."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from iotrace.analyze.walk import StepSummary, next_scale, summarise_step
+from iotrace.replay import Progress, ReplayOptions, replay
+from iotrace.schemas import Recording, Sweep, SweepWriter
+
+STEP_SECONDS: Final = 10.0
+"""Shorter steps have too few I/Os for a p99 at ordinary rates."""
+
+StepStarts = Callable[[int, float, float], Callable[[Progress], None] | None]
+"""Called with the step's number, its scale and its planned seconds; returns what to call with its progress."""
+
+
+def run_sweep(
+    recording: Recording,
+    output: Path,
+    options: ReplayOptions,
+    *,
+    scales: Sequence[float] | None = None,
+    step_seconds: float = STEP_SECONDS,
+    steps_max: int = 12,
+    resolution: float = 0.05,
+    scale_max: float = 64.0,
+    title: str | None = None,
+    overwrite: bool = False,
+    on_start: StepStarts = lambda _number, _scale, _seconds: None,
+    on_done: Callable[[StepSummary, Recording], None] = lambda _summary, _recording: None,
+) -> Sweep:
+    """Walk the load up on the targets of ``options`` and keep each step as a recording of the sweep ``output``.
+
+    A step plays the recording, or the part ``options.window_ns`` names, again and again until it has lasted
+    ``step_seconds``; a higher load therefore repeats it more often, and every step does the same kind of work. An
+    interrupted step is kept and ends the sweep.
+    """
+    first, last = options.window_ns or (0, recording.manifest.window_end_ns)
+    window_seconds = max((last - first) / 1e9, 1e-3)
+    writer = SweepWriter(
+        output,
+        title=title or f"Sweep of {recording.manifest.title}",
+        source_uuid=recording.manifest.uuid,
+        settings={"targets": list(options.targets), "window_ns": [first, last], "step_seconds": step_seconds},
+        overwrite=overwrite,
+    )
+    done: list[StepSummary] = []
+    while True:
+        scale = next_scale(
+            done,
+            scales=scales,
+            steps_max=steps_max,
+            resolution=resolution,
+            scale_max=scale_max,
+            refine=scales is None,
+        )
+        if scale is None:
+            return writer.sweep
+        repeat = max(1, math.ceil(step_seconds * scale / window_seconds - 1e-9))
+        step = replay(
+            recording,
+            writer.step_path(scale),
+            replace(options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"),
+            progress=on_start(len(done) + 1, scale, window_seconds * repeat / scale),
+        )
+        writer.add(scale, step)
+        if (step.manifest.replay or {}).get("interrupted"):
+            return writer.sweep
+        done.append(summarise_step(step, scale))
+        on_done(done[-1], step)

@@ -1,0 +1,196 @@
+"""The demo: the whole story on a recording that comes with iotrace, in about a minute."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from iotrace.analyze.busiest import busiest_window_ns
+from iotrace.analyze.compare import compare
+from iotrace.analyze.describe import describe
+from iotrace.analyze.knee import knee
+from iotrace.analyze.report import write_report
+from iotrace.analyze.validity import Finding
+from iotrace.analyze.validity_sweep import check_sweep
+from iotrace.analyze.walk import StepSummary
+from iotrace.replay import DirectIoRefused, Progress, ReplayOptions
+from iotrace.schemas import IotraceError, Recording, Sweep
+
+from . import console
+from .compare_tables import print_headline
+from .conduct import run_sweep
+from .describe_tables import print_overview
+from .findings import print_findings
+from .knee_tables import print_knee
+from .meters import show_replay
+from .options import Json
+
+WINDOW_SECONDS: Final = 20
+STEP_SECONDS: Final = 4.0
+STEPS_MAX: Final = 8
+SLO: Final = "p99<15ms"
+REPORT_NAME: Final = "iotrace-demo-report.html"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("demo")(demo_command)
+
+
+def demo_command(
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where to put the test file and the report.", show_default="here")
+    ] = Path(),
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the recordings of the demo.")] = False,
+    step_seconds: Annotated[
+        float, typer.Option("--step-seconds", min=0.5, help="Least length of a step of the sweep.")
+    ] = STEP_SECONDS,
+    json: Json = False,
+) -> None:
+    """Tell the whole story on a bundled recording.
+
+    Describe, sweep, knee, compare, report, in about a minute.
+
+    Example: iotrace demo
+    """
+    with bundled_recording() as recording, _workshop(folder, keep=keep) as place:
+        report = place.output / REPORT_NAME
+        _announce(recording, place, report, keep=keep)
+        story = _Story(recording, place, step_seconds, quiet=json)
+        story.tell()
+        facts = write_report(
+            [story.sweep, recording], report, slo=SLO, title="iotrace demo", overwrite=_is_own_report(report)
+        )
+        if json:
+            console.print_json(facts.to_dict() | {"findings": [asdict(entry) for entry in story.findings]})
+            return
+        print_findings(story.findings)
+        console.heading("Verdict")
+        console.paragraph(facts.verdict)
+        console.paragraph(f"The whole story in pictures: {report} (open it in a browser)")
+
+
+@contextmanager
+def bundled_recording() -> Iterator[Recording]:
+    """The recording that comes with iotrace: PostgreSQL under pgbench; see its README."""
+    with resources.as_file(resources.files("iotrace.cli.bundled") / "pgbench.iotrace") as path:
+        yield Recording.open(path)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """``work`` holds what is thrown away, ``output`` what stays."""
+
+    work: Path
+    output: Path
+
+
+@contextmanager
+def _workshop(folder: Path, *, keep: bool) -> Iterator[_Place]:
+    """A folder for the test file and recordings, gone afterwards whatever happens."""
+    if not folder.is_dir():
+        raise IotraceError(f"'{folder}' is not a folder", hint="name one that exists with --folder")
+    try:
+        work = Path(tempfile.mkdtemp(prefix="iotrace-demo-", dir=folder))
+        output = folder
+    except OSError as problem:
+        if folder != Path():
+            raise IotraceError(
+                f"cannot write in '{folder}': {problem.strerror}", hint="name another with --folder"
+            ) from problem
+        console.warn(f"cannot write here ({problem.strerror}); using {tempfile.gettempdir()} instead")
+        work = Path(tempfile.mkdtemp(prefix="iotrace-demo-"))
+        output = Path(tempfile.gettempdir())
+    try:
+        yield _Place(work, output)
+    finally:
+        if keep:
+            (work / "target.bin").unlink(missing_ok=True)
+            console.say(f"kept the recordings in {work}")
+        else:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _announce(recording: Recording, place: _Place, report: Path, *, keep: bool) -> None:
+    console.say(
+        f"This replays {WINDOW_SECONDS} s of a recording that comes with iotrace, ever harder, on a test file:\n"
+        f"  {recording.manifest.title}\n"
+        f"It works in {place.work}, which it {'keeps' if keep else 'removes at the end'}, and leaves {report}."
+    )
+
+
+def _is_own_report(path: Path) -> bool:
+    """Only a report of an earlier demo is written over."""
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        if "<title>iotrace demo" in file.read(4096):
+            return True
+    raise IotraceError(
+        f"'{path}' exists and is not from an earlier demo", hint="move it away, or use --folder"
+    )
+
+
+class _Story:
+    """The demo's steps in order, each shown as it is done."""
+
+    def __init__(self, recording: Recording, place: _Place, step_seconds: float, *, quiet: bool) -> None:
+        self._recording, self._place, self._step_seconds, self._quiet = recording, place, step_seconds, quiet
+        self.sweep: Sweep
+        self.findings: list[Finding]
+
+    def tell(self) -> None:
+        """Describe, sweep, knee, compare."""
+        with console.working("describing the recording"):
+            description = describe(self._recording)
+        if not self._quiet:
+            print_overview(description)
+        self.sweep = self._walk_up()
+        steps = self.sweep.recordings()
+        with console.working("finding the knee"):
+            found = knee(steps, slo=SLO, scales=[step.scale for step in self.sweep.steps])
+            first = steps[[step.scale for step in self.sweep.steps].index(1.0)]
+            comparison = compare(self._recording, first)
+            self.findings = check_sweep(steps)
+        if not self._quiet:
+            print_knee(found)
+            print_headline(comparison)
+
+    def _walk_up(self) -> Sweep:
+        window = busiest_window_ns(self._recording, WINDOW_SECONDS, layer="block")
+        options = ReplayOptions(targets=(str(self._place.work / "target.bin"),), window_ns=window)
+        try:
+            return self._sweep(options)
+        except DirectIoRefused as refusal:
+            console.warn(f"{refusal.message}; going through the cache, which measures memory and not storage")
+            return self._sweep(replace(options, buffered=True), overwrite=True)
+
+    def _sweep(self, options: ReplayOptions, *, overwrite: bool = False) -> Sweep:
+        with console.progress("sweep") as meter:
+
+            def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:
+                return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
+
+            def done(step: StepSummary, _recording: Recording) -> None:
+                console.say(
+                    f"{step.scale:g}x: {step.achieved_iops:,.0f} of {step.offered_iops:,.0f} IOPS carried"
+                )
+
+            return run_sweep(
+                self._recording,
+                self._place.work / "sweep.iotrace",
+                options,
+                step_seconds=self._step_seconds,
+                steps_max=STEPS_MAX,
+                resolution=0.15,
+                title="iotrace demo",
+                overwrite=overwrite,
+                on_start=start,
+                on_done=done,
+            )

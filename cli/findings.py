@@ -1,0 +1,28 @@
+"""Findings of the validity rules on the screen."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from iotrace.analyze.validity import Finding
+
+from . import console
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Say what would make the figures above lie; say so too when no rule fired."""
+    if not findings:
+        console.paragraph("no validity rule fired", style="green")
+        return
+    console.heading("Before you believe this")
+    for entry in findings:
+        style = "bold red" if entry.level == "invalid" else "yellow"
+        console.data.print(Text.assemble((f"{entry.level}: ", style), console.printable(entry.title)))
+        console.paragraph(f"  {entry.detail}")
+        if entry.hint:
+            console.paragraph(f"  {entry.hint}", style="dim")
+
+
+def has_invalid(findings: Sequence[Finding]) -> bool:
+    """Whether a finding says that the figures must not be used."""
+    return any(entry.level == "invalid" for entry in findings)

@@ -1,0 +1,50 @@
+"""What a recording is, in a few lines: shown after every command that wrote one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from iotrace.schemas import Recording
+
+from . import console
+
+
+def recording_facts(recording: Recording) -> dict[str, Any]:
+    """The same facts as `print_recording`, for programs."""
+    manifest = recording.manifest
+    return {
+        "path": str(recording.path),
+        "uuid": manifest.uuid,
+        "kind": manifest.kind,
+        "title": manifest.title,
+        "start_utc_ns": manifest.clock.start_utc_ns,
+        "window_start_ns": manifest.window_start_ns,
+        "window_end_ns": manifest.window_end_ns,
+        "rows": manifest.rows,
+        "quality": {
+            "verdict": manifest.quality.verdict,
+            "reasons": manifest.quality.reasons,
+            "notes": manifest.quality.notes,
+            "events_lost": manifest.quality.events_lost,
+            "buffers_lost": manifest.quality.buffers_lost,
+            "sequence_holes": manifest.quality.sequence_holes,
+            "unpaired_issues": manifest.quality.unpaired_issues,
+            "unpaired_completions": manifest.quality.unpaired_completions,
+        },
+        "replay": manifest.replay,
+        "bytes_on_disk": sum(file.stat().st_size for file in recording.path.rglob("*") if file.is_file()),
+    }
+
+
+def print_recording(recording: Recording) -> None:
+    """Say what was written: how much, when, how long, how good."""
+    manifest = recording.manifest
+    facts = recording_facts(recording)
+    start = datetime.fromtimestamp(manifest.clock.start_utc_ns / 1e9, UTC)
+    counts = ", ".join(f"{rows:,} {name}" for name, rows in manifest.rows.items() if rows)
+    console.paragraph(f"wrote {recording.path}: {facts['bytes_on_disk'] / 1024:,.0f} KiB")
+    console.paragraph(f"  {manifest.title}")
+    console.paragraph(f"  {start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s")
+    console.paragraph(f"  rows: {counts or 'none'}")
+    for note in manifest.quality.notes:
+        console.paragraph(f"  note: {note}")
+    console.quality(recording.path.name, manifest.quality)

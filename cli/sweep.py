@@ -1,0 +1,187 @@
+"""Commands that walk the load up and say where it broke: sweep, and knee."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iotrace.analyze import slo as objectives
+from iotrace.analyze.knee import knee
+from iotrace.analyze.knee_answer import Knee
+from iotrace.analyze.validity import Finding
+from iotrace.analyze.validity_sweep import check_sweep
+from iotrace.analyze.walk import StepSummary
+from iotrace.replay import Progress, parse_scale
+from iotrace.schemas import IotraceError, Recording, Sweep
+
+from . import console
+from .conduct import STEP_SECONDS, run_sweep
+from .findings import has_invalid, print_findings
+from .knee_tables import print_knee
+from .meters import show_replay
+from .options import (
+    AllowWrites,
+    Backend,
+    Buffered,
+    Busiest,
+    DestroyData,
+    FileBytes,
+    Json,
+    Layer,
+    Maps,
+    MaxInFlight,
+    OutputPath,
+    Overwrite,
+    ReadsOnly,
+    RecordingPath,
+    Slo,
+    Targets,
+    Title,
+)
+from .replay import build_options
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("sweep")(sweep_command)
+    app.command("knee")(knee_command)
+
+
+def sweep_command(
+    recording: RecordingPath,
+    output: OutputPath,
+    target: Targets = None,
+    map_: Maps = None,
+    scales: Annotated[
+        str | None,
+        typer.Option(
+            "--scales",
+            metavar="LIST",
+            help="Loads to try, such as 1x,2x,4x; otherwise doubled, then refined around the bend.",
+            show_default=False,
+        ),
+    ] = None,
+    step_seconds: Annotated[
+        float,
+        typer.Option(
+            "--step-seconds", min=0.5, help="Least length of a step; the recording is repeated to fill it."
+        ),
+    ] = STEP_SECONDS,
+    steps: Annotated[int, typer.Option("--steps", min=2, max=100, help="Most steps to run.")] = 12,
+    busiest: Busiest = None,
+    slo: Slo = None,
+    reads_only: ReadsOnly = False,
+    buffered: Buffered = False,
+    allow_writes: AllowWrites = False,
+    destroy_data: DestroyData = None,
+    file_size: FileBytes = None,
+    layer: Layer = None,
+    max_in_flight: MaxInFlight = 1024,
+    backend: Backend = "auto",
+    overwrite: Overwrite = False,
+    title: Title = None,
+    json: Json = False,
+) -> int:
+    """Walk the load up on a target until it bends.
+
+    Exit status 1 if an SLO is missed at 1x, or no step can be judged.
+
+    Example: iotrace sweep prod.iotrace --target /data/test.bin --busiest 60s -o sweep.iotrace
+    """
+    if slo:
+        objectives.parse(slo)
+    source = Recording.open(recording)
+    ladder = (
+        [parse_scale(part.strip()) for part in scales.split(",") if part.strip()]
+        if scales is not None
+        else None
+    )
+    if ladder is not None and not ladder:
+        raise IotraceError(f"--scales '{scales}' names no load", hint="for example --scales 1x,2x,4x,8x")
+    options = build_options(
+        source,
+        target=target,
+        map_=map_,
+        busiest=busiest,
+        reads_only=reads_only,
+        buffered=buffered,
+        allow_writes=allow_writes,
+        destroy_data=destroy_data,
+        file_size=file_size,
+        layer=layer,
+        max_in_flight=max_in_flight,
+        backend=backend,
+    )
+    with console.progress("sweep") as meter:
+
+        def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:
+            return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
+
+        def done(summary: StepSummary, _step: Recording) -> None:
+            console.say(
+                f"{summary.scale:g}x: {summary.achieved_iops:,.0f} of {summary.offered_iops:,.0f} IOPS, "
+                f"response {summary.latency_ns / 1e6:,.2f} ms"
+            )
+
+        sweep = run_sweep(
+            source,
+            output,
+            options,
+            scales=ladder,
+            step_seconds=step_seconds,
+            steps_max=steps,
+            title=title,
+            overwrite=overwrite,
+            on_start=start,
+            on_done=done,
+        )
+    console.say(f"wrote {sweep.path}: {len(sweep.steps)} steps")
+    return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, json=json)
+
+
+def knee_command(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SWEEP", help="A sweep, or several recordings at rising load.", show_default=False
+        ),
+    ],
+    slo: Slo = None,
+    json: Json = False,
+) -> int:
+    """Find the load at which the storage bends.
+
+    Exit status 1 if an SLO is missed at 1x, or no step can be judged.
+
+    Example: iotrace knee sweep.iotrace --slo "p99<15ms"
+    """
+    if len(inputs) == 1:
+        sweep = Sweep.open(inputs[0])
+        if not sweep.steps:
+            raise IotraceError(
+                f"'{inputs[0]}' has no finished step", hint="run the sweep again with --overwrite"
+            )
+        return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, json=json)
+    return _answer([Recording.open(path) for path in inputs], None, slo, json=json)
+
+
+def _answer(steps: list[Recording], scales: list[float] | None, slo: str | None, *, json: bool) -> int:
+    if not steps:
+        raise IotraceError(
+            "the sweep has no finished step", hint="run it again and let at least one step finish"
+        )
+    found = knee(steps, slo=slo, scales=scales)
+    findings = check_sweep(steps)
+    if json:
+        console.print_json(found.to_dict() | {"findings": [asdict(entry) for entry in findings]})
+    else:
+        print_knee(found)
+        print_findings(findings)
+    return _exit_status(found, findings)
+
+
+def _exit_status(found: Knee, findings: list[Finding]) -> int:
+    no = found.objectives_met is False or found.state == "not_judged" or has_invalid(findings)
+    return 1 if no else 0

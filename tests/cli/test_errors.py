@@ -1,0 +1,191 @@
+"""Bad input is the normal case: one line that names the user's word, a hint, exit status 2, and nothing left behind."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iotrace.schemas import Recording
+
+from .conftest import Result, make_recording
+
+
+def assert_refused(result: Result, *words: object) -> None:
+    assert result.status == 2
+    assert result.out == ""
+    lines = result.err.splitlines()
+    assert lines[0].startswith("error: ")
+    assert not lines[0].endswith(".")
+    assert lines[1] == ""
+    assert lines[2].startswith("hint: ")
+    assert len(lines) == 3
+    for word in words:
+        assert str(word) in lines[0]
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def make_truncated_header(path: Path) -> None:
+    path.write_bytes((1 << 16).to_bytes(4, "little") + bytes(200))
+
+
+def make_zip_bomb(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("kernel.etl", "w") as member:
+        for _ in range(2000):
+            member.write(bytes(1 << 20))
+
+
+BAD_TRACES = {
+    "truncated.etl": make_truncated_header,
+    "random.etl": lambda path: path.write_bytes(os.urandom(100_000)),
+    "empty.etl": Path.touch,
+    "folder.etl": Path.mkdir,
+    "missing.etl": lambda path: None,
+    "bomb.zip": make_zip_bomb,
+    "text.txt": lambda path: path.write_text("not a trace\n" * 1000),
+    "broken.zip": lambda path: path.write_bytes(b"PK\x03\x04" + os.urandom(1000)),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TRACES)
+def test_a_bad_trace_is_refused_by_name(iotrace: Callable[..., Result], tmp_path: Path, name: str) -> None:
+    BAD_TRACES[name](tmp_path / name)
+    before = entries(tmp_path)
+    result = iotrace("import", tmp_path / name, "-o", tmp_path / "out.iotrace")
+    assert_refused(result, name)
+    assert entries(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["describe", "validate", "knee"])
+def test_a_missing_recording_is_named(iotrace: Callable[..., Result], tmp_path: Path, command: str) -> None:
+    assert_refused(iotrace(command, tmp_path / "nowhere.iotrace"), "nowhere.iotrace")
+
+
+def test_an_existing_output_is_not_touched(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("ten years of work")
+    result = iotrace("replay", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "mine", "--overwrite")
+    assert_refused(result, "mine")
+    assert entries(tmp_path / "mine") == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--scale", "fast"], "fast"),
+        (["--scale", "0x"], "0x"),
+        (["--mode", "hope"], "hope"),
+        (["--backend", "magic"], "magic"),
+        (["--map", "0"], "0"),
+        (["--map", "9=t"], "9"),
+        (["--busiest", "soon"], "soon"),
+        (["--file-size", "big"], "big"),
+        (["--layer", "cloud"], "cloud"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_a_bad_option_is_named(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, arguments: list[str], word: str
+) -> None:
+    result = iotrace("replay", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "o.iotrace", *arguments)
+    assert_refused(result, word)
+    assert entries(tmp_path) == ["reads.iotrace"]
+
+
+@pytest.mark.parametrize("slo", ["fast", "p99<", "p99<15", "p101<15ms", "<script>"])
+def test_a_bad_slo_is_named(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, slo: str) -> None:
+    result = iotrace("sweep", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "s.iotrace", "--slo", slo)
+    assert_refused(result, slo)
+    assert entries(tmp_path) == ["reads.iotrace"]
+
+
+def test_a_replay_without_target_says_how_to_name_one(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
+    result = iotrace("replay", reads.path, "-o", tmp_path / "o.iotrace")
+    assert_refused(result, "target")
+    assert "--target" in result.err
+
+
+def test_a_missing_target_folder_is_named(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+    target = tmp_path / "nowhere" / "t.bin"
+    assert_refused(iotrace("replay", reads.path, "--target", target, "-o", tmp_path / "o.iotrace"), target)
+    assert entries(tmp_path) == ["reads.iotrace"]
+
+
+def test_a_target_too_small_is_named(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+    small = tmp_path / "small.bin"
+    small.write_bytes(os.urandom(65536))
+    assert_refused(iotrace("replay", reads.path, "--target", small, "-o", tmp_path / "o.iotrace"), small)
+    assert entries(tmp_path) == ["reads.iotrace", "small.bin"]
+
+
+def test_a_foreign_file_is_not_written(iotrace: Callable[..., Result], tmp_path: Path) -> None:
+    make_recording(tmp_path / "mixed.iotrace", writes=True)
+    foreign = tmp_path / "foreign.bin"
+    foreign.write_bytes(b"precious" * (4 << 20))
+    result = iotrace("replay", tmp_path / "mixed.iotrace", "--target", foreign, "-o", tmp_path / "o.iotrace")
+    assert_refused(result, foreign)
+    assert foreign.read_bytes() == b"precious" * (4 << 20)
+    assert entries(tmp_path) == ["foreign.bin", "mixed.iotrace"]
+
+
+def test_a_mounted_device_is_not_written(iotrace: Callable[..., Result], tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may open devices")
+    root = next(
+        (line.split() for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/")), None
+    )
+    if root is None:
+        pytest.skip("nothing here is mounted from a device")
+    device = root[0]
+    make_recording(tmp_path / "mixed.iotrace", writes=True)
+    result = iotrace(
+        "replay", tmp_path / "mixed.iotrace", "--target", device, "--allow-writes", "--destroy-data", device,
+        "-o", tmp_path / "o.iotrace",
+    )  # fmt: skip
+    assert_refused(result, device, "mounted")
+    assert entries(tmp_path) == ["mixed.iotrace"]
+
+
+def test_a_folder_in_memory_refuses_direct_io(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or not os.access(memory, os.W_OK):
+        pytest.skip("no folder in memory here")
+    target = memory / f"iotrace-test-{os.getpid()}"
+    result = iotrace("replay", reads.path, "--target", target, "-o", tmp_path / "o.iotrace")
+    assert_refused(result, target)
+    assert "--buffered" in result.err
+    assert not target.exists()
+
+
+def test_tracing_without_permission_says_what_to_grant(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs to become another user")
+    wrapper = Path(__file__).with_name("without_io_uring.py")
+    command = [sys.executable, "-m", "iotrace.cli", "capture", "linux", "/dev/null", "-o", str(tmp_path / "o.iotrace")]
+    tmp_path.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, wrapper, "--user", "65534", *command], capture_output=True, text=True, check=False
+    )
+    if "Permission denied" in done.stderr and "error: " not in done.stderr:
+        pytest.skip("an ordinary user cannot reach this Python")
+    assert_refused(Result(done.returncode, done.stdout, done.stderr))
+
+
+def test_a_device_that_is_none_cannot_be_recorded(iotrace: Callable[..., Result], tmp_path: Path) -> None:
+    result = iotrace("capture", "linux", "/dev/no-such-disk", "-o", tmp_path / "o.iotrace", "--seconds", "1")
+    assert_refused(result)
+    assert entries(tmp_path) == []
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "iotrace.cli", "describe", str(tmp_path / "no.iotrace"), "--debug"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
