@@ -1,7 +1,7 @@
 """Unpacking zip archives that strangers made: bounded in bytes, memory and members, and never by their names.
 
-Limits, on what the archive declares and again on what really comes out: `BYTES_MAX` in all, and for members over
-`RATIO_FREE_BYTES` a ratio of at most `RATIO_MAX`. Traces deflate by 5 to 30; a bomb by 1,000.
+Limits, on what the archive declares and again on what really comes out, over all members taken: `BYTES_MAX`, and from
+`RATIO_FREE_BYTES` on a ratio of at most `RATIO_MAX`. Traces deflate by 5 to 30; a bomb by 1,000.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Archive:
 
     def __init__(self, file: zipfile.ZipFile, name: str) -> None:
         self._file, self._name = file, name
-        self._unpacked_bytes = 0
+        self._plain_bytes = self._packed_bytes = 0
 
     @classmethod
     @contextmanager
@@ -88,12 +88,14 @@ class Archive:
                 digest.update(chunk)
                 output.write(chunk)
                 progress(written, info.file_size)
-        self._unpacked_bytes += written
+        self._plain_bytes += written
+        self._packed_bytes += info.compress_size
         return digest.hexdigest()
 
     def _check(self, plain_bytes: int, packed_bytes: int) -> None:
-        total = self._unpacked_bytes + plain_bytes
-        if total > BYTES_MAX:
+        plain_bytes += self._plain_bytes
+        packed_bytes += self._packed_bytes
+        if plain_bytes > BYTES_MAX:
             raise self._refused(
                 f"unpacks to more than {BYTES_MAX >> 30} GiB", "unpack it yourself and import what is inside"
             )

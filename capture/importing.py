@@ -2,9 +2,9 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from iotrace.schemas.writer import check_replaceable
 
 from .archives import Archive, is_zip
 from .formats import etl
-from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace
+from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace, naming
 from .merging import Merger, merge_quality
 
 FORMATS: Final[tuple[Format, ...]] = (etl.FORMAT,)
@@ -64,7 +64,7 @@ class _Opening:
 
     def add(self, path: Path, name: str) -> None:
         head = _head(path, name)
-        with _naming(name):
+        with naming(name):
             chosen = _recognise(head, path)
             kind = chosen.name if chosen else "zip" if is_zip(head) else None
             if kind is None:
@@ -80,7 +80,7 @@ class _Opening:
         """Everything read, in the user's order, with its checksum."""
         for source, digest in self._sources:
             if digest is not None:
-                with _naming(source.name):
+                with naming(source.name):
                     source.sha256 = digest.result()
         return [source for source, _ in self._sources]
 
@@ -127,9 +127,8 @@ def _write(opening: _Opening, output: Path, title: str, *, overwrite: bool) -> R
         for source, trace in traces:
             shift_ns = trace.clock.start_utc_ns - clock.start_utc_ns
             into = merger.trace(trace.host, shift_ns)
-            with _naming(source.name):
-                for table_name, batch in trace.batches():
-                    writer.append(table_name, into.rekey(table_name, batch))
+            for table_name, batch in trace.batches():
+                writer.append(table_name, into.rekey(table_name, batch))
             outcome = trace.outcome()
             source.events = outcome.events
             outcomes.append((source.name, shift_ns, outcome))
@@ -151,7 +150,7 @@ def _write(opening: _Opening, output: Path, title: str, *, overwrite: bool) -> R
 
 
 def _head(path: Path, name: str) -> bytes:
-    with _naming(name):
+    with naming(name):
         if path.is_dir():
             if path.suffix == ".iotrace":
                 raise IotraceError(
@@ -165,21 +164,6 @@ def _head(path: Path, name: str) -> bytes:
                 f"'{name}' is empty", hint="check that the trace was stopped and copied completely"
             )
         return head
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Turn what the operating system says into words that name the user's file."""
-    try:
-        yield
-    except FileNotFoundError as problem:
-        raise IotraceError(f"no file '{name}'", hint="check the path") from problem
-    except PermissionError as problem:
-        raise IotraceError(f"may not read '{name}'", hint="check its permissions") from problem
-    except OSError as problem:
-        raise IotraceError(
-            f"cannot read '{name}': {problem.strerror or problem}", hint="check that it is there and whole"
-        ) from problem
 
 
 def _recognise(head: bytes, path: Path) -> Format | None:

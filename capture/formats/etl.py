@@ -18,7 +18,7 @@ from iotrace.schemas import Clock, IotraceError, Quality
 
 from .. import _readers
 from ..roles import classify
-from .format import Format, Outcome, Progress
+from .format import Format, Outcome, Progress, naming
 
 _BATCH_ROWS: Final = 1 << 19
 _MASK_DISK_IO: Final = 0x100
@@ -46,7 +46,8 @@ def read(path: Path, name: str, progress: Progress) -> "EtlTrace":
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
     try:
-        yield
+        with naming(name):
+            yield
     except _readers.UnreadableError as problem:
         what, hint = problem.args
         raise IotraceError(f"'{name}' {what}", hint=hint) from problem

@@ -1,13 +1,14 @@
 """What a reader of a file format hands over, and how it is found: the seam between `importing` and the formats."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, Quality
+from iotrace.schemas import Clock, IotraceError, Quality
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -53,3 +54,18 @@ class Format:
     name: str
     recognises: Callable[[bytes, Path], bool]
     read: Callable[[Path, str, Progress], Trace]
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Turn what the operating system says while a file is read into words that name it as the user does."""
+    try:
+        yield
+    except FileNotFoundError as problem:
+        raise IotraceError(f"no file '{name}'", hint="check the path") from problem
+    except PermissionError as problem:
+        raise IotraceError(f"may not read '{name}'", hint="check its permissions") from problem
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot read '{name}': {problem.strerror or problem}", hint="check that it is there and whole"
+        ) from problem

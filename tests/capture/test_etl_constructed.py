@@ -121,7 +121,7 @@ def test_an_io_in_flight_at_the_start_has_a_negative_issue(imported):
 
 
 def test_file_names_hold_forwards_and_backwards(imported):
-    """The rule of both directions, and a key that is reused: A until its deletion, B from its creation, C by rundown."""
+    """Both directions, and a key that is reused: A until its deletion, B from its creation, C by rundown."""
     key = 0xFFFFF8A0028E0140
     read = [
         etl.perfinfo(etl.READ, T0 + at, etl.transfer(key=key, offset=512 * at, response=1))

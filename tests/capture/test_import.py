@@ -15,7 +15,9 @@ from iotrace.capture.archives import RATIO_FREE_BYTES
 from iotrace.capture.importing import import_files
 from iotrace.schemas import IotraceError, Recording, validate
 
-_SPEC = importlib.util.spec_from_file_location("etl_build", Path(__file__).parents[1] / "fixtures" / "etl" / "build.py")
+_SPEC = importlib.util.spec_from_file_location(
+    "etl_build", Path(__file__).parents[1] / "fixtures" / "etl" / "build.py"
+)
 etl = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(etl)
 T0 = etl.T0
@@ -124,7 +126,9 @@ def test_logs_of_different_machines_share_nothing(file, output):
 
 
 def test_a_zip_is_taken_as_it_is(tmp_path, output):
-    path = zipped(tmp_path / "a.zip", **{"PerfView\\x.etl": small_log(), "log.txt": b"hello", "symbols/": b""})
+    path = zipped(
+        tmp_path / "a.zip", **{"PerfView\\x.etl": small_log(), "log.txt": b"hello", "symbols/": b""}
+    )
     recording = import_files([path], output)
     assert len(recording.read("io")) == 2
     archive, trace = recording.manifest.sources
@@ -150,7 +154,10 @@ def test_a_counter_log_beside_the_traces_in_a_zip_is_left_out_and_said(tmp_path,
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, output):
     """A trace's first bytes, then 10 GB of zeros in 10 MB: the classic."""
     path = tmp_path / "bomb.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.etl", "w", force_zip64=True) as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("a.etl", "w", force_zip64=True) as member,
+    ):
         member.write(small_log())
         for _ in range((RATIO_FREE_BYTES >> 24) + 2):
             member.write(bytes(1 << 24))

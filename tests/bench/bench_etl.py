@@ -1,0 +1,125 @@
+"""Events per second of the .etl reader, one thread and all, against a plain Python walker over the same bytes.
+
+    python tests/bench/bench_etl.py
+
+Real logs from the samples, their buffers repeated to a size worth measuring, and a constructed one that is nothing but
+disk I/O. The walker only finds events and counts the disk ones, in stored buffers: less than the reader does. Best of
+three after the file is in the page cache. Prints; asserts nothing.
+"""
+
+import importlib.util
+import os
+import struct
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+
+from iotrace.capture import _readers
+from iotrace.capture.importing import import_files
+
+TESTS = Path(__file__).parents[1]
+SAMPLES = TESTS.parents[1] / "shared" / "samples" / "etl"
+TARGET_BYTES = 400 << 20
+WALKER_BYTES = 30 << 20
+
+
+def repeated(data, target_bytes):
+    """The first buffer, then all others over and over."""
+    (first,) = struct.unpack_from("<I", data, 0)
+    body = data[first:]
+    return data[:first] + body * max(1, target_bytes // len(body))
+
+
+def disk_io_only(target_bytes):
+    spec = importlib.util.spec_from_file_location("etl_build", TESTS / "fixtures" / "etl" / "build.py")
+    etl = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(etl)
+    buffers = []
+    for number in range(400):
+        moments = range(etl.T0 + number * 60_000, etl.T0 + number * 60_000 + 600 * 100, 100)
+        reads = [
+            etl.perfinfo(etl.READ, at, etl.transfer(key=at % 64, irp=at % 32, offset=at * 512, response=900))
+            for at in moments
+        ]
+        buffers.append(reads)
+    names = [
+        etl.system(etl.FILE_RUNDOWN, etl.T0 + 10**9, etl.name(key, f"\\Device\\D\\{key}.mdf"))
+        for key in range(64)
+    ]
+    return repeated(etl.log(*buffers, names), target_bytes)
+
+
+def walk_in_python(data):
+    """Every event of every stored buffer; returns how many there are, and how many are disk I/O."""
+    at = events = disk = 0
+    while at + 72 <= len(data):
+        size, filled = struct.unpack_from("<I", data, at)[0], struct.unpack_from("<I", data, at + 0x30)[0]
+        position, end = at + 72, at + filled
+        while position + 8 <= end:
+            first, kind, flags, second, hook = struct.unpack_from("<HBBHH", data, position)
+            if flags != 0xC0:
+                break
+            if kind in (1, 2, 3, 4, 0x10, 0x11):
+                length = second
+                disk += hook >> 8 == 1
+            else:
+                length = first
+            events += 1
+            position += (length + 7) & ~7
+        at += size
+    return events, disk
+
+
+def best(run, rounds=3):
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def read_all(path, threads):
+    trace = _readers.read_etl(path, threads=threads)
+    rows = 0
+    while (batch := trace.next_io(1 << 19)) is not None:
+        rows += pa.record_batch(batch).num_rows
+    return trace.counts()["events"], rows
+
+
+def main():
+    logs = {"nothing but disk I/O, stored": disk_io_only(TARGET_BYTES)}
+    if SAMPLES.is_dir():
+        for label, name, member in (
+            ("Windows 7 trace, stored", "net.4.5.x86", "PerfViewData.etl"),
+            ("Windows 8 trace, compressed", "net.4.5.2.x64", "net.4.5.2.x64.etl"),
+        ):
+            with zipfile.ZipFile(SAMPLES / f"perfview_{name}.etl.zip") as archive:
+                logs[label] = repeated(archive.read(member), TARGET_BYTES)
+    walked = next(
+        (data for label, data in logs.items() if "7" in label), logs["nothing but disk I/O, stored"]
+    )[:WALKER_BYTES]
+    walker_events, _ = walk_in_python(walked)
+    walker = walker_events / best(lambda: walk_in_python(walked), 1)
+    print(f"plain Python walker: {walker:,.0f} events/s\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.etl"
+        for label, data in logs.items():
+            path.write_bytes(data)
+            events, rows = read_all(path, 1)
+            print(f"{label}: {len(data) / 1e6:,.0f} MB, {events:,} events, {rows:,} I/Os")
+            for threads in sorted({1, os.cpu_count() or 1}):
+                rate = events / best(lambda path=path, threads=threads: read_all(path, threads))
+                print(
+                    f"  {threads} thread(s): {rate / 1e6:6.1f} M events/s  {rate / walker:6.0f} x the walker"
+                )
+            output = Path(folder) / "bench.iotrace"
+            seconds = best(lambda path=path, output=output: import_files([path], output, overwrite=True), 1)
+            print(f"  whole import: {events / seconds / 1e6:6.1f} M events/s, {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Any bytes give a table or a clear error: no panic, no hang, no memory beyond a bound. Seeded, so failures repeat."""
+
+import importlib.util
+import random
+import struct
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from iotrace.capture import _readers
+
+_SPEC = importlib.util.spec_from_file_location(
+    "etl_build", Path(__file__).parents[1] / "fixtures" / "etl" / "build.py"
+)
+etl = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(etl)
+T0 = etl.T0
+
+EXTREMES = [
+    0,
+    1,
+    7,
+    71,
+    72,
+    0x7F,
+    0xFF,
+    0xFFFF,
+    0x10000,
+    1 << 26,
+    (1 << 26) + 1,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+]
+MEMORY_MAX_BYTES = 600 << 20
+
+
+def _everything(**options):
+    """A log with every kind of event that is decoded."""
+    events = [
+        etl.extension(T0, 0x300),
+        etl.mapping(T0, "\\Device\\HarddiskVolume1\\", "C:\\"),
+        etl.system(etl.PROCESS_DC_START, T0, etl.process(8, "a.exe", command="a"), version=4),
+        etl.system(etl.THREAD_DC_START, T0, etl.thread(8, 1)),
+        etl.system(etl.FILE_CREATE, T0, etl.name(5, "\\Device\\HarddiskVolume1\\x.mdf")),
+        etl.system(etl.READ_INIT, T0 + 5, etl.init(1)),
+        etl.perfinfo(etl.READ, T0 + 9, etl.transfer(key=5, response=4)),
+        etl.perfinfo(etl.WRITE, T0 + 10, etl.transfer(key=5, irp=2, response=4)),
+        etl.perfinfo(etl.FLUSH, T0 + 11, etl.flush(irp=3)),
+        etl.full(etl.DISK_GUID, 10, T0 + 12, etl.transfer(key=5, irp=4, response=4)),
+        etl.system(etl.PHYSICAL_DISK, T0 + 20, etl.physical_disk(0)),
+        etl.system(etl.LOGICAL_DISK, T0 + 20, etl.logical_disk(0, 1, 0, 1 << 30, "C:")),
+        etl.system(etl.PROCESS_END, T0 + 21, etl.process(8, "a.exe"), version=4),
+    ]
+    return etl.log(events, events[:7], stride=4096, **options)
+
+
+@pytest.fixture(scope="module")
+def seeds(request):
+    """Logs to mutate: constructed ones, and where there are samples, pieces of them."""
+    logs = [
+        _everything(),
+        _everything(compression=etl.literal_xpress),
+        _everything(pointer=4, clock=3),
+        _everything(mode=2),
+    ]
+    folder = Path(__file__).parents[3] / "shared" / "samples" / "etl"
+    if folder.is_dir():
+        logs.append((folder / "etlparser_lxcore_kernel.etl").read_bytes())
+        for name, member in (("net.4.5.2.x64", "net.4.5.2.x64.etl"), ("net.4.5.x86", "PerfViewData.etl")):
+            with zipfile.ZipFile(folder / f"perfview_{name}.etl.zip") as archive:
+                data = archive.read(member)
+            starts = [0]
+            while starts[-1] + 4 <= len(data):
+                starts.append(starts[-1] + struct.unpack_from("<I", data, starts[-1])[0])
+            # The first buffers and some from the middle: with names, processes and disk I/O.
+            middle = starts[len(starts) // 2]
+            logs.append(data[: starts[4]] + data[middle : middle + 70_000])
+    return logs
+
+
+def _mutate(data, random_):
+    data = bytearray(data)
+    for _ in range(random_.choice([1, 1, 2, 5, 40])):
+        at = random_.randrange(len(data))
+        match random_.randrange(7):
+            case 0:
+                data[at] = random_.randrange(256)
+            case 1:
+                data[at : at + 4] = struct.pack("<I", random_.choice(EXTREMES))
+            case 2:
+                data[at : at + 8] = struct.pack("<q", random_.choice([-1, -(1 << 63), (1 << 63) - 1, 0, 1]))
+            case 3:
+                data[at:] = data[at : at + random_.randrange(1, 9)] if random_.random() < 0.2 else data[at:]
+            case 4:
+                del data[at : at + random_.randrange(1, 100)]
+            case 5:
+                data[at:at] = random_.randbytes(random_.randrange(1, 100))
+            case 6:
+                header = random_.choice([0, 4, 0x28, 0x2C, 0x30, 0x34, 72, 76, 100, 104, 136, 152, 380, 400])
+                if header + 4 <= len(data):
+                    data[header : header + 4] = struct.pack("<I", random_.choice(EXTREMES))
+        if not data:
+            return b"x"
+    return bytes(data)
+
+
+def _read(path):
+    """Everything a caller may ask; how many rows came, or None where the file was refused."""
+    try:
+        _readers.inspect_etl(path)
+        trace = _readers.read_etl(path, threads=1)
+    except _readers.UnreadableError as problem:
+        what, hint = problem.args
+        assert what
+        assert hint
+        assert "defect" not in what
+        return None
+    count = 0
+    while (batch := trace.next_io(1000)) is not None:
+        count += pa.record_batch(batch).num_rows
+    for table in (trace.devices(), trace.files(0), trace.processes(0)):
+        pa.record_batch(table).validate(full=True)
+    trace.counts()
+    return count
+
+
+def _peak_bytes():
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _fuzz(seeds, path, rounds, seed):
+    random_ = random.Random(seed)
+    before = _peak_bytes()
+    read = 0
+    for _ in range(rounds):
+        path.write_bytes(_mutate(random_.choice(seeds), random_))
+        read += _read(path) is not None
+    assert read > rounds // 10  # else nothing behind the log header was reached
+    assert _peak_bytes() - before < MEMORY_MAX_BYTES
+
+
+def test_mutated_logs(seeds, tmp_path):
+    _fuzz(seeds, tmp_path / "a.etl", rounds=600, seed=1)
+
+
+@pytest.mark.slow
+def test_mutated_logs_for_longer(seeds, tmp_path):
+    for seed in range(2, 12):
+        _fuzz(seeds, tmp_path / "a.etl", rounds=4_000, seed=seed)
+
+
+def test_every_truncation_of_a_small_log(tmp_path):
+    path = tmp_path / "a.etl"
+    data = _everything(compression=etl.literal_xpress)
+    for length in range(0, len(data), 13):
+        path.write_bytes(data[:length])
+        _read(path)
+
+
+def test_random_bytes(tmp_path):
+    random_ = random.Random(5)
+    path = tmp_path / "a.etl"
+    for length in (1, 71, 72, 103, 104, 1000, 70_000):
+        path.write_bytes(random_.randbytes(length))
+        assert _read(path) is None
+
+
+def test_random_bytes_after_a_good_header(tmp_path):
+    random_ = random.Random(6)
+    path = tmp_path / "a.etl"
+    for stride in (72, 100, 4096, 65_536):
+        path.write_bytes(etl.log(stride=max(stride, 1024)) + random_.randbytes(300_000))
+        assert _read(path) == 0
+
+
+def test_a_decompression_bomb_is_refused(tmp_path):
+    """Buffers of 150 bytes that each claim, truly, to hold 64 MiB: a match that repeats one byte for ever."""
+    size = 1 << 26
+    match = bytes([0, 0, 0, 0x40, 0]) + b"\x07\x00\x0f\xff\0\0" + struct.pack("<I", size - 72 - 1 - 10 + 7)
+    header = etl.log(compression=etl.literal_xpress, stride=size)
+    bomb = bytearray(etl.buffer([], 1, compression=lambda _: match))
+    bomb[0x30:0x34] = struct.pack("<I", size)
+    path = tmp_path / "bomb.etl"
+    path.write_bytes(header + bytes(bomb) * 1000)
+    with pytest.raises(_readers.UnreadableError, match="100 times"):
+        _readers.read_etl(path)
