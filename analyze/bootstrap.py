@@ -7,7 +7,9 @@ sum of slot histograms; its cost does not depend on how many I/Os there were. Bl
 noticeably autocorrelated (the cut-off rule of Politis & White 2004), at least the cube root of the number of slots.
 
 Limits: changes slower than a tenth of the recording are not in the interval; a recording is one night, not all nights.
-Fewer than `SLOTS_MIN` slots with I/Os give no interval.
+Fewer than `SLOTS_MIN` slots with I/Os give no interval. Where latencies depend on one another so much that a recording
+holds only some 60 independent ones (an autocorrelation of 0.99 between neighbours, 12,000 I/Os), 95 % intervals were
+seen to cover the truth 88 % (p50) and 84 % (p95) of the time.
 """
 
 from dataclasses import dataclass
