@@ -82,7 +82,7 @@ def seeds(request):
     return logs
 
 
-def _mutate(data, random_):
+def _mutate(data, random_):  # noqa: C901 - one case for each way to damage a file
     data = bytearray(data)
     for _ in range(random_.choice([1, 1, 2, 5, 40])):
         at = random_.randrange(len(data))
@@ -190,3 +190,5 @@ def test_a_decompression_bomb_is_refused(tmp_path):
     path.write_bytes(header + bytes(bomb) * 1000)
     with pytest.raises(_readers.UnreadableError, match="100 times"):
         _readers.read_etl(path)
+    with pytest.raises(_readers.UnreadableError, match="100 times"):
+        _readers.inspect_etl(path)

@@ -6,6 +6,7 @@ mod crc32;
 mod error;
 mod etl;
 mod etl_bindings;
+mod hashing;
 mod xpress;
 
 /// Whether this module was built without optimisation.

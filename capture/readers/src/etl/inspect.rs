@@ -6,7 +6,7 @@ use std::path::Path;
 use super::container::{Batch, BufferHeader, FLAG_COMPRESSED, Walker};
 use super::events::Events;
 use super::header::LogHeader;
-use super::read::{Payload, open, payload};
+use super::read::{Payload, check_ratio, open, payload};
 use super::sequence::{Hole, holes};
 use crate::crc32;
 use crate::error::Unreadable;
@@ -89,6 +89,7 @@ pub fn inspect(
                 }
                 Payload::Damaged => result.damaged_buffers += 1,
             }
+            check_ratio(result.payload_bytes, length)?;
         }
         if !keep_going() {
             return Err(Unreadable::Cancelled);

@@ -1,10 +1,10 @@
 //! Which start event belongs to which completion.
 
-use std::collections::HashMap;
-
 use super::clock::Clock;
 use super::decode::is_known;
 use super::facts::{DiskInit, DiskIo, Facts};
+
+use crate::hashing::NumberMap;
 
 const IMPLAUSIBLE_HOURS: i64 = 24;
 
@@ -28,13 +28,22 @@ pub struct Pairing {
 /// microseconds). A completion without a thread gets its start's; an implausible response time is replaced by the
 /// time since the start, or dropped.
 ///
-/// Implausible is: negative, longer than a day, or beginning before the counter did. Leaves `ios` of each worker sorted
-/// by completion and `inits` empty.
+/// Implausible is: negative, longer than a day, or beginning before the counter did. Leaves `inits` empty and `ios` of each
+/// worker in any order.
 pub fn pair(facts: &mut [Facts], clock: &Clock) -> Pairing {
     let mut inits: Vec<DiskInit> =
         Vec::with_capacity(facts.iter().map(|facts| facts.inits.len()).sum());
     for facts in facts.iter_mut() {
         inits.append(&mut std::mem::take(&mut facts.inits));
+    }
+    if inits.is_empty() {
+        let mut pairing = Pairing::default();
+        for io in facts.iter_mut().flat_map(|facts| &mut facts.ios) {
+            settle(io, None, clock, &mut pairing);
+        }
+        return pairing;
+    }
+    for facts in facts.iter_mut() {
         facts.ios.sort_by_key(completion_order);
     }
     inits.sort_by_key(|init| (init.ticks, init.irp));
@@ -42,13 +51,13 @@ pub fn pair(facts: &mut [Facts], clock: &Clock) -> Pairing {
         has_inits: !inits.is_empty(),
         ..Pairing::default()
     };
-    let mut open: HashMap<u64, DiskInit> = HashMap::new();
+    let mut open: NumberMap<u64, DiskInit> = NumberMap::default();
     let mut inits = inits.into_iter().peekable();
     let mut heads = vec![0; facts.len()];
     while let Some(worker) = earliest(facts, &heads, completion_order) {
         let io = &mut facts[worker].ios[heads[worker]];
         heads[worker] += 1;
-        let mut take_until = |ticks: i64, open: &mut HashMap<u64, DiskInit>| {
+        let mut take_until = |ticks: i64, open: &mut NumberMap<u64, DiskInit>| {
             while let Some(init) = inits.next_if(|init| init.ticks < ticks) {
                 pairing.unpaired_inits += u64::from(open.insert(init.irp, init).is_some());
             }
@@ -64,7 +73,7 @@ pub fn pair(facts: &mut [Facts], clock: &Clock) -> Pairing {
         let init = init.filter(|init| init.op == io.op);
         if init.is_some() {
             pairing.paired += 1;
-        } else if pairing.has_inits {
+        } else {
             pairing.unpaired_completions += 1;
         }
         settle(io, init, clock, &mut pairing);

@@ -1,8 +1,7 @@
 //! Processes as they lived: a number used twice makes two.
 
-use std::collections::HashMap;
-
 use super::facts::{Process, Valid};
+use crate::hashing::NumberMap;
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub struct Life {
 pub struct Processes {
     pub lives: Vec<Life>,
     /// Positions by number, in order of time.
-    by_number: HashMap<u32, Vec<u32>>,
+    by_number: NumberMap<u32, Vec<u32>>,
 }
 
 impl Processes {

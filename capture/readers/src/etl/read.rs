@@ -93,6 +93,23 @@ pub fn payload<'a>(
     xpress::decompress(stored, scratch, filled).map_or(Payload::Damaged, Payload::Whole)
 }
 
+/// Refuse a file that decompresses to more than any trace does, once `made` bytes came out of it.
+pub fn check_ratio(made: u64, file_bytes: u64) -> Result<(), Unreadable> {
+    if made
+        <= file_bytes
+            .saturating_mul(COMPRESSION_RATIO_MAX)
+            .saturating_add(COMPRESSION_ALLOWANCE_BYTES)
+    {
+        return Ok(());
+    }
+    Err(Unreadable::content(
+        format!(
+            "claims to decompress to more than {COMPRESSION_RATIO_MAX} times its size, which no trace does"
+        ),
+        "it is damaged or was made to exhaust its reader; take it from the machine again",
+    ))
+}
+
 /// Read a whole log with at most `threads` workers (0: as many as there are processors, up to 8).
 pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unreadable> {
     let (file, length, header) = open(path)?;
@@ -100,9 +117,7 @@ pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unre
         walker: Mutex::new(Walker::new(file, length, header.stride())),
         session_bytes: header.buffer_bytes as usize,
         decompressed: AtomicU64::new(0),
-        decompressed_max: length
-            .saturating_mul(COMPRESSION_RATIO_MAX)
-            .saturating_add(COMPRESSION_ALLOWANCE_BYTES),
+        file_bytes: length,
         done: AtomicU64::new(0),
         finished: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
@@ -167,7 +182,7 @@ struct Shared {
     walker: Mutex<Walker>,
     session_bytes: usize,
     decompressed: AtomicU64,
-    decompressed_max: u64,
+    file_bytes: u64,
     done: AtomicU64,
     finished: AtomicUsize,
     stop: AtomicBool,
@@ -214,14 +229,7 @@ impl Shared {
                 header.filled.min(self.session_bytes) as u64,
                 Ordering::Relaxed,
             );
-            if made > self.decompressed_max {
-                return Err(Unreadable::content(
-                    format!(
-                        "claims to decompress to more than {COMPRESSION_RATIO_MAX} times its size, which no trace does"
-                    ),
-                    "it is damaged or was made to exhaust its reader; take it from the machine again",
-                ));
-            }
+            check_ratio(made, self.file_bytes)?;
         }
         let payload = match payload(bytes, header, self.session_bytes, scratch) {
             Payload::Whole(payload) => payload,

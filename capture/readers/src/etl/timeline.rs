@@ -1,8 +1,7 @@
 //! Looking up what a reused number meant at a moment, from facts that hold forwards or backwards in time.
 
-use std::collections::HashMap;
-
 use super::facts::Valid;
+use crate::hashing::NumberMap;
 
 #[derive(Default)]
 struct Entries {
@@ -17,7 +16,7 @@ struct Entries {
 /// names most things stands at the end of a trace, so looking only forwards finds next to nothing.
 #[derive(Default)]
 pub struct Timeline {
-    keys: HashMap<u64, Entries>,
+    keys: NumberMap<u64, Entries>,
 }
 
 impl Timeline {
