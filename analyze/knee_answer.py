@@ -7,7 +7,7 @@ from .knee_step import Step
 from .slo import Objective
 
 State = Literal["reached", "not_reached", "before_range", "unresolved", "disagree", "not_judged"]
-SloState = Literal["crossed", "met_everywhere", "missed_at_lowest", "too_few_ios", "no_such_io"]
+SloState = Literal["crossed", "met_everywhere", "missed_at_lowest", "too_few_ios", "no_such_io", "not_judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class SloKnee:
     """The highest load at which one objective holds.
 
     ``crossed``: between two loads, at ``iops``; ``met_everywhere``: up to ``highest_met_iops``, the highest judged;
-    ``missed_at_lowest``: at no load tested; ``too_few_ios``: the quantile has under 100 I/Os beyond it.
+    ``missed_at_lowest``: at no load tested; ``too_few_ios``: the quantile has under 100 I/Os beyond it;
+    ``no_such_io``: no I/O is covered; ``not_judged``: no step tells of the storage.
     """
 
     objective: Objective

@@ -34,6 +34,9 @@ def slo_knee(
     quantiles = [_quantile_ns(one, selection, objective.quantile) for one in samples]
     judged = [index for index, step in enumerate(steps) if step.is_judged]
     answer = SloKnee(objective, "no_such_io", None, None, None, None, quantiles)
+    if not judged:
+        answer.state = "not_judged"
+        return answer
     if not any(samples[index].by_block(selection)[1].sum() for index in judged):
         return answer
     met, missed = _last_met_first_missed(steps, judged, quantiles, objective.limit_ns)

@@ -168,7 +168,9 @@ def _step(
     is_steady, trend = _steadiness(buckets, counts, ends, block_count, span_ns)
     replay = recording.manifest.replay or {}
     late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * median_ns
-    limited = bool(replay.get("generator_limited", late))
+    # I/Os that waited for room in flight were late because the storage was slow; a verdict that counts them in their
+    # lateness does not hold.
+    limited = late if load["delayed_count"] else bool(replay.get("generator_limited", late))
     notes = []
     if limited:
         notes.append("the load generator was late: not a measurement of the storage")

@@ -81,6 +81,8 @@ def describe_slo(one: SloKnee, knee: Knee) -> str:
             f"Whether {what} cannot be told: it takes {needed:,} such I/Os in a step to give a "
             f"{one.objective.percentile_name}; run longer steps or ask for a lower percentile."
         )
+    if one.state == "not_judged":
+        return f"Whether {what} cannot be told: no step tells of the storage."
     return f"No I/O in these steps is covered by '{one.objective}'."
 
 

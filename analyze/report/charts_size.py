@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..description import SizeCount
+from ..knee_words import percent_text
 from ..units import format_bytes, format_count, format_share
 from .charts import SERIES, Chart, Table, axis, figures, label, legend_below
 
@@ -58,7 +59,7 @@ def size_chart(sizes: Sequence[SizeCount]) -> Chart | None:
         "Transfer sizes",
         f"Share of the I/Os of each role and operation by size, each bar up to and including the size named. The most "
         f"frequent kind, {stream_name(*first)}, are mostly {format_bytes(size)} "
-        f"({count / sum(exact[first].values()):.0%} of them).{left_out}",
+        f"({percent_text(count / sum(exact[first].values()))} of them).{left_out}",
         data,
         {
             "barmode": "group",

@@ -76,23 +76,14 @@ class SweepFacts:
 
 @dataclass(frozen=True, slots=True)
 class FindingFacts:
-    """A validity rule that fired on one input.
-
-    ``steps`` are the scales of a sweep it fired on; ``detail`` is the first one's sentence.
-    """
+    """A validity rule that fired on one input. ``level`` is invalid (do not rely on the verdict) or warning."""
 
     name: str
-    steps: list[str]
     level: str
     rule: str
     title: str
     detail: str
     hint: str
-
-    @property
-    def spoils_the_verdict(self) -> bool:
-        """Whether the verdict rests on figures that are no property of the storage; a knee leaves late steps out."""
-        return self.level == "invalid" and not (self.steps and self.rule == "generator-limited")
 
 
 @dataclass(frozen=True, slots=True)

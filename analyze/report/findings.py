@@ -1,4 +1,4 @@
-"""Which validity rules fired, per input; what fired alike on many steps of a sweep is said once."""
+"""Which validity rules fired, per input."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,10 +7,11 @@ from iotrace.schemas import Recording, Sweep
 
 from .. import validity
 from ..slo import Objective
+from ..validity_sweep import check_sweep
 from .facts import FindingFacts
 
 _QUANTILE: Final = 0.95
-"""Highest quantile the verdict speaks of unless an objective names a higher one."""
+"""Highest quantile the verdict on a recording speaks of unless an objective names a higher one."""
 
 
 def findings_of(inputs: Sequence[Recording | Sweep], objectives: Sequence[Objective]) -> list[FindingFacts]:
@@ -19,20 +20,12 @@ def findings_of(inputs: Sequence[Recording | Sweep], objectives: Sequence[Object
     found: list[FindingFacts] = []
     for one in inputs:
         if isinstance(one, Recording):
-            found += [_facts(one.name, finding, []) for finding in validity.check(one, quantile=quantile)]
+            found += [_facts(one.name, finding) for finding in validity.check(one, quantile=quantile)]
         else:
-            found += _of_sweep(one, quantile)
+            name = one.path.name.removesuffix(".iotrace")
+            found += [_facts(name, finding) for finding in check_sweep(one.recordings())]
     return sorted(found, key=lambda finding: finding.level != "invalid")
 
 
-def _of_sweep(sweep: Sweep, quantile: float) -> list[FindingFacts]:
-    by_rule: dict[str, list[tuple[str, validity.Finding]]] = {}
-    for step, recording in zip(sweep.steps, sweep.recordings(), strict=True):
-        for finding in validity.check(recording, quantile=quantile):
-            by_rule.setdefault(finding.rule, []).append((f"{step.scale:g}x", finding))
-    name = sweep.path.name.removesuffix(".iotrace")
-    return [_facts(name, fired[0][1], [step for step, _ in fired]) for fired in by_rule.values()]
-
-
-def _facts(name: str, finding: validity.Finding, steps: list[str]) -> FindingFacts:
-    return FindingFacts(name, steps, finding.level, finding.rule, finding.title, finding.detail, finding.hint)
+def _facts(name: str, finding: validity.Finding) -> FindingFacts:
+    return FindingFacts(name, finding.level, finding.rule, finding.title, finding.detail, finding.hint)

@@ -34,8 +34,8 @@ class Section:
 def sweep_section(sweep: Sweep, objectives: Sequence[Objective]) -> Section:
     """Find the knee of a sweep and draw it. Raises `IotraceError` as `knee` does."""
     found = knee(sweep.recordings(), slo=objectives, scales=[step.scale for step in sweep.steps])
-    target = sweep.settings.get("target")
-    target = target if isinstance(target, str) and target else None
+    targets = sweep.settings.get("targets") or [sweep.settings.get("target")]
+    target = ", ".join(str(one) for one in targets if one) or None
     name = sweep.path.name.removesuffix(".iotrace")
     facts = SweepFacts(
         name,

@@ -63,7 +63,7 @@ def _facts(
         notes += [f"{recording.name}: {note}" for note in recording.description.notes]
     checks = [check for recording in recordings for check in recording.objectives]
     findings = findings_of(inputs, objectives)
-    spoiled = sorted({finding.title for finding in findings if finding.spoils_the_verdict})
+    spoiled = sorted({finding.title for finding in findings if finding.level == "invalid"})
     return ReportFacts(
         title=title or (sweeps[0].title if sweeps else recordings[0].description.title),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

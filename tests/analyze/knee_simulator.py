@@ -44,7 +44,16 @@ def throttled(random, arrival_s, rate_per_s, burst_count=40):
 
 
 def write_step(
-    folder, arrival_s, completed_s, *, scale=None, name="step", issued_s=None, replay=None, roles=None
+    folder,
+    arrival_s,
+    completed_s,
+    *,
+    scale=None,
+    name="step",
+    issued_s=None,
+    flags=0,
+    replay=None,
+    roles=None,
 ):
     """One replayed recording of 8 KiB I/Os; ``roles`` gives each I/O 0 for a data read, 1 for a log write."""
     intended = np.round(arrival_s * 1e9).astype(np.int64)
@@ -87,6 +96,7 @@ def write_step(
                     "size_bytes": np.full(count, 8192),
                     "device_id": roles,
                     "file_id": roles,
+                    "flags": np.broadcast_to(flags, count),
                 }
             ),
         )

@@ -149,6 +149,31 @@ def test_manifest_says_that_the_generator_was_late(tmp_path):
     assert "late" in answer.sentence
 
 
+def test_step_that_filled_the_cap_in_flight_is_saturated_not_late(tmp_path):
+    # A replay holds back I/Os when too many are in flight. They are issued late because the storage is slow.
+    random = np.random.default_rng(9)
+    arrival = simulator.poisson(random, 4000, 8000)
+    completed = simulator.first_come_first_served(arrival, np.full(len(arrival), 1 / CAPACITY_IOPS))
+    cap = 256
+    issued = arrival.copy()
+    issued[cap:] = np.maximum(arrival[cap:], completed[:-cap])
+    capped = simulator.write_step(
+        tmp_path,
+        arrival,
+        completed,
+        scale=8,
+        name="capped",
+        issued_s=issued,
+        flags=np.where(issued > arrival, 0x400, 0),
+        replay={"generator_limited": True},
+    )
+    step, _ = knee_step.measure(capped)
+    assert step.delayed_count > 5000
+    assert not step.generator_limited
+    assert step.is_saturated
+    assert step.achieved_iops == pytest.approx(CAPACITY_IOPS, rel=0.02)
+
+
 def test_objective_is_crossed_where_theory_says(tmp_path):
     # M/M/1: response is exponential with mean 1 / (capacity - load), so p95 = 2.9957 / (capacity - load): 5 ms at
     # 2000 - 2.9957 / 0.005 = 1401 IOPS.

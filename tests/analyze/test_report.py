@@ -34,7 +34,7 @@ PLANTED = (
 @pytest.fixture
 def sweep(tmp_path):
     writer = SweepWriter(
-        tmp_path / "sweep.iotrace", title="pgbench", source_uuid=None, settings={"target": "/dev/sdb"}
+        tmp_path / "sweep.iotrace", title="pgbench", source_uuid=None, settings={"targets": ["/dev/sdb"]}
     )
     for index, scale in enumerate([1, 2, 3, 3.8, 4.4, 8]):
         random = np.random.default_rng(index)
