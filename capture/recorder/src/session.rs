@@ -41,7 +41,7 @@ pub enum SessionError {
 pub struct Statistics {
     /// Block events decoded.
     pub events: u64,
-    /// Events the kernel had no room for.
+    /// Events the kernel had no room for, and those around such a gap that could not be used.
     pub events_lost: u64,
     /// Pages that contradicted themselves.
     pub damaged_pages: u64,
@@ -53,6 +53,8 @@ struct CpuBuffer {
     pipe: File,
     stats: PathBuf,
     lost: u64,
+    /// Time of the last event from before the last reading began.
+    last_ns: u64,
 }
 
 /// An open tracing instance.
@@ -123,18 +125,25 @@ impl Session {
         for index in 0..self.buffers.len() {
             self.drain(index)?;
         }
+        let gap_ns = self.find_gap()?;
         // Each CPU's events are in order already: a stable sort merges the runs.
         self.events.sort_by_key(|event| event.time_ns);
-        let ready = self
-            .events
-            .partition_point(|event| event.time_ns <= settled_ns);
+        let usable = gap_ns.map_or(settled_ns, |gap_ns| gap_ns.min(settled_ns));
+        let ready = self.events.partition_point(|event| event.time_ns <= usable);
         for event in self.events.drain(..ready) {
             let processes = &mut self.processes;
             self.tracker.on_event(&event, &mut self.rows, |event| {
                 processes.of_thread(event.thread, event.comm)
             });
         }
-        if self.count_losses()? || last {
+        if gap_ns.is_some() {
+            // One CPU fell silent before the others did: what they saw meanwhile would be paired wrongly.
+            let now_ns = now_ns(ClockId::Monotonic);
+            let spoilt = self.events.partition_point(|event| event.time_ns <= now_ns);
+            self.events.drain(..spoilt);
+            self.statistics.events_lost += spoilt as u64;
+        }
+        if gap_ns.is_some() || last {
             self.tracker.resynchronise();
         }
         self.statistics.counts = self.tracker.counts;
@@ -204,6 +213,10 @@ impl Session {
                     events.extend(decoder.decode(time_ns, record));
                 },
             );
+            let before_reading = |event: &&Event| event.time_ns <= until_ns;
+            if let Some(event) = events[before..].iter().rfind(before_reading) {
+                buffer.last_ns = event.time_ns;
+            }
             self.statistics.events += (events.len() - before) as u64;
             self.statistics.damaged_pages += u64::from(outcome.damaged);
             if events.last().is_some_and(|event| event.time_ns > until_ns) {
@@ -212,15 +225,21 @@ impl Session {
         }
     }
 
-    /// Whether events were lost since the last look.
-    fn count_losses(&mut self) -> Result<bool, SessionError> {
-        let before = self.statistics.events_lost;
+    /// If events were lost since the last look: the time of the last one before the first gap.
+    ///
+    /// A full buffer drops what is new until it is read, so a CPU's gap begins after its last event from before the
+    /// reading began.
+    fn find_gap(&mut self) -> Result<Option<u64>, SessionError> {
+        let mut gap_ns: Option<u64> = None;
         for buffer in &mut self.buffers {
             let lost = lost_events(&text(&buffer.stats)?);
-            self.statistics.events_lost += lost.saturating_sub(buffer.lost);
-            buffer.lost = lost;
+            if lost > buffer.lost {
+                self.statistics.events_lost += lost - buffer.lost;
+                buffer.lost = lost;
+                gap_ns = Some(gap_ns.map_or(buffer.last_ns, |gap_ns| gap_ns.min(buffer.last_ns)));
+            }
         }
-        Ok(self.statistics.events_lost > before)
+        Ok(gap_ns)
     }
 }
 
@@ -261,6 +280,7 @@ fn open_buffers(folder: &Path) -> Result<Vec<CpuBuffer>, SessionError> {
                 pipe: pipe.map_err(fail(&path))?,
                 stats: cpu.join("stats"),
                 lost: 0,
+                last_ns: 0,
             })
         })
         .collect()
