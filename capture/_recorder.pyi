@@ -47,9 +47,9 @@ class BlockTrace:
     def statistics(self) -> dict[str, int]:
         """Counts so far.
 
-        ``events``, ``events_lost`` (no room in the kernel's buffers, or too close to such a gap), ``damaged_pages``, ``unpaired_issues``,
-        ``unpaired_completions``, ``own`` (I/Os of this process, left out), ``would_block`` (I/Os turned away and asked
-        for again).
+        ``events``, ``events_lost`` (no room in the kernel's buffers, or too close to such a gap), ``damaged_pages``,
+        ``unpaired_issues``, ``unpaired_completions``, ``own`` (I/Os of this process, left out), ``would_block`` (I/Os
+        turned away and asked for again).
         """
 
     def close(self) -> None:
