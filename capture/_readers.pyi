@@ -15,7 +15,7 @@ class UnreadableError(Exception):
     """A file that cannot be read. ``args`` are what is wrong (the rest of "'FILE' …") and a hint."""
 
 class EtlTrace:
-    """A log read into memory (about 90 bytes for each disk I/O); its tables are taken out batch by batch.
+    """A log read into memory (80 to 110 bytes for each disk I/O); its tables are taken out batch by batch.
 
     Words are positions in the format's word lists, times nanoseconds since the log's start, ids dense from 0.
     """

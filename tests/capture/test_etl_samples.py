@@ -195,6 +195,43 @@ def test_first_and_last_read_of_a_in_utc(imported, ask):
     assert_moment(start_ns + last, "2020-07-29T00:07:10.546380")
 
 
+def test_first_rows_of_a(imported):
+    """Raw stamp, disk, size, offset, ticks and thread of the first read and write, as published."""
+    io = imported(A).read("io").to_pylist()
+    for op, expected in (
+        ("read", (1955368307, 0, 16384, 849788928, 258208, 44)),
+        ("write", (1955107211, 0, 4096, 6109835264, 9284, 44)),
+    ):
+        row = min((row for row in io if row["op"] == op), key=lambda row: row["completed_ns"])
+        assert expected == (
+            row["completed_ns"] // 100 + 1942608875,
+            row["device_id"],
+            row["size_bytes"],
+            row["offset_bytes"],
+            (row["completed_ns"] - row["issued_ns"]) // 100,
+            row["thread_id"],
+        )
+
+
+def test_flags_of_reads_of_a(ask):
+    """Published IrpFlags 0x20403, 0x60043, 0x6000A and 0x20002, in the recording's bits; whether metadata aside."""
+    (counts,) = ask(A, "histogram(flags - (flags & 32))", "op = 'read'")
+    low, no_cache, paging, synchronous, split = 0x1000, 0x1, 0x2, 0x4, 0x100
+    assert counts == {
+        low | no_cache | paging: 1_057,
+        no_cache | paging | synchronous: 148,
+        paging | split: 2,
+        low | paging: 1,
+    }
+
+
+def test_pairing_and_mappings_of_a(log):
+    counts = _readers.read_etl(log(A)).counts()
+    assert counts["paired"] == 1_229 + 2  # the check value leaves flushes aside
+    assert (counts["unpaired_inits"], counts["unpaired_completions"]) == (0, 0)
+    assert counts["volume_mappings"] == 9
+
+
 def test_io_in_flight_of_a(imported):
     rows = [row for row in imported(A).read("io").to_pylist() if row["op"] != "flush"]
     changes = [(row["completed_ns"], -1) for row in rows] + [(row["issued_ns"], 1) for row in rows]

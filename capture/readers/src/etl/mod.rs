@@ -4,9 +4,10 @@
 //! disk I/O (about one event in fifty). What needs order is resolved afterwards by timestamp: which start belongs to a
 //! completion, what a reused file key, thread or process number meant at that moment.
 //!
-//! Limits: about 90 bytes of memory for each disk I/O; LZNT1 and Xpress-Huffman compression, logs of Vista and older,
-//! file-level and `StorPort` events are not read. No size in a file is trusted: a buffer never takes more than the
-//! session's buffer size, at most 64 MiB, and a whole file no more than 100 times its own size plus 256 MiB.
+//! Limits: 80 bytes of memory for each disk I/O, 30 more where starts are logged; LZNT1 and Xpress-Huffman compression,
+//! logs of Vista and older, file-level and `StorPort` events are not read. No size in a file is trusted: a buffer never
+//! takes more than the session's buffer size, at most 64 MiB, and a whole file no more than 100 times its own size plus
+//! 256 MiB.
 
 mod clock;
 mod container;
@@ -14,9 +15,11 @@ mod decode;
 mod events;
 mod facts;
 mod fields;
+mod flags;
 mod header;
 mod inspect;
 mod pairing;
+mod paths;
 mod processes;
 mod read;
 mod sequence;

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::decode::is_known;
 use super::facts::{Counts, Disk, DiskIo, Facts, FileName, Mapping, Op, Partition, Thread};
+use super::flags::flags;
 use super::header::LogHeader;
 use super::pairing::{Pairing, earliest, pair};
+use super::paths::{is_metadata, user_path};
 use super::processes::Processes;
 use super::read::Log;
 use super::sequence::{Hole, holes};
@@ -13,24 +15,6 @@ use super::timeline::Timeline;
 
 /// Disks without a description are taken to have the sectors nearly all have.
 const SECTOR_BYTES: u32 = 512;
-
-mod flag {
-    //! Bits of the recording's `io.flags`, and the system's own that they are made from.
-    pub const NO_CACHE: u32 = 0x1;
-    pub const PAGING: u32 = 0x2;
-    pub const SYNCHRONOUS: u32 = 0x4;
-    pub const METADATA: u32 = 0x20;
-    pub const SPLIT: u32 = 0x100;
-    pub const PRIORITY_LOW: u32 = 0x1000;
-    pub const PRIORITY_HIGH: u32 = 0x2000;
-    pub const UNALIGNED: u32 = 0x4000;
-
-    pub const IRP_NO_CACHE: u32 = 0x1;
-    pub const IRP_PAGING: u32 = 0x2;
-    pub const IRP_SYNCHRONOUS: u32 = 0x4;
-    pub const IRP_ASSOCIATED: u32 = 0x8;
-    pub const IRP_SYNCHRONOUS_PAGING: u32 = 0x40;
-}
 
 /// A file that was read or written.
 #[derive(Debug, Clone)]
@@ -349,98 +333,4 @@ fn issued(io: &DiskIo, clock: &super::clock::Clock) -> i64 {
 /// In order of issue; what follows only makes the order of equals the same in every run.
 fn issue_order(io: &DiskIo, clock: &super::clock::Clock) -> (i64, i64, u32, i64, u64) {
     (issued(io, clock), io.completed, io.disk, io.offset, io.irp)
-}
-
-fn flags(io: &DiskIo, sector_bytes: u32, metadata: bool) -> u32 {
-    let mut flags = 0;
-    for (theirs, ours) in [
-        (flag::IRP_NO_CACHE, flag::NO_CACHE),
-        (flag::IRP_PAGING, flag::PAGING),
-        (flag::IRP_SYNCHRONOUS, flag::SYNCHRONOUS),
-        (flag::IRP_SYNCHRONOUS_PAGING, flag::SYNCHRONOUS),
-        (flag::IRP_ASSOCIATED, flag::SPLIT),
-    ] {
-        if io.irp_flags & theirs != 0 {
-            flags |= ours;
-        }
-    }
-    match io.irp_flags >> 17 & 7 {
-        1 | 2 => flags |= flag::PRIORITY_LOW,
-        4 | 5 => flags |= flag::PRIORITY_HIGH,
-        _ => (),
-    }
-    if metadata {
-        flags |= flag::METADATA;
-    }
-    let sector = i64::from(sector_bytes);
-    let whole = io.size > 0
-        && io.offset >= 0
-        && io.offset % sector == 0
-        && i64::from(io.size) % sector == 0;
-    if io.op != Op::Flush && !whole {
-        flags |= flag::UNALIGNED;
-    }
-    flags
-}
-
-/// A kernel path as users know it, by the log's own mappings: without regard to case, in their order, first hit wins.
-fn user_path(kernel: &str, mappings: &[Mapping]) -> String {
-    mappings
-        .iter()
-        .filter(|mapping| !mapping.kernel.is_empty())
-        .find_map(|mapping| {
-            let (prefix, rest) = kernel.split_at_checked(mapping.kernel.len())?;
-            (prefix.to_lowercase() == mapping.kernel.to_lowercase())
-                .then(|| format!("{}{rest}", mapping.user))
-        })
-        .unwrap_or_else(|| kernel.to_owned())
-}
-
-/// Whether a path is one of the file system's own files: `$Mft`, `$LogFile` … in the root of a volume.
-fn is_metadata(path: &str) -> bool {
-    let rest = if let Some(rest) = path.strip_prefix(r"\Device\") {
-        rest.split_once('\\').map(|(_, rest)| rest)
-    } else {
-        path.get(1..).and_then(|rest| rest.strip_prefix(r":\"))
-    };
-    rest.is_some_and(|rest| {
-        rest.starts_with('$') && !rest.to_ascii_lowercase().starts_with("$recycle.bin")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_mapping_that_fits_wins_without_regard_to_case() {
-        let mapping = |kernel: &str, user: &str| Mapping {
-            order: (0, 0),
-            kernel: kernel.into(),
-            user: user.into(),
-        };
-        let mappings = [
-            mapping(r"\??\", ""),
-            mapping(r"\Device\HarddiskVolume2\", r"C:\"),
-            mapping(r"\Device\HARDDISKVOLUME2\", r"D:\"),
-        ];
-        assert_eq!(
-            user_path(r"\device\harddiskvolume2\a\B.mdf", &mappings),
-            r"C:\a\B.mdf"
-        );
-        assert_eq!(user_path(r"\??\E:\x", &mappings), r"E:\x");
-        assert_eq!(
-            user_path(r"\Device\HarddiskVolume21\x", &mappings),
-            r"\Device\HarddiskVolume21\x"
-        );
-        assert_eq!(user_path("ä", &[mapping("a", "b")]), "ä");
-    }
-
-    #[test]
-    fn metadata_files_stand_in_the_root() {
-        assert!(is_metadata(r"C:\$LogFile") && is_metadata(r"\Device\HarddiskVolume2\$Mft"));
-        assert!(
-            !is_metadata(r"C:\$Recycle.Bin\x") && !is_metadata(r"C:\a\$Mft") && !is_metadata("$")
-        );
-    }
 }
