@@ -231,7 +231,7 @@ def _as_postgres(command: list[str]) -> None:
 
 
 def _run(command: list[str]) -> str:
-    """Run a command in WORK's parent, so that the postgres user may stand there; its standard output."""
+    """Run a command where the postgres user may stand, too; what it printed."""
     # Output goes to a file: a server that a command leaves behind would keep a pipe open for ever.
     with (WORK / "output.txt").open("w+") as output:
         done = subprocess.run(command, cwd="/", stdout=output, stderr=output, check=False)

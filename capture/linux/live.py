@@ -23,7 +23,7 @@ from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
 from .host import host_facts, utc_offset_ns
 from .progress import ProgressMeter
-from .tracefs import TraceInstance
+from .tracefs import TraceInstance, reading_the_trace
 
 _POLL_MS = 100
 _SAMPLE_NS = 1_000_000_000
@@ -68,13 +68,14 @@ def record(
         offset_ns, uncertainty_ns = utc_offset_ns()
         start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         clock = Clock(start_ns + offset_ns, 1.0, "CLOCK_MONOTONIC (ftrace mono)")
-        trace = BlockTrace(
-            str(instance.folder),
-            numbers=selection.positions(),
-            devices=_ids(selection),
-            start_ns=start_ns,
-            own_process=os.getpid(),
-        )
+        with reading_the_trace():
+            trace = BlockTrace(
+                str(instance.folder),
+                numbers=selection.positions(),
+                devices=_ids(selection),
+                start_ns=start_ns,
+                own_process=os.getpid(),
+            )
         try:
             end_ns = _run(instance, trace, writer, selection, start_ns, seconds, ended, progress)
             counts = trace.statistics()
@@ -127,6 +128,10 @@ def _run(
             writer.append("io", pa.Table.from_batches(gathered).combine_chunks())
             gathered.clear()
 
+    def read(timeout_ms: int, *, last: bool = False) -> pa.RecordBatch:
+        with reading_the_trace():
+            return trace.read(timeout_ms, last=last)
+
     def now_ns() -> int:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start_ns
 
@@ -141,7 +146,7 @@ def _run(
             if length_ns is not None and at_ns >= length_ns:
                 break
             left_ms = _POLL_MS if length_ns is None else min(_POLL_MS, (length_ns - at_ns) // 1_000_000 + 1)
-            take(trace.read(left_ms))
+            take(read(left_ms))
             at_ns = now_ns()
             if at_ns >= next_sample_ns:
                 next_sample_ns = at_ns - at_ns % _SAMPLE_NS + _SAMPLE_NS
@@ -151,7 +156,7 @@ def _run(
     finally:
         instance.stop()
     end_ns = now_ns()
-    take(trace.read(0, last=True), all_of_it=True)
+    take(read(0, last=True), all_of_it=True)
     writer.append("counters", sampler.sample(end_ns))
     if progress is not None:
         progress(meter.report(end_ns, trace.statistics()))

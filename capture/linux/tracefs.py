@@ -4,7 +4,8 @@ import errno
 import os
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -106,6 +107,18 @@ class TraceInstance:
                 time.sleep(0.05)  # a last reader is still letting go
             else:
                 return
+
+
+@contextmanager
+def reading_the_trace() -> Iterator[None]:
+    """A trace that cannot be read is the machine's fault, not the output's."""
+    try:
+        yield
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot read the kernel's trace ({problem.filename}: {problem.strerror})",
+            hint="sudo dmesg may tell why; record again",
+        ) from problem
 
 
 def find_tracefs() -> Path:
