@@ -32,14 +32,18 @@ def iotrace(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     return call
 
 
-def make_recording(path: Path, *, reads_per_second: float = 400, seconds: float = 2, writes: bool = False) -> Recording:
+def make_recording(
+    path: Path, *, reads_per_second: float = 400, seconds: float = 2, writes: bool = False
+) -> Recording:
     """8 KiB random I/O with Poisson arrivals over 8 MiB of one disk."""
     random = np.random.default_rng(7)
     count = int(reads_per_second * seconds)
     issued_ns = np.sort(random.uniform(0, seconds * 1e9, count)).astype(np.int64)
     op = (random.random(count) < 0.5) if writes else np.zeros(count, bool)
     with RecordingWriter(path) as writer:
-        writer.append("devices", pa.table({"device_id": [0], "name": ["disk 0"], "kind": ["disk"], "mount": ["E:"]}))
+        writer.append(
+            "devices", pa.table({"device_id": [0], "name": ["disk 0"], "kind": ["disk"], "mount": ["E:"]})
+        )
         writer.append("io", pa.table({
             "layer": ["block"] * count,
             "op": pa.array(op.astype(np.uint8)),

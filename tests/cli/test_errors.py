@@ -36,7 +36,10 @@ def make_truncated_header(path: Path) -> None:
 
 
 def make_zip_bomb(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("kernel.etl", "w") as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("kernel.etl", "w") as member,
+    ):
         for _ in range(2000):
             member.write(bytes(1 << 20))
 
@@ -67,7 +70,9 @@ def test_a_missing_recording_is_named(iotrace: Callable[..., Result], tmp_path: 
     assert_refused(iotrace(command, tmp_path / "nowhere.iotrace"), "nowhere.iotrace")
 
 
-def test_an_existing_output_is_not_touched(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+def test_an_existing_output_is_not_touched(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("ten years of work")
     result = iotrace("replay", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "mine", "--overwrite")
@@ -93,14 +98,20 @@ def test_an_existing_output_is_not_touched(iotrace: Callable[..., Result], reads
 def test_a_bad_option_is_named(
     iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, arguments: list[str], word: str
 ) -> None:
-    result = iotrace("replay", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "o.iotrace", *arguments)
+    result = iotrace(
+        "replay", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "o.iotrace", *arguments
+    )
     assert_refused(result, word)
     assert entries(tmp_path) == ["reads.iotrace"]
 
 
 @pytest.mark.parametrize("slo", ["fast", "p99<", "p99<15", "p101<15ms", "<script>"])
-def test_a_bad_slo_is_named(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, slo: str) -> None:
-    result = iotrace("sweep", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "s.iotrace", "--slo", slo)
+def test_a_bad_slo_is_named(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, slo: str
+) -> None:
+    result = iotrace(
+        "sweep", reads.path, "--target", tmp_path / "t", "-o", tmp_path / "s.iotrace", "--slo", slo
+    )
     assert_refused(result, slo)
     assert entries(tmp_path) == ["reads.iotrace"]
 
@@ -113,13 +124,17 @@ def test_a_replay_without_target_says_how_to_name_one(
     assert "--target" in result.err
 
 
-def test_a_missing_target_folder_is_named(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+def test_a_missing_target_folder_is_named(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
     target = tmp_path / "nowhere" / "t.bin"
     assert_refused(iotrace("replay", reads.path, "--target", target, "-o", tmp_path / "o.iotrace"), target)
     assert entries(tmp_path) == ["reads.iotrace"]
 
 
-def test_a_target_too_small_is_named(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+def test_a_target_too_small_is_named(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
     small = tmp_path / "small.bin"
     small.write_bytes(os.urandom(65536))
     assert_refused(iotrace("replay", reads.path, "--target", small, "-o", tmp_path / "o.iotrace"), small)
@@ -140,7 +155,8 @@ def test_a_mounted_device_is_not_written(iotrace: Callable[..., Result], tmp_pat
     if os.geteuid() != 0:
         pytest.skip("only root may open devices")
     root = next(
-        (line.split() for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/")), None
+        (line.split() for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/")),
+        None,
     )
     if root is None:
         pytest.skip("nothing here is mounted from a device")
@@ -154,7 +170,9 @@ def test_a_mounted_device_is_not_written(iotrace: Callable[..., Result], tmp_pat
     assert entries(tmp_path) == ["mixed.iotrace"]
 
 
-def test_a_folder_in_memory_refuses_direct_io(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
+def test_a_folder_in_memory_refuses_direct_io(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
     memory = Path("/dev/shm")
     if not memory.is_dir() or not os.access(memory, os.W_OK):
         pytest.skip("no folder in memory here")
@@ -169,7 +187,16 @@ def test_tracing_without_permission_says_what_to_grant(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs to become another user")
     wrapper = Path(__file__).with_name("without_io_uring.py")
-    command = [sys.executable, "-m", "iotrace.cli", "capture", "linux", "/dev/null", "-o", str(tmp_path / "o.iotrace")]
+    command = [
+        sys.executable,
+        "-m",
+        "iotrace.cli",
+        "capture",
+        "linux",
+        "/dev/null",
+        "-o",
+        str(tmp_path / "o.iotrace"),
+    ]
     tmp_path.chmod(0o777)
     done = subprocess.run(
         [sys.executable, wrapper, "--user", "65534", *command], capture_output=True, text=True, check=False
