@@ -133,6 +133,8 @@ class EtlTrace:
         elif not self._has_files:
             asked = "" if mask & _MASK_DISK_FILE_NAMES else ": it was taken without disk file names"
             yield f"no I/O has a file name{asked}"
+        elif counts["inferred_letters"]:
+            yield "the log maps no drive letters; they are inferred from the partitions its I/O fell into"
         elif not counts["volume_mappings"]:
             yield "paths are the kernel's (\\Device\\HarddiskVolume…): the log is unmerged and maps no drive letters"
         if self._header["circular"]:

@@ -228,6 +228,35 @@ def test_disks_partitions_and_drive_letters(imported):
     assert [bool(row["flags"] & IoFlags.UNALIGNED) for row in table] == [False, False, True]
 
 
+def test_an_unmerged_log_gets_its_drive_letters_from_where_its_io_fell(imported):
+    """Volume 2 lies in E: and volume 3 in F:. Volumes 4 (both), 5 (outside) and shadow copies keep theirs."""
+    volumes = {2: [0], 3: [10], 4: [1, 11], 5: [90]}
+    mebibytes = [(volume, at) for volume, moments in volumes.items() for at in moments]
+    events = [
+        etl.system(etl.LOGICAL_DISK, T0 + 1, etl.logical_disk(0, 1, 0, 10 << 20, "E:")),
+        etl.system(etl.LOGICAL_DISK, T0 + 1, etl.logical_disk(0, 2, 10 << 20, 10 << 20, "F:")),
+        *(
+            etl.perfinfo(etl.READ, T0 + 10 + at, etl.transfer(key=volume, offset=at << 20, response=1))
+            for volume, at in mebibytes
+        ),
+        etl.perfinfo(etl.READ, T0 + 200, etl.transfer(key=9, offset=0, response=1)),
+        *(
+            etl.system(etl.FILE_RUNDOWN, T0 + 300, etl.name(at, f"\\Device\\HarddiskVolume{at}\\x.mdf"))
+            for at in volumes
+        ),
+        etl.system(etl.FILE_RUNDOWN, T0 + 300, etl.name(9, "\\Device\\HarddiskVolumeShadowCopy1\\x.mdf")),
+    ]
+    recording = imported(etl.log(events))
+    assert {row["path"] for row in rows(recording, "files")} == {
+        "E:\\x.mdf",
+        "F:\\x.mdf",
+        "\\Device\\HarddiskVolume4\\x.mdf",
+        "\\Device\\HarddiskVolume5\\x.mdf",
+        "\\Device\\HarddiskVolumeShadowCopy1\\x.mdf",
+    }
+    assert any("inferred" in note for note in recording.manifest.quality.notes)
+
+
 def test_flags_of_the_irp_become_flags_of_the_recording(imported):
     meanings = {
         0x60043: IoFlags.NO_CACHE | IoFlags.PAGING | IoFlags.SYNCHRONOUS,

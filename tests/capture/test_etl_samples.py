@@ -2,6 +2,7 @@
 
 import math
 import re
+import uuid
 import zipfile
 from datetime import UTC, datetime, timedelta
 
@@ -396,6 +397,18 @@ def test_first_and_last_event_of_a_log_with_an_odd_frequency(samples):
     assert_moment(start_ns + found["first_event_ns"], "2010-10-29T19:07:49.659636")
     assert_moment(start_ns + found["last_event_ns"], "2010-10-29T19:10:20.120352")
     assert_moment(start_ns + found["header"]["end_ns"], "2010-10-29T19:10:20.173234")
+
+
+def test_inferred_drive_letters_are_those_the_log_tells(log, imported, tmp_path):
+    """The same log with its mappings made unrecognisable: where the I/O fell leads to the same paths."""
+    guid = uuid.UUID("9b79ee91-b5fd-41c0-a243-4248e266e9d0").bytes_le
+    data = log(B).read_bytes()
+    assert data.count(guid) >= 8
+    path = tmp_path / "unmerged.etl"
+    path.write_bytes(data.replace(guid, bytes(16)))
+    inferred = import_files([path], tmp_path / "unmerged.iotrace")
+    assert inferred.read("files", ["path"]) == imported(B).read("files", ["path"])
+    assert any("inferred" in note for note in inferred.manifest.quality.notes)
 
 
 def test_threads_change_nothing(log):

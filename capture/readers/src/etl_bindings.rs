@@ -165,7 +165,11 @@ impl EtlTrace {
         )?;
         dict.set_item("hole_count", trace.holes.len())?;
         dict.set_item("group_masks", trace.group_masks.to_vec())?;
-        dict.set_item("volume_mappings", trace.mappings.len())?;
+        dict.set_item(
+            "volume_mappings",
+            trace.mappings.len() - trace.inferred_letters,
+        )?;
+        dict.set_item("inferred_letters", trace.inferred_letters)?;
         dict.set_item(
             "first_event_ns",
             trace

@@ -18,6 +18,7 @@ mod fields;
 mod flags;
 mod header;
 mod inspect;
+mod letters;
 mod pairing;
 mod paths;
 mod processes;

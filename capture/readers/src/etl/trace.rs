@@ -6,6 +6,7 @@ use super::decode::is_known;
 use super::facts::{Counts, Disk, DiskIo, Facts, FileName, Mapping, Op, Partition, Thread};
 use super::flags::flags;
 use super::header::LogHeader;
+use super::letters::{IOS_PER_WORKER, Votes};
 use super::pairing::{Pairing, earliest, pair};
 use super::paths::{is_metadata, user_path};
 use super::processes::Processes;
@@ -74,6 +75,8 @@ pub struct Trace {
     pub files: Vec<FileRow>,
     pub processes: Processes,
     pub mappings: Vec<Mapping>,
+    /// How many of the mappings are not the log's own but inferred.
+    pub inferred_letters: usize,
     disks: Vec<(u32, Option<Disk>)>,
     partitions: Vec<Partition>,
     workers: Vec<Facts>,
@@ -140,7 +143,7 @@ impl Trace {
         numbers.extend(partitions.keys().map(|(disk, _)| *disk));
         mappings.sort_by_key(|mapping| mapping.order);
 
-        Self {
+        let mut trace = Self {
             holes: holes(sequences, header.is_circular()),
             heads: vec![0; workers.len()],
             path_files: vec![None; paths.len()],
@@ -166,7 +169,35 @@ impl Trace {
             workers,
             paths,
             files_by_path: HashMap::new(),
+            inferred_letters: 0,
+        };
+        trace.infer_letters();
+        trace
+    }
+
+    /// Map drive letters from where the I/O fell, if the log maps none itself.
+    fn infer_letters(&mut self) {
+        if !self.mappings.is_empty() || self.partitions.is_empty() {
+            return;
         }
+        let mut votes = Votes::default();
+        for io in self
+            .workers
+            .iter()
+            .flat_map(|facts| facts.ios.iter().take(IOS_PER_WORKER))
+        {
+            if let Some(path) = self.names.at(io.key, io.completed) {
+                votes.add(&self.paths[path as usize], io, self.partition_of(io));
+            }
+        }
+        let letters: Vec<&str> = self
+            .partitions
+            .iter()
+            .map(|part| part.letter.as_str())
+            .collect();
+        let mappings = votes.mappings(&letters);
+        self.inferred_letters = mappings.len();
+        self.mappings = mappings;
     }
 
     /// The next I/O in order of issue. `files` and `processes` grow with what it names.
@@ -232,7 +263,10 @@ impl Trace {
             *file
         } else {
             let file = self.files.len() as u32;
-            let device = self.partition_row(io).unwrap_or(self.disk_row(io.disk)) as i32;
+            let device = self
+                .partition_of(io)
+                .map_or(self.disk_row(io.disk), |index| self.disks.len() + index)
+                as i32;
             self.files.push(FileRow {
                 metadata: is_metadata(&path),
                 device,
@@ -257,15 +291,15 @@ impl Trace {
             .unwrap_or(SECTOR_BYTES)
     }
 
-    fn partition_row(&self, io: &DiskIo) -> Option<usize> {
+    /// Position of the partition an I/O fell into.
+    fn partition_of(&self, io: &DiskIo) -> Option<usize> {
         let offset = u64::try_from(io.offset).ok()?;
         let next = self
             .partitions
             .partition_point(|part| (part.disk, part.start_bytes) <= (io.disk, offset));
         let index = next.checked_sub(1)?;
         let part = &self.partitions[index];
-        (part.disk == io.disk && offset - part.start_bytes < part.size_bytes)
-            .then_some(self.disks.len() + index)
+        (part.disk == io.disk && offset - part.start_bytes < part.size_bytes).then_some(index)
     }
 
     /// All devices in the order of their rows: disks, then partitions.
