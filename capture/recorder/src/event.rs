@@ -270,6 +270,8 @@ mod real_page {
     use super::*;
     use crate::format::PageFormat;
     use crate::page::read_page;
+    use crate::rows::Rows;
+    use crate::tracker::{DeviceIds, Tracker};
 
     fn fixture(name: &str) -> Vec<u8> {
         std::fs::read(format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -305,14 +307,18 @@ mod real_page {
         )
     }
 
-    #[test]
-    fn a_page_reads_as_the_kernel_prints_it() {
-        let format = PageFormat::parse(&text("header_page"), &text("header_event")).unwrap();
+    fn formats() -> (PageFormat, Decoder) {
         let layouts = Kind::ALL.map(|kind| {
             let file = format!("{}.format", kind.event_name());
             (kind, EventFormat::parse(&text(&file)).unwrap())
         });
-        let decoder = Decoder::new(&layouts).unwrap();
+        let page = PageFormat::parse(&text("header_page"), &text("header_event")).unwrap();
+        (page, Decoder::new(&layouts).unwrap())
+    }
+
+    #[test]
+    fn a_page_reads_as_the_kernel_prints_it() {
+        let (format, decoder) = formats();
         let page = fixture("page.bin");
         let mut seen = Vec::new();
         let outcome = read_page(&page, &format, |time_ns, record| {
@@ -336,5 +342,39 @@ mod real_page {
         assert!(!outcome.damaged && !outcome.missed);
         assert!(seen.len() > 40);
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_damaged_page_is_survived_down_to_the_pairing() {
+        let (format, decoder) = formats();
+        let page = fixture("page.bin");
+        let mut state = 0x2545_f491_4f6c_dd1d_u64; // xorshift, fixed seed
+        let mut next = move |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below as u64) as usize
+        };
+        let mut rows = Rows::default();
+        for _ in 0..3_000 {
+            let mut damaged = page.clone();
+            for _ in 0..=next(30) {
+                let at = next(damaged.len());
+                damaged[at] = next(256) as u8;
+            }
+            damaged.truncate(page.len() - next(2) * next(page.len()));
+            let device = DeviceIds {
+                device_id: 0,
+                file_id: None,
+            };
+            let mut tracker = Tracker::new(HashMap::from([(7 << 20, 0)]), vec![device]);
+            let _ = read_page(&damaged, &format, |time_ns, record| {
+                if let Some(event) = decoder.decode(time_ns, record) {
+                    tracker.on_event(&event, &mut rows, |_| (None, false));
+                }
+            });
+        }
+        assert!(!rows.as_slice().is_empty());
+        rows.take_batch(0).unwrap();
     }
 }
