@@ -257,17 +257,17 @@ def _summarise(
     _count_sequential(figures, coder, codes, offsets, sizes)
     completed = library.run(cursor, "completed_in_slice", layer=layer, from_ns=from_ns, until_ns=until_ns)
     ends, end_devices = completed["completed_ns"].to_numpy(), completed["device_key"].to_numpy()
-    order = np.argsort(ends, kind="stable")
-    ends, end_devices = ends[order], end_devices[order]
-    figures.all_flight = _flight(times[finished], ends, from_ns, until_ns)
+    all_finished = bool(finished.all())
+    figures.all_flight = _flight(times if all_finished else times[finished], ends, from_ns, until_ns)
     groups = coder.group_of_stream[codes]
     for device, roles in coder.roles.items():
         if len(coder.roles) == 1:
-            mine, my_finished, my_groups, flight = times, finished, groups, replace(figures.all_flight)
+            mine, my_groups, flight = times, groups, replace(figures.all_flight)
         else:
             member = (groups >= roles[0][0]) & (groups <= roles[-1][0])
-            mine, my_finished, my_groups = times[member], finished[member], groups[member]
-            flight = _flight(mine[my_finished], ends[end_devices == device], from_ns, until_ns)
+            mine, my_groups = times[member], groups[member]
+            starts = mine if all_finished else times[member & finished]
+            flight = _flight(starts, ends[end_devices == device], from_ns, until_ns)
         figures.flight[_name(device)] = flight
         figures.gaps[_name(device), None] = _gaps(mine)
         for group, role in roles:
@@ -309,8 +309,11 @@ def _count_sequential(
 
 
 def _flight(starts: Int64s, ends: Int64s, from_ns: int, until_ns: int) -> Flight:
-    """Both ascending and inside [from_ns, until_ns)."""
-    depth = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
+    """The sweep over starts and ends in [from_ns, until_ns), in any order."""
+    # The last bit of an event says which it is, so that plain sorting puts ends before starts of the same nanosecond.
+    events = np.concatenate([starts * 2 + 1, ends * 2])
+    events.sort()
+    depth = np.cumsum((events & 1).astype(np.int32) * 2 - 1, dtype=np.int32)
     integral = 0
     if from_ns > _FIRST_NS and until_ns < _LAST_NS:
         integral = _exact_sum(until_ns - starts) - _exact_sum(until_ns - ends)

@@ -18,9 +18,22 @@ extents AS NOT MATERIALIZED (
     file_id,
     op,
     (offset_bytes // $block_bytes::UBIGINT)::BIGINT AS first,
-    ((offset_bytes + size_bytes - 1) // $block_bytes::UBIGINT)::BIGINT AS last
+    ((offset_bytes + greatest(size_bytes, 1) - 1) // $block_bytes::UBIGINT)::BIGINT AS last,
+    size_bytes = 0 AS is_empty
   FROM io
-  WHERE layer = $layer AND size_bytes > 0 AND offset_bytes IS NOT NULL AND op IN ('read', 'write')
+  WHERE layer = $layer
+),
+
+-- Few I/Os reach into a second word.
+further_words AS (
+  SELECT
+    device_id,
+    file_id,
+    op,
+    last,
+    unnest(range(first // 62 + 1, last // 62 + 1)) AS word
+  FROM extents
+  WHERE first // 62 < last // 62
 ),
 
 pieces AS (
@@ -30,6 +43,7 @@ pieces AS (
     op,
     first // 62 AS word,
     CASE
+      WHEN is_empty THEN 0
       WHEN first // 62 = last // 62 THEN ((1::BIGINT << (last - first + 1)) - 1) << (first % 62)
       ELSE (1::BIGINT << 62) - (1::BIGINT << (first % 62))
     END AS mask
@@ -39,19 +53,9 @@ pieces AS (
     device_id,
     file_id,
     op,
-    unnest(range(first // 62 + 1, last // 62)) AS word,
-    (1::BIGINT << 62) - 1 AS mask
-  FROM extents
-  WHERE last // 62 > first // 62 + 1
-  UNION ALL
-  SELECT
-    device_id,
-    file_id,
-    op,
-    last // 62 AS word,
-    (1::BIGINT << (last % 62 + 1)) - 1 AS mask
-  FROM extents
-  WHERE last // 62 > first // 62
+    word,
+    CASE WHEN word = last // 62 THEN (1::BIGINT << (last % 62 + 1)) - 1 ELSE (1::BIGINT << 62) - 1 END AS mask
+  FROM further_words
 ),
 
 words_of_files AS (
@@ -65,6 +69,8 @@ words_of_files AS (
     coalesce(bit_or(mask) FILTER (WHERE op = 'write'), 0) AS written_mask
   FROM pieces
   GROUP BY ALL
+  -- Cheaper here than in the scan: I/Os of unknown place, and those that move nothing.
+  HAVING word IS NOT NULL AND bit_or(mask) FILTER (WHERE op IN ('read', 'write')) <> 0
 ),
 
 words AS (

@@ -161,6 +161,16 @@ def test_working_set_counts_each_block_once(make_recording):
                 "file_id": 0,
                 "op": "write",
             },
+            # These touch nothing.
+            {"issued_ns": 3, "offset_bytes": 40 * block, "size_bytes": 0, "device_id": 0, "op": "read"},
+            {
+                "issued_ns": 3,
+                "offset_bytes": 41 * block,
+                "size_bytes": block,
+                "device_id": 0,
+                "op": "discard",
+            },
+            {"issued_ns": 3, "offset_bytes": None, "size_bytes": block, "device_id": 0},
             # Straddles the words of 62 blocks that the query counts with.
             {"issued_ns": 3, "offset_bytes": 60 * block, "size_bytes": 130 * block, "device_id": 1},
         ]

@@ -2,7 +2,8 @@
 
 Usage: bench_describe.py [ROWS], 10 million if not given. The peer reads the whole table into memory (pandas if it is
 there, else pyarrow and numpy) and computes fewer figures: sizes, quantiles, I/Os in flight, burstiness and working set
-of everything together, where describe gives them for each device and role. Each runs in a process of its own, so that peak memory is its own.
+of everything together, where describe gives them for each device and role. Each runs in a process of its own, so that
+peak memory is its own.
 """
 
 import resource
