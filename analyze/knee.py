@@ -32,7 +32,7 @@ from .knee_answer import Estimate, Knee, Vote
 from .knee_fit import kneedle, knees_on_grid, peak_power, two_segments
 from .knee_resample import REPLICATES, interval, log_quantiles, rates
 from .knee_slo import slo_knee
-from .knee_step import Samples, Selection, Step, measure, scales_relative
+from .knee_step import CARRIED_SHARE_MIN, Samples, Selection, Step, measure, scales_relative
 from .knee_words import describe_knee, describe_slo, headroom
 
 RISE_MIN: Final = 2.0
@@ -110,7 +110,7 @@ def knee_of(
             _judge_kept_up(answer, curve)
         _vote(answer, curve, _tail(steps, samples, kept_up, saturated, wall, random))
     elif wall is not None:
-        answer.state = "before_range"
+        _judge_without_latency(answer, saturated, wall)
     _convert(answer)
     for objective in objectives:
         answer.objectives.append(
@@ -230,6 +230,21 @@ def _judge_saturated(answer: Knee, curve: _Curve, wall: Floats) -> None:
             f"no load between {gap_from:,.0f} and {gap_to:,.0f} IOPS kept up or was tested: "
             "latency may start to climb anywhere between them"
         )
+
+
+def _judge_without_latency(answer: Knee, saturated: list[int], wall: Floats) -> None:
+    """No step below the wall has latencies to speak of; that a late generator's load was carried is still known."""
+    carried = [
+        step
+        for step in answer.steps[: saturated[0]]
+        if step.generator_limited and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
+    ]
+    if not carried:
+        answer.state = "before_range"
+        return
+    answer.state, answer.basis = "reached", "throughput"
+    answer.iops = interval(np.maximum(wall, max(step.achieved_iops for step in carried)))
+    answer.notes.append("latency below the knee is not judged: it may start to climb earlier")
 
 
 def _judge_kept_up(answer: Knee, curve: _Curve) -> None:

@@ -84,7 +84,8 @@ class Knee:
         tells of the storage).
     ``basis``
         saturation: latency bends where throughput stops climbing; throughput: it stops climbing there, but latency
-        bends clearly earlier, at ``onset_iops``; latency: it bends, and throughput still climbs at the highest load.
+        bends clearly earlier, at ``onset_iops``, or could not be judged below; latency: it bends, and throughput
+        still climbs at the highest load.
     ``sustained_iops``
         Most that was carried where more was offered; None unless a step was saturated.
     """

@@ -117,6 +117,8 @@ def _describe_reached(knee: Knee) -> str:
     where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
     if knee.basis == "saturation":
         return f"{where}, where latency climbs and throughput stops climbing."
+    if knee.basis == "throughput" and knee.onset_iops is None:
+        return f"{where}, where throughput stops climbing."
     if knee.onset_iops is not None:
         onset = load_text(knee.onset_iops, _scaled(knee.onset_iops, knee))
         return f"{where}, where throughput stops climbing; latency climbs already from {onset}."

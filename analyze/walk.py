@@ -82,7 +82,7 @@ def next_scale(
     order instead, likewise no further than the first that is too much. If the very first is too much, it is halved,
     down to a sixteenth. Then the gap between the highest scale that was held and the lowest that was not is halved (in
     ratio) until it is within ``resolution`` (0.05: 5 %), or ``steps_max`` steps are done. With ``refine`` False only
-    the ladder is climbed. A scale that only the generator could not drive bounds the walk from above but is no bend:
+    the ladder is climbed. A scale that the generator could not drive bounds the walk from above but is no bend:
     the gap below it is halved down to a quarter at most.
     """
     if len(done) >= steps_max:
@@ -109,18 +109,26 @@ def _bounds(
 ) -> tuple[float | None, float | None, float | None]:
     """Highest scale held below every failure, lowest scale that failed, lowest that only the generator failed."""
     judged = [step for step in done if not step.generator_limited]
-    limited = min((step.scale for step in done if step.generator_limited), default=None)
-    if not judged:
-        return None, None, limited
-    base_ns = min(judged, key=lambda step: step.scale).latency_ns
+    carried = [step for step in done if step.generator_limited and _is_carried(step)]
+    limited = min(
+        (step.scale for step in done if step.generator_limited and not _is_carried(step)), default=None
+    )
+    base_ns = min(judged, key=lambda step: step.scale).latency_ns if judged else 0.0
     failed = min(
         (step.scale for step in judged if is_too_much(step, base_ns, latency_factor=latency_factor)),
         default=None,
     )
-    held = max((step.scale for step in judged if failed is None or step.scale < failed), default=None)
+    # A generator that is late by a hair spoils the latencies of fast storage, but the storage did carry the load.
+    held = max(
+        (step.scale for step in (*judged, *carried) if failed is None or step.scale < failed), default=None
+    )
     if limited is not None and held is not None and limited <= held:
         limited = None
     return held, failed, limited
+
+
+def _is_carried(step: StepSummary) -> bool:
+    return step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
 
 
 def _above(held: float | None, ladder: list[float] | None, factor: float, scale_max: float) -> float | None:

@@ -138,6 +138,25 @@ def test_late_generator_is_never_judged_as_storage(tmp_path):
     assert any("left out" in note for note in answer.notes)
 
 
+def test_load_carried_by_a_late_generator_still_bounds_the_knee(tmp_path):
+    # Storage of 40 us and a generator late by 20 us: latencies below the knee mean nothing, throughput does.
+    steps = []
+    for index, scale in enumerate([1, 2, 8]):
+        random = np.random.default_rng(index)
+        arrival = simulator.poisson(random, 500 * scale, 6000)
+        issued = arrival + random.exponential(0.00002, len(arrival))
+        completed = simulator.token_bucket(issued, CAPACITY_IOPS, 40) + 0.00004
+        steps.append(
+            simulator.write_step(tmp_path, arrival, completed, scale=scale, name=f"{scale}x", issued_s=issued)
+        )
+    answer = knee(steps)
+    assert [step.generator_limited for step in answer.steps] == [True, True, False]
+    assert answer.state == "reached"
+    assert answer.basis == "throughput"
+    assert answer.iops.value == pytest.approx(CAPACITY_IOPS, rel=0.05)
+    assert any("not judged" in note for note in answer.notes)
+
+
 def test_manifest_says_that_the_generator_was_late(tmp_path):
     random = np.random.default_rng(9)
     arrival = simulator.poisson(random, 400, 3000)

@@ -8,14 +8,15 @@ from iotrace.analyze.walk import StepSummary, next_scale
 def step(scale, capacity_iops, *, rate_1x=500.0, latency_ns=200_000.0, limited_above=None):
     offered = scale * rate_1x
     over = offered > capacity_iops
+    limited = limited_above is not None and scale > limited_above
     return StepSummary(
         scale,
         offered,
-        min(offered, capacity_iops),
+        min(offered, capacity_iops, limited_above * rate_1x if limited else offered),
         latency_ns * (1000 if over else 1),
         is_saturated=offered > capacity_iops * 1.03,
         is_steady=not over,
-        generator_limited=limited_above is not None and scale > limited_above,
+        generator_limited=limited,
     )
 
 
@@ -75,6 +76,13 @@ def test_load_generator_at_its_end_is_not_taken_for_the_storage():
     assert max(scales) == 8
     held = max(scale for scale in scales if scale <= 5)
     assert 1.0 < min(scale for scale in scales if scale > 5) / held <= 1.26
+
+
+def test_late_generator_that_still_drives_the_load_goes_on_up():
+    # On storage of 40 us, a generator late by 5 us is late by the rule; lowering the load would not help.
+    late = [StepSummary(scale, 500 * scale, 500 * scale, 40_000, False, True, True) for scale in (1, 2)]
+    assert next_scale(late) == 4
+    assert 2 < next_scale([*late, step(4, 1000)]) < 4
 
 
 def test_latency_far_above_its_base_is_too_much():
