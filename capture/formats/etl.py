@@ -114,8 +114,10 @@ class EtlTrace:
         return Outcome(start_ns, end_ns, self._quality(counts), counts["events"])
 
     def _quality(self, counts: dict[str, Any]) -> Quality:
+        # Each mark in the stream stands for one loss at least; the header's total may miss them.
+        marks = counts["loss_flags"] + counts["loss_events"]
         return Quality(
-            events_lost=self._header["events_lost"],
+            events_lost=max(self._header["events_lost"], marks),
             buffers_lost=self._header["buffers_lost"],
             sequence_holes=counts["hole_count"],
             unpaired_issues=counts["unpaired_inits"],
@@ -141,6 +143,7 @@ class EtlTrace:
             yield "the log is circular: only the end of its session is left"
         for count, words in (
             ("loss_flags", "buffers are flagged with losses"),
+            ("loss_events", "events mark losses in delivery"),
             ("responses_replaced", "implausible latencies replaced by the time since the I/O's start event"),
             ("unplaceable", "I/Os left out: their time cannot be expressed"),
             ("rejected_events", "kernel events left out: shorter than their form, or of an unknown one"),

@@ -336,6 +336,16 @@ def test_losses_and_holes_reach_the_manifest(imported):
     )
 
 
+def test_marks_of_losses_count_where_the_header_knows_none(imported):
+    read = etl.perfinfo(etl.READ, T0 + 10, etl.transfer(response=1))
+    lost = etl.full("6a399ae0-4bc6-4de9-870b-3657f8947e7e", 32, T0 + 11, b"")
+    flagged = bytearray(etl.log([read, lost], [read]))
+    flagged[2 * 65_536 + 0x34] |= 0x02
+    quality = imported(bytes(flagged)).manifest.quality
+    assert (quality.events_lost, quality.verdict) == (2, "poor")
+    assert len(quality.notes) == 3
+
+
 def test_a_circular_log_may_begin_with_any_buffer(imported):
     read = etl.perfinfo(etl.READ, T0 + 1000, etl.transfer(response=1))
     recording = imported(etl.log([read], [read], sequences=[70, 71], mode=0x2))

@@ -129,8 +129,10 @@ def _read(path):
 
 
 def _peak_bytes():
-    import resource
-
+    try:
+        import resource
+    except ImportError:  # Windows does not tell
+        return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

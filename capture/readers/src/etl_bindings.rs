@@ -142,6 +142,7 @@ impl EtlTrace {
         dict.set_item("flushes", trace.ops[2])?;
         dict.set_item("damaged_buffers", trace.counts.damaged_buffers)?;
         dict.set_item("loss_flags", trace.counts.loss_flags)?;
+        dict.set_item("loss_events", trace.counts.loss_events)?;
         dict.set_item("rejected_events", trace.counts.rejected_events)?;
         dict.set_item("old_disk_events", trace.counts.old_disk_events)?;
         dict.set_item("kernel_disk_events", trace.counts.kernel_disk_events)?;

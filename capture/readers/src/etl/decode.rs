@@ -1,8 +1,8 @@
 //! Kernel event payloads into facts. Layouts are of versions 2 and later, with pointers of 4 or 8 bytes.
 
 use super::events::{
-    Events, GROUP_CONFIG, GROUP_DISK, GROUP_FILE, GROUP_HEADER, GROUP_MERGE_FACTS, GROUP_PROCESS,
-    GROUP_THREAD, KernelEvent, UNKNOWN,
+    Events, GROUP_CONFIG, GROUP_DISK, GROUP_FILE, GROUP_HEADER, GROUP_LOSSES, GROUP_MERGE_FACTS,
+    GROUP_PROCESS, GROUP_THREAD, KernelEvent, UNKNOWN,
 };
 use super::facts::{
     Disk, DiskInit, DiskIo, Facts, FileName, Mapping, Op, Partition, Process, Thread, Valid,
@@ -48,6 +48,10 @@ fn event(event: KernelEvent, order: (u64, usize), facts: &mut Facts) {
         GROUP_CONFIG => config(event, facts),
         GROUP_HEADER => header(event, facts),
         GROUP_MERGE_FACTS => mapping(event, order, facts),
+        GROUP_LOSSES => {
+            facts.counts.loss_events += u64::from(matches!(event.kind, 32..=34));
+            Some(())
+        }
         _ => Some(()),
     };
     facts.counts.rejected_events += u64::from(understood.is_none());

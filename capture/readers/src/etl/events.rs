@@ -8,6 +8,8 @@ pub const GROUP_PROCESS: u8 = 0x03;
 pub const GROUP_FILE: u8 = 0x04;
 pub const GROUP_THREAD: u8 = 0x05;
 pub const GROUP_CONFIG: u8 = 0x0B;
+/// Marks of losses in real-time delivery: no kernel group either.
+pub const GROUP_LOSSES: u8 = 0xFE;
 /// Facts that a merge injects: not a kernel group, so numbered outside them.
 pub const GROUP_MERGE_FACTS: u8 = 0xFF;
 
@@ -202,7 +204,11 @@ const fn guid(text: u128) -> [u8; 16] {
 const KERNEL_DISK: [u8; 16] = guid(0xc7bde69a_e1e0_4177_b6ef_283ad1525271);
 
 /// Kernel events that a re-logging program wrote in the full header form, and the facts a merge injects.
-const CLASSIC_GROUPS: [([u8; 16], u8); 6] = [
+const CLASSIC_GROUPS: [([u8; 16], u8); 7] = [
+    (
+        guid(0x6a39_9ae0_4bc6_4de9_870b_3657_f894_7e7e),
+        GROUP_LOSSES,
+    ),
     (
         guid(0x9b79ee91_b5fd_41c0_a243_4248e266e9d0),
         GROUP_MERGE_FACTS,

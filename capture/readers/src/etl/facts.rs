@@ -138,6 +138,8 @@ pub struct Counts {
     pub damaged_buffers: u64,
     /// Buffers flagged with lost events or lost buffers.
     pub loss_flags: u64,
+    /// Events that mark losses in real-time delivery.
+    pub loss_events: u64,
     /// Kernel events shorter than their form, or of a form too old to be read.
     pub rejected_events: u64,
     /// Disk events without an Irp (Server 2003 form).
@@ -177,6 +179,7 @@ impl Facts {
         counts.events += more.events;
         counts.damaged_buffers += more.damaged_buffers;
         counts.loss_flags += more.loss_flags;
+        counts.loss_events += more.loss_events;
         counts.rejected_events += more.rejected_events;
         counts.old_disk_events += more.old_disk_events;
         counts.kernel_disk_events += more.kernel_disk_events;
