@@ -1,4 +1,4 @@
-# ruff: noqa: PYI021, PYI054 (the stub is where a native module is documented)
+# ruff: noqa: PYI021 (the stub is where a native module is documented)
 """The native engine: plays a plan of I/Os at exact times (see engine/src/pacer.rs for the method)."""
 
 from typing import Any, Literal
@@ -37,7 +37,11 @@ class Engine:
         """Counters now: elapsed_ns, due, issued, completed, failed, delayed, bytes, response_ns_sum, service_ns_sum."""
 
     def set_up(self) -> dict[str, Any]:
-        """How the run was set up: backend, reason (why not io_uring, or None), start_utc_ns, in_flight_max."""
+        """How the run was set up.
+
+        backend; reason (why not io_uring, or None); start_utc_ns; in_flight_max; preferred (whether the pacer's thread
+        goes before others, which takes root).
+        """
 
     def stop(self) -> None:
         """Issue nothing more, wait for what is in flight."""

@@ -230,6 +230,7 @@ def _manifest(
             "skipped": rows.skipped,
             "max_in_flight": set_up["in_flight_max"],
             "max_errors": options.max_errors,
+            "preferred": set_up["preferred"],
             "ended": run["ended"],
             "interrupted": run["ended"] == "stopped",
             "scaling": plan.load_shapes(rows),

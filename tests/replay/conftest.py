@@ -34,21 +34,25 @@ def make_recording(tmp_path: Path) -> MakeRecording:
             writer.append("io", pa.table(io))
             writer.append(
                 "devices",
-                pa.table({
-                    "device_id": devices,
-                    "name": [f"sd{'abcdef'[device]}" for device in devices],
-                    "kind": ["disk"] * len(devices),
-                }),
+                pa.table(
+                    {
+                        "device_id": devices,
+                        "name": [f"sd{'abcdef'[device]}" for device in devices],
+                        "kind": ["disk"] * len(devices),
+                    }
+                ),
             )
             files = sorted({file for file in io.get("file_id", []) if file is not None})
             writer.append(
                 "files",
-                pa.table({
-                    "file_id": pa.array(files, pa.int32()),
-                    "path": pa.array([rf"D:\data\{file}.mdf" for file in files], pa.string()),
-                    "role": pa.array(["data"] * len(files), pa.string()),
-                    "device_id": pa.array([0] * len(files), pa.int32()),
-                }),
+                pa.table(
+                    {
+                        "file_id": pa.array(files, pa.int32()),
+                        "path": pa.array([rf"D:\data\{file}.mdf" for file in files], pa.string()),
+                        "role": pa.array(["data"] * len(files), pa.string()),
+                        "device_id": pa.array([0] * len(files), pa.int32()),
+                    }
+                ),
             )
             clock = Clock(start_utc_ns=0, resolution_ns=1, name="planted")
             last_ns = int(max(io["issued_ns"], default=0))

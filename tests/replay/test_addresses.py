@@ -37,7 +37,10 @@ def test_compact_moves_each_stretch_as_a_whole_into_a_place_of_its_own(
         for was, now, size in zip(starts[mine], placed, sizes[mine], strict=True):
             for offset in range(0, int(size), block_bytes):
                 # One place for each block of the source, one block of the source for each place.
-                assert taken.setdefault(int(now) + offset, (int(one), int(was) + offset)) == (int(one), int(was) + offset)
+                assert taken.setdefault(int(now) + offset, (int(one), int(was) + offset)) == (
+                    int(one),
+                    int(was) + offset,
+                )
 
 
 @given(transfers)
@@ -76,7 +79,9 @@ def test_a_target_too_small_is_named_with_both_sizes() -> None:
 
 
 @given(st.integers(0, 1 << 50), st.integers(1, 1 << 28), blocks)
-def test_aligning_covers_what_was_asked_and_less_than_a_block_more(offset: int, size: int, block_bytes: int) -> None:
+def test_aligning_covers_what_was_asked_and_less_than_a_block_more(
+    offset: int, size: int, block_bytes: int
+) -> None:
     starts, sizes, changed = align(np.array([offset]), np.array([size]), block_bytes)
     start, end = int(starts[0]), int(starts[0] + sizes[0])
     assert start % block_bytes == end % block_bytes == 0

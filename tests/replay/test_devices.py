@@ -23,7 +23,9 @@ MakeDevice = Callable[[], str]
 
 
 def run(*words: str | Path) -> str:
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @pytest.fixture
@@ -62,7 +64,11 @@ def write_recording(make_recording: MakeRecording) -> Recording:
 def destroying(*devices: str, **more: object) -> ReplayOptions:
     maps = {1: devices[1]} if len(devices) > 1 else {}
     return ReplayOptions(
-        targets=devices[:1], maps=maps, allow_writes=True, destroy_data=devices, **more  # type: ignore[arg-type]
+        targets=devices[:1],
+        maps=maps,
+        allow_writes=True,
+        destroy_data=devices,
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -140,7 +146,9 @@ def test_a_file_system_is_refused_mounted_or_not(
         run("umount", mount)
 
 
-def test_swap_in_use_is_refused(make_recording: MakeRecording, make_device: MakeDevice, tmp_path: Path) -> None:
+def test_swap_in_use_is_refused(
+    make_recording: MakeRecording, make_device: MakeDevice, tmp_path: Path
+) -> None:
     device = make_device()
     run("mkswap", device)
     recording = write_recording(make_recording)
@@ -204,5 +212,7 @@ def test_a_device_too_small_is_named(
 ) -> None:
     device = make_device()
     recording = make_recording(size_bytes=[1 << 20] * 65, offset_bytes=[row << 20 for row in range(65)])
-    with pytest.raises(IotraceError, match=f"target '{device}' is too small: .* 68,157,440 bytes, it has 67,108,864"):
+    with pytest.raises(
+        IotraceError, match=f"target '{device}' is too small: .* 68,157,440 bytes, it has 67,108,864"
+    ):
         replay(recording, tmp_path / "out.iotrace", ReplayOptions(targets=(device,)))

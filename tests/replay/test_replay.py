@@ -119,7 +119,9 @@ def test_two_devices_go_to_two_targets(mixed: Recording, disk: Path, tmp_path: P
     assert played["device_id"].to_pylist() == source["device_id"].to_pylist()
 
 
-def test_a_window_repeated_keeps_its_idle_ends(make_recording: MakeRecording, disk: Path, tmp_path: Path) -> None:
+def test_a_window_repeated_keeps_its_idle_ends(
+    make_recording: MakeRecording, disk: Path, tmp_path: Path
+) -> None:
     recording = make_recording(issued_ns=[0, 5_000_000, 9_000_000, 90_000_000])
     plan = options(disk, window_ns=(4_000_000, 14_000_000), repeat=3, buffered=True)
     out = replay(recording, tmp_path / "out.iotrace", plan)
@@ -141,7 +143,9 @@ def test_reads_only_needs_no_permission_and_changes_nothing(
     assert foreign.read_bytes() == b"r" * 65536
 
 
-def test_an_existing_file_too_small_is_named(make_recording: MakeRecording, disk: Path, tmp_path: Path) -> None:
+def test_an_existing_file_too_small_is_named(
+    make_recording: MakeRecording, disk: Path, tmp_path: Path
+) -> None:
     (disk / "target").write_bytes(bytes(16384))
     with pytest.raises(IotraceError, match=r"target '.*target' is too small: .* 32,768 bytes, it has 16,384"):
         replay(make_recording(op=["read"] * 4), tmp_path / "out.iotrace", options(disk, buffered=True))
@@ -157,7 +161,9 @@ def test_the_output_is_checked_before_anything_is_played(
     assert list(disk.iterdir()) == []
 
 
-def test_interrupting_keeps_what_was_measured(make_recording: MakeRecording, disk: Path, tmp_path: Path) -> None:
+def test_interrupting_keeps_what_was_measured(
+    make_recording: MakeRecording, disk: Path, tmp_path: Path
+) -> None:
     """SIGINT while a replay of 100 s runs, from within it as soon as something was played."""
     recording = make_recording(issued_ns=np.arange(1000) * 100_000_000)
     reports: list[Progress] = []
@@ -221,7 +227,11 @@ def test_a_cap_delays_and_says_so(
 ) -> None:
     recording = make_recording(issued_ns=[0] * 200)
     try:
-        out = replay(recording, tmp_path / "out.iotrace", options(disk, max_in_flight=2, backend=backend, buffered=True))
+        out = replay(
+            recording,
+            tmp_path / "out.iotrace",
+            options(disk, max_in_flight=2, backend=backend, buffered=True),
+        )
     except IotraceError as problem:
         pytest.skip(problem.message)
     facts = out.manifest.replay
@@ -229,7 +239,9 @@ def test_a_cap_delays_and_says_so(
     assert facts["backend"] == backend
     assert facts["delayed_ios"] == 198
     io = out.read("io")
-    changes = [(at, 1) for at in io["issued_ns"].to_pylist()] + [(at, -1) for at in io["completed_ns"].to_pylist()]
+    changes = [(at, 1) for at in io["issued_ns"].to_pylist()] + [
+        (at, -1) for at in io["completed_ns"].to_pylist()
+    ]
     assert max(np.cumsum([change for _, change in sorted(changes)])) <= 2
 
 

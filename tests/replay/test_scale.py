@@ -31,7 +31,9 @@ def test_compress_divides_every_time_and_keeps_nanoseconds_at_1x() -> None:
     assert compress(issued, 5, 0.5).tolist() == [0, 2000, 2 * 10**15 + 4]
 
 
-def shape(at_ns: list[int], offset: list[int], size: list[int], space: list[int] | None = None) -> dict[str, object]:
+def shape(
+    at_ns: list[int], offset: list[int], size: list[int], space: list[int] | None = None
+) -> dict[str, object]:
     count = len(at_ns)
     return load_shape(
         np.array(at_ns),
@@ -49,7 +51,11 @@ def test_a_metronome() -> None:
     assert found["cv_interarrival"] == 0
     assert found["sequential_share"] == 1
     assert found["footprint_bytes"] == 1001 * 8192
-    assert found["peak_to_mean"] == {"10ms": pytest.approx(1, abs=0.01), "100ms": pytest.approx(1, abs=0.01), "1s": None}
+    assert found["peak_to_mean"] == {
+        "10ms": pytest.approx(1, abs=0.01),
+        "100ms": pytest.approx(1, abs=0.01),
+        "1s": None,
+    }
 
 
 def test_bursts_are_seen_at_the_widths_they_have() -> None:

@@ -14,7 +14,9 @@ SIZE_BYTES = 320 << 20
 
 def signature_of(path: Path) -> str | None:
     with path.open("rb") as image:
-        return find_signature(lambda offset, length: os.pread(image.fileno(), length, offset), path.stat().st_size)
+        return find_signature(
+            lambda offset, length: os.pread(image.fileno(), length, offset), path.stat().st_size
+        )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,12 @@ CONTENT = b"somebody's only copy\n" * 1000
 
 
 def opened(
-    path: Path | str, *, writes: bool = True, permission: Permission | None = None, needed: int = MIB, **options: int
+    path: Path | str,
+    *,
+    writes: bool = True,
+    permission: Permission | None = None,
+    needed: int = MIB,
+    **options: int,
 ) -> Target:
     """Through the cache: these rules do not depend on it."""
     return open_target(
@@ -270,7 +275,7 @@ def test_a_disk_that_really_is_full(tmp_path: Path) -> None:
 
 
 def test_memory_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")
     if blockdevice.filesystem_of(memory) != "tmpfs":
         pytest.skip("no tmpfs at /dev/shm")
     path = memory / f"iotrace-test-{os.getpid()}"
@@ -300,7 +305,8 @@ def some_device() -> Path:
 def test_a_device_needs_both_permissions(permission: Permission, message: str) -> None:
     device = some_device()
     named = Permission(
-        permission.allow_writes, tuple(name.replace("DEVICE", str(device)) for name in permission.destroy_data)
+        permission.allow_writes,
+        tuple(name.replace("DEVICE", str(device)) for name in permission.destroy_data),
     )
     refused(device, message, permission=named)
 

@@ -101,6 +101,7 @@ impl Engine {
         fields.set_item("reason", set_up.reason)?;
         fields.set_item("start_utc_ns", set_up.start_utc_ns)?;
         fields.set_item("in_flight_max", set_up.in_flight_max)?;
+        fields.set_item("preferred", set_up.preferred)?;
         Ok(fields)
     }
 

@@ -18,6 +18,9 @@ use crate::progress::Progress;
 /// Time between the making of everything and the run's 0, so that the first deadlines are not overdue.
 const LEAD_NS: i64 = 5_000_000;
 
+/// The nicest value to oneself that nice(2) knows.
+const HIGHEST_PRIORITY: i32 = -20;
+
 /// Which way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
@@ -40,6 +43,8 @@ pub struct SetUp {
     pub start_utc_ns: i64,
     /// The cap on I/Os in flight that holds: threads take fewer than asked for.
     pub in_flight_max: u32,
+    /// Whether the pacer's thread goes before others.
+    pub preferred: bool,
 }
 
 /// A run under way.
@@ -118,6 +123,8 @@ fn set_up_and_play(
 ) -> Outcome {
     // A thread's timers may be 50 µs late unless it asks for better.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    // Of this thread alone. Only root may; without it the run is as exact as the machine is quiet.
+    let preferred = rustix::process::setpriority_process(None, HIGHEST_PRIORITY).is_ok();
     let memory = |slots: u32| {
         (
             ReadMemory::new(slots as usize, plan.read_bytes_max as usize),
@@ -130,6 +137,7 @@ fn set_up_and_play(
             reason,
             start_utc_ns: clock.zero_utc_ns(),
             in_flight_max,
+            preferred,
         };
         let _ = ready.send(Ok(set_up));
     };
