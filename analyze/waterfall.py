@@ -3,7 +3,8 @@
 A residual is a difference of means, so it needs no matching of single I/Os across layers; but it means what it seems to
 only where both layers saw the same I/Os. Where the counts differ (a cache answered, requests were merged or split) that
 is said instead of believing the difference. A negative residual between equal counts cannot be: an I/O spends no less
-time in a layer than in the one below. It is a clock error.
+time in a layer than in the one below. It is a clock error. With even slightly different counts it may also be that a
+request was split: its parts each count below, and slow large ones weigh more there.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,12 @@ def waterfall(histograms: Histograms, layers: Iterable[str]) -> list[WaterfallSt
             problem = None
             if abs(histogram.total - lower.total) > _COUNT_TOLERANCE * max(histogram.total, lower.total):
                 problem = f"{layer} saw {histogram.total:,} {op}s, {below} {lower.total:,}: not the same I/Os"
-            elif residual_ns < 0:
+            elif residual_ns < 0 and histogram.total == lower.total:
                 problem = f"clock error: {layer} cannot take less time than {below} within it"
+            elif residual_ns < 0:
+                problem = (
+                    f"{layer} saw {histogram.total:,} {op}s, {below} {lower.total:,}: "
+                    "requests were split or merged, or the clocks disagree"
+                )
             steps.append(WaterfallStep(layer, op, histogram.total, mean_ns, below, residual_ns, problem))
     return steps
