@@ -7,6 +7,8 @@ folder is removed and what stood there stays. Tables may be appended to in any n
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -53,32 +55,51 @@ class RecordingWriter:
         self._done = False
 
     def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
-        """Add rows to a table; see `conform` for what is accepted. ``io`` rows are put in order of issue."""
+        """Add rows to a table; see `conform` for what is accepted. ``io`` rows are put in order of issue.
+
+        Raises `IotraceError` when the disk takes no more.
+        """
         table = conform(data, table_name) if table_name in TABLES else _as_table(data)
         if table_name == "io":
             table = table.sort_by("issued_ns")
-        if table_name not in self._tables:
-            self._tables[table_name] = _TableWriter(self._partial, table_name, table.schema)
-        self._tables[table_name].append(table)
+        with self._disk_errors_named():
+            if table_name not in self._tables:
+                self._tables[table_name] = _TableWriter(self._partial, table_name, table.schema)
+            self._tables[table_name].append(table)
 
     def rows(self, table_name: str) -> int:
         """Rows appended to a table so far."""
         return self._tables[table_name].rows if table_name in self._tables else 0
 
     def commit(self, manifest: Manifest) -> Recording:
-        """Finish all tables, write the manifest and move the recording to its place."""
+        """Finish all tables, write the manifest and move the recording to its place.
+
+        Raises `IotraceError` when the disk takes no more, or the name was taken meanwhile.
+        """
         for name in TABLES:
             if name not in self._tables:
                 self.append(name, TABLES[name].empty_table())
-        for table in self._tables.values():
-            table.close()
-        manifest.rows = {name: table.rows for name, table in self._tables.items()}
-        (self._partial / "manifest.json").write_text(manifest.to_json(), "utf-8")
-        _sync_tree(self._partial)
-        check_replaceable(self.path, overwrite=self._overwrite)
-        move_into_place(self._partial, self.path)
+        with self._disk_errors_named():
+            for table in self._tables.values():
+                table.close()
+            manifest.rows = {name: table.rows for name, table in self._tables.items()}
+            (self._partial / "manifest.json").write_text(manifest.to_json(), "utf-8")
+            _sync_tree(self._partial)
+            check_replaceable(self.path, overwrite=self._overwrite)
+            move_into_place(self._partial, self.path)
         self._done = True
         return Recording(self.path, manifest)
+
+    @contextmanager
+    def _disk_errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as problem:
+            reason = problem.strerror or str(problem).splitlines()[0][:200]
+            raise IotraceError(
+                f"cannot write '{self.path}': {reason}",
+                hint="free some room or choose another folder with -o",
+            ) from problem
 
     def __enter__(self) -> Self:
         return self
@@ -90,11 +111,6 @@ class RecordingWriter:
             for table in self._tables.values():
                 table.abandon()
             shutil.rmtree(self._partial, ignore_errors=True)
-        if isinstance(problem, OSError) and problem.errno is not None:
-            raise IotraceError(
-                f"cannot write '{self.path}': {problem.strerror}",
-                hint="free some room or choose another folder with -o",
-            ) from problem
 
 
 class _TableWriter:
@@ -125,7 +141,10 @@ class _TableWriter:
 
     def abandon(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with suppress(
+                OSError
+            ):  # closing writes a footer, which a full disk refuses; the file goes anyway
+                self._writer.close()
 
     def _write_pending(self, *, last: bool = False) -> None:
         table = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
