@@ -8,7 +8,7 @@ written to since is not recognised, and so never written.
 
 import contextlib
 import errno
-import fcntl
+import importlib
 import json
 import mmap
 import os
@@ -112,6 +112,9 @@ def was_ours(file: int) -> bool:
 
 def lock(file: int, path: str) -> None:
     """Keep other replays off the file while it is open. Raises `IotraceError` if one is on it."""
+    fcntl = importlib.import_module(
+        "fcntl"
+    )  # not at the top: other systems read recordings with this package too
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as problem:

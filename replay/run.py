@@ -1,6 +1,5 @@
 """Plays a recording on targets: plan, open, play, record."""
 
-import resource
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,8 +10,7 @@ import pyarrow as pa
 
 from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter, Source
 
-from . import blockdevice, result, schedule
-from ._engine import Engine
+from . import _engine, blockdevice, result, schedule
 from .options import Progress, ReplayOptions
 from .plan import Rows, load_rows, space_names
 from .refusals import Permission
@@ -39,6 +37,10 @@ def replay(
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
     options.check()
+    if not hasattr(_engine, "Engine"):
+        raise IotraceError(
+            "replay runs on Linux only", hint="copy the recording to a Linux machine and replay it there"
+        )
     rows = load_rows(
         recording, layer=options.layer, window_ns=options.window_ns, reads_only=options.reads_only
     )
@@ -99,9 +101,9 @@ def _play(
     """Run the engine to its end: outcome, how it ended, how it was set up, and what it cost."""
     devices = {target.device_number: target.facts.name for target in targets if target.facts.name}
     before = {number: blockdevice.counters(number) for number in devices}
-    cpu_before = _cpu_seconds()
+    cpu_before = time.process_time()
     try:
-        engine = Engine(
+        engine = _engine.Engine(
             batch,
             [target.file for target in targets],
             in_flight_max=options.max_in_flight,
@@ -128,7 +130,7 @@ def _play(
         "ended": ended,
         "reason": reason,
         "set_up": set_up,
-        "cpu_seconds": _cpu_seconds() - cpu_before,
+        "cpu_seconds": time.process_time() - cpu_before,
         "device_counters": {
             name: {"before": before[number], "after": blockdevice.counters(number)}
             for number, name in devices.items()
@@ -136,7 +138,9 @@ def _play(
     }
 
 
-def _watch(engine: Engine, batch: pa.RecordBatch, progress: Callable[[Progress], None] | None) -> None:
+def _watch(
+    engine: _engine.Engine, batch: pa.RecordBatch, progress: Callable[[Progress], None] | None
+) -> None:
     """Wait for the end, report on the way, and turn Ctrl-C into a stop that keeps what was measured."""
     planned_ns = batch["intended_ns"][-1].as_py()
     last = engine.snapshot()
@@ -238,11 +242,6 @@ def _manifest(
             "cpu_seconds": run["cpu_seconds"],
         },
     )
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def _clock_resolution_ns() -> float:

@@ -127,7 +127,8 @@ def main() -> None:
                 print(
                     f"{load}, {RATE_PER_S * scale:,.0f} reads/s: "
                     f"length {found['length_error']:+.4%} (goal 0.1 %), "
-                    f"lateness p50 {found['lateness_ns_p50'] / 1e3:,.1f} us p99 {found['lateness_ns_p99'] / 1e3:,.1f} us "
+                    f"lateness p50 {found['lateness_ns_p50'] / 1e3:,.1f} us "
+                    f"p99 {found['lateness_ns_p99'] / 1e3:,.1f} us "
                     f"(goal {100 if burst == 1 else 300}), service p50 {found['service_ns_p50'] / 1e3:,.1f} us, "
                     f"response p50 {found['response_ns_p50'] / 1e3:,.1f} us, cpu {found['cpu_seconds']:.2f} s"
                 )
