@@ -96,12 +96,13 @@ def knee_of(
     )
     kept_up, saturated = _sort_out(steps, answer)
     random = np.random.default_rng(seed)
-    wall = _wall(steps, samples, saturated, kept_up, random)
+    carried = [steps[index].achieved_iops for index in kept_up] + _carried_by_late_steps(steps, saturated)
+    wall = _wall(steps, samples, saturated, max(carried, default=0.0), random)
     if kept_up:
         answer.highest_kept_up_iops = steps[kept_up[-1]].offered_iops
         answer.highest_kept_up_scale = steps[kept_up[-1]].scale
     if wall is not None:
-        answer.sustained_iops = interval(wall)
+        answer.sustained_iops = _sustained(wall, max(carried, default=0.0), steps[saturated[0]].offered_iops)
     if kept_up:
         curve = _Curve(steps, samples, kept_up, saturated, wall, random)
         if wall is not None:
@@ -110,7 +111,7 @@ def knee_of(
             _judge_kept_up(answer, curve)
         _vote(answer, curve, _tail(steps, samples, kept_up, saturated, wall, random))
     elif wall is not None:
-        _judge_without_latency(answer, saturated, wall)
+        _judge_without_latency(answer, is_bounded=bool(carried))
     _convert(answer)
     for objective in objectives:
         answer.objectives.append(
@@ -194,7 +195,7 @@ def _wall(
     steps: Sequence[Step],
     samples: Sequence[Samples],
     saturated: list[int],
-    kept_up: list[int],
+    floor: float,
     random: np.random.Generator,
 ) -> Floats | None:
     """Greatest throughput carried where more was offered, in IOPS, with replicates; None without saturation."""
@@ -203,8 +204,24 @@ def _wall(
     best = max(saturated, key=lambda index: steps[index].achieved_iops)
     factors = rates(samples[best].completed_iops, random)
     # A device can carry less once it is overloaded; what it did carry below stands.
-    floor = max((steps[index].achieved_iops for index in kept_up), default=0.0)
     return np.maximum(steps[best].achieved_iops * factors, floor)
+
+
+def _carried_by_late_steps(steps: Sequence[Step], saturated: list[int]) -> list[float]:
+    """Throughput, in IOPS, of steps below saturation that a late generator offered and the storage carried."""
+    below = steps[: saturated[0]] if saturated else []
+    return [
+        step.achieved_iops
+        for step in below
+        if step.generator_limited and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
+    ]
+
+
+def _sustained(wall: Floats, floor: float, too_much_iops: float) -> Estimate:
+    """Most that is carried; where overload carried less than a step below, it lies between that and the overload."""
+    if wall[0] > floor:
+        return interval(wall)
+    return Estimate(floor, floor, max(floor, too_much_iops))
 
 
 def _judge_saturated(answer: Knee, curve: _Curve, wall: Floats) -> None:
@@ -213,7 +230,7 @@ def _judge_saturated(answer: Knee, curve: _Curve, wall: Floats) -> None:
     at_wall = knees >= curve.load[-1] * (1 - 1e-9)
     knees = np.where(at_wall, np.maximum(wall, curve.load[-2]), knees)
     bend = _widened(interval(knees), curve.without_one())
-    top = interval(wall)
+    top = answer.sustained_iops or interval(wall)
     answer.state = "reached"
     if bend.value >= NEAR_WALL * top.value:
         answer.basis = "saturation"
@@ -232,18 +249,13 @@ def _judge_saturated(answer: Knee, curve: _Curve, wall: Floats) -> None:
         )
 
 
-def _judge_without_latency(answer: Knee, saturated: list[int], wall: Floats) -> None:
+def _judge_without_latency(answer: Knee, *, is_bounded: bool) -> None:
     """No step below the wall has latencies to speak of; that a late generator's load was carried is still known."""
-    carried = [
-        step
-        for step in answer.steps[: saturated[0]]
-        if step.generator_limited and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
-    ]
-    if not carried:
+    if not is_bounded:
         answer.state = "before_range"
         return
     answer.state, answer.basis = "reached", "throughput"
-    answer.iops = interval(np.maximum(wall, max(step.achieved_iops for step in carried)))
+    answer.iops = answer.sustained_iops
     answer.notes.append("latency below the knee is not judged: it may start to climb earlier")
 
 

@@ -49,7 +49,8 @@ def slo_knee(
     if missed is None:
         answer.state = "met_everywhere"
     elif met is None:
-        answer.state = "missed_at_lowest"
+        # Below it, a late generator may have hidden that the objective holds.
+        answer.state = "missed_at_lowest" if missed == 0 else "not_judged"
     else:
         answer.state = "crossed"
         random = np.random.default_rng(seed)

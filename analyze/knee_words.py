@@ -82,7 +82,7 @@ def describe_slo(one: SloKnee, knee: Knee) -> str:
             f"{one.objective.percentile_name}; run longer steps or ask for a lower percentile."
         )
     if one.state == "not_judged":
-        return f"Whether {what} cannot be told: no step tells of the storage."
+        return f"Whether {what} cannot be told: the steps at low load tell nothing of the storage's latency."
     return f"No I/O in these steps is covered by '{one.objective}'."
 
 

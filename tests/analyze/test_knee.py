@@ -8,6 +8,7 @@ import pytest
 
 from iotrace.analyze import knee_step
 from iotrace.analyze.knee import knee
+from iotrace.analyze.walk import next_scale, summarise_step
 from iotrace.schemas import IotraceError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,6 +45,23 @@ def test_throttled_device_breaks_at_its_throttle(tmp_path, scales, arrivals):
     assert answer.iops.high <= 1.1 * CAPACITY_IOPS
     assert answer.scale.value == pytest.approx(4, rel=0.1)
     assert answer.sustained_iops.value == pytest.approx(CAPACITY_IOPS, rel=0.02)
+
+
+@pytest.mark.parametrize("arrivals", [simulator.poisson, simulator.bursty], ids=["poisson", "bursty"])
+def test_sweep_walked_by_itself_ends_at_the_throttle(tmp_path, arrivals):
+    steps, done = [], []
+    while (scale := next_scale(done)) is not None:
+        random = np.random.default_rng(len(done))
+        arrival = arrivals(random, 300 * scale, int(3000 * scale))
+        completed = throttled(random, arrival)
+        steps.append(simulator.write_step(tmp_path, arrival, completed, scale=scale, name=f"{scale:g}x"))
+        done.append(summarise_step(steps[-1]))
+    assert max(summary.scale for summary in done) <= 16
+    answer = knee(steps)
+    assert answer.state == "reached"
+    assert (
+        0.9 * CAPACITY_IOPS <= answer.iops.low <= answer.iops.value <= answer.iops.high <= 1.1 * CAPACITY_IOPS
+    )
 
 
 @pytest.mark.parametrize("scales", [REFINED, [1, 2, 4, 8]])
@@ -155,6 +173,20 @@ def test_load_carried_by_a_late_generator_still_bounds_the_knee(tmp_path):
     assert answer.basis == "throughput"
     assert answer.iops.value == pytest.approx(CAPACITY_IOPS, rel=0.05)
     assert any("not judged" in note for note in answer.notes)
+
+
+def test_device_that_collapses_beyond_its_knee_is_bracketed(tmp_path):
+    steps = simulator.sweep_of(tmp_path, throttled, [1, 2, 3, 3.8], rate_1x=500)
+    for index, scale in enumerate([4.2, 8]):
+        random = np.random.default_rng(50 + index)
+        arrival = simulator.poisson(random, 500 * scale, 6000)
+        completed = simulator.throttled(random, arrival, 1500)
+        steps.append(simulator.write_step(tmp_path, arrival, completed, scale=scale, name=f"{scale}x"))
+    answer = knee(steps)
+    assert answer.state == "reached"
+    assert answer.iops.low <= 3.8 * 500 * 1.02
+    assert 3.8 * 500 * 0.98 <= answer.iops.high <= 4.2 * 500 * 1.02
+    assert answer.sustained_iops.value == pytest.approx(1900, rel=0.02)
 
 
 def test_manifest_says_that_the_generator_was_late(tmp_path):
