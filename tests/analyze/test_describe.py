@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from iotrace.analyze import library, ordered
+from iotrace.analyze import library, ordered, units
 from iotrace.analyze.describe import describe
 from iotrace.analyze.description import grade
 
@@ -189,3 +189,30 @@ def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_rec
     assert found.total.read.io_count == 2
     assert found.total.read.latency["service"].mean_ns is None
     assert len(found.notes) == 3
+
+
+@pytest.mark.parametrize(
+    ("formatted", "words"),
+    [
+        (units.format_duration_ns(850), "850 ns"),
+        (units.format_duration_ns(12_340), "12.3 µs"),
+        (units.format_duration_ns(310_000), "0.31 ms"),
+        (units.format_duration_ns(235 * MS), "235 ms"),
+        (units.format_duration_ns(-2 * MS), "-2.00 ms"),
+        (units.format_duration_ns(1.2 * SECOND), "1.20 s"),
+        (units.format_duration_ns(245 * SECOND), "4 min 05 s"),
+        (units.format_duration_ns(3 * 3600 * SECOND), "3 h 00 min"),
+        (units.format_duration_ns(None), "–"),  # noqa: RUF001
+        (units.format_bytes(512), "512 B"),
+        (units.format_bytes(8192), "8.0 KiB"),
+        (units.format_bytes((1 << 20) - 1), "1.0 MiB"),
+        (units.format_count(1_234_567), "1,234,567"),
+        (units.format_rate(1250), "1,250/s"),
+        (units.format_rate(110_100_480, "B"), "105 MiB/s"),
+        (units.format_share(0.123), "12.3 %"),
+        (units.format_ratio_with_interval(1.52, (1.41, 1.66)), "1.52x [1.41, 1.66]"),
+        (units.format_ratio_with_interval(None), "–"),  # noqa: RUF001
+    ],
+)
+def test_figures_read_as_people_say_them(formatted, words):
+    assert formatted == words
