@@ -1,4 +1,3 @@
-# ruff: noqa: PYI021 (the stub is where a native module is documented)
 """The native engine: plays a plan of I/Os at exact times (see engine/src/pacer.rs for the method)."""
 
 from typing import Any, Literal

@@ -32,7 +32,9 @@ def replay(
 
     ``progress`` is called about ten times a second from the calling thread. Ctrl-C ends the run and keeps what was
     measured: the recording returned then says ``interrupted`` in its ``manifest.replay``; a second Ctrl-C does not
-    wait for I/Os in flight. Takes about 170 bytes of memory per I/O and pass, and up to 340 MiB for transfers.
+    wait for I/Os in flight. Ctrl-C while a target is being filled raises ``KeyboardInterrupt`` and leaves nothing.
+    Takes about 300 bytes of memory per I/O of the part played, 120 more for each repetition of it, and up to 340 MiB
+    for transfers (more only if a single I/O is larger).
 
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
