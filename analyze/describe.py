@@ -191,7 +191,8 @@ class _Describer:
             bytes_per_transfer=size_bytes / count if count else None,
             sequential_share=sequential / count if count and placed else None,
             latency={
-                metric: Latency.of(self.histograms[metric].merged(op=op, **where)) for metric in self.metrics
+                metric: Latency.of(self.histograms[metric].merged(op=op, **where), metric)
+                for metric in self.metrics
             },
         )
 
@@ -251,7 +252,7 @@ class _Describer:
         for layer in (row["layer"] for row in self.layers):
             for op in ("read", "write", "flush", "discard"):
                 for metric in self.metrics:
-                    latency = Latency.of(self.histograms[metric].merged(layer=layer, op=op))
+                    latency = Latency.of(self.histograms[metric].merged(layer=layer, op=op), metric)
                     if latency.io_count:
                         yield LayerLatency(layer, op, metric, latency)
 

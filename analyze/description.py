@@ -35,14 +35,23 @@ class Latency:
     grade: str | None
 
     @classmethod
-    def of(cls, histogram: Histogram) -> "Latency":
-        """Figures of a histogram; the mean and the maximum are exact, the quantiles within 0.05 %."""
+    def of(cls, histogram: Histogram, metric: str = "service") -> "Latency":
+        """Figures of a histogram; the mean and the maximum are exact, the quantiles within 0.05 %.
+
+        Lateness gets no grade: it is a fault of the replay, not of the storage.
+        """
         total = histogram.total
         if not total:
             return cls(0, None, None, quantiles_ns([], []), None)
         mean_ns = histogram.latency_sum_ns / total
         quantiles = quantiles_ns(histogram.bucket_ns, histogram.io_count)
-        return cls(total, mean_ns, histogram.latency_max_ns, quantiles, grade(mean_ns))
+        return cls(
+            total,
+            mean_ns,
+            histogram.latency_max_ns,
+            quantiles,
+            None if metric == "lateness" else grade(mean_ns),
+        )
 
 
 @dataclass(frozen=True, slots=True)
