@@ -30,7 +30,7 @@ def knee_charts(knee: Knee) -> list[Chart]:
     charts = []
     if any(step.response_ns["p50"] is not None for step in judged):
         charts.append(_latency(knee, judged))
-    charts.append(_carried(knee))
+    charts.append(_carried(knee, is_alone=not charts))
     return charts
 
 
@@ -120,8 +120,10 @@ def _latency(knee: Knee, judged: list[Step]) -> Chart:
         _band(shapes, annotations, knee.onset_iops, PURPLE, "latency starts to climb")
     if knee.iops is not None:
         _band(shapes, annotations, knee.iops, GREEN, "knee")
+    limits: dict[float, list[str]] = {}
     for one in knee.objectives:
-        limit_ms = one.objective.limit_ns / 1e6
+        limits.setdefault(one.objective.limit_ns / 1e6, []).append(str(one.objective).replace("<", " &lt; "))
+    for position, (limit_ms, names) in enumerate(sorted(limits.items())):
         seen_ms.append(limit_ms)
         shapes.append(
             {
@@ -134,9 +136,9 @@ def _latency(knee: Knee, judged: list[Step]) -> Chart:
                 "line": {"color": GREY, "width": 1.5, "dash": "dash"},
             }
         )
-        annotations.append(
-            _note(str(one.objective).replace("<", " &lt; "), "paper", 0.01, limit_ms, "left", "bottom", GREY)
-        )
+        # Neighbouring limits are named at opposite ends, so that their names never overlap.
+        x, anchor = (0.01, "left") if position % 2 == 0 else (0.99, "right")
+        annotations.append(_note(", ".join(names), "paper", x, limit_ms, anchor, "bottom", GREY))
     saturated = (
         " Crosses mark saturated steps, whose latency grows with the length of the step."
         if any(step.is_saturated for step in judged)
@@ -159,7 +161,7 @@ def _latency(knee: Knee, judged: list[Step]) -> Chart:
     )
 
 
-def _carried(knee: Knee) -> Chart:
+def _carried(knee: Knee, *, is_alone: bool) -> Chart:
     judged = [step for step in knee.steps if step.is_judged]
     others = [step for step in knee.steps if not step.is_judged]
     top = max(step.offered_iops for step in knee.steps)
@@ -192,7 +194,7 @@ def _carried(knee: Knee) -> Chart:
                     "hovertemplate": "%{customdata}: %{y:,.0f} of %{x:,.0f} IOPS<extra></extra>",
                 }
             )
-    said = "The storage carried all that was offered at every load judged."
+    said = "The storage carried all that was offered at every load judged." if judged else ""
     if knee.sustained_iops is not None:
         most = knee.sustained_iops
         said = f"It carried at most {most.value:,.0f} IOPS [{most.low:,.0f}, {most.high:,.0f}]."
@@ -206,7 +208,9 @@ def _carried(knee: Knee) -> Chart:
             "yaxis": axis("load carried (IOPS)", rangemode="tozero"),
             "legend": legend_below(),
         },
-        Table(
+        steps_table(knee)
+        if is_alone
+        else Table(
             "Load offered and carried",
             ("step", "offered IOPS", "carried IOPS"),
             tuple(

@@ -16,7 +16,8 @@ def sweep_verdict(knee: Knee, target: str | None) -> str:
     parts = [clause for clause in (_objective_clause(knee, who), _knee_clause(knee)) if clause]
     if knee.headroom:
         parts.append(knee.headroom)
-    return "; ".join(parts) + "."
+    words = "; ".join(parts)
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def recording_sentence(description: Description) -> str:

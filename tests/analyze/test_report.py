@@ -133,6 +133,27 @@ def test_objective_missed_from_the_start_is_not_enough(tmp_path, sweep):
     assert "already at the lowest load" in facts.verdict
 
 
+def test_late_generator_gives_no_verdict_on_the_storage(tmp_path):
+    random = np.random.default_rng(1)
+    writer = SweepWriter(tmp_path / "late.iotrace", title="late", source_uuid=None)
+    arrival = simulator.poisson(random, 500, 4000)
+    issued = arrival + random.exponential(0.001, len(arrival))
+    path = writer.step_path(1)
+    step = simulator.write_step(
+        path.parent,
+        arrival,
+        issued + 0.0001,
+        scale=1,
+        name=path.name.removesuffix(".iotrace"),
+        issued_s=issued,
+    )
+    writer.add(1, step)
+    facts = write_report([writer.sweep], tmp_path / "report.html", slo="p95<15ms")
+    assert facts.is_enough is None
+    assert "No step tells of the storage" in facts.verdict
+    assert "not judged: generator late" in (tmp_path / "report.html").read_text("utf-8")
+
+
 def test_facts_are_json(tmp_path, sweep, recording):
     facts = write_report([sweep, recording], tmp_path / "report.html", slo="p95<15ms")
     data = json.loads(json.dumps(facts.to_dict(), allow_nan=False))
