@@ -117,7 +117,7 @@ def _latency(knee: Knee, judged: list[Step]) -> Chart:
     shapes: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     if knee.onset_iops is not None:
-        _band(shapes, annotations, knee.onset_iops, PURPLE, "latency starts to climb")
+        _band(shapes, annotations, knee.onset_iops, PURPLE, "climb starts")
     if knee.iops is not None:
         _band(shapes, annotations, knee.iops, GREEN, "knee")
     limits: dict[float, list[str]] = {}
