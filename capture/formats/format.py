@@ -54,6 +54,8 @@ class Format:
     name: str
     recognises: Callable[[bytes, Path], bool]
     read: Callable[[Path, str, Progress], Trace]
+    inspect: Callable[[Path, str], dict[str, Any]] | None = None
+    """What is in the file and whether it is whole, without importing it; raises as ``read`` does."""
 
 
 @contextmanager
