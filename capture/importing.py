@@ -12,11 +12,14 @@ from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingW
 from iotrace.schemas.writer import check_replaceable
 
 from .archives import Archive, is_zip
-from .formats import etl
+from .formats import blg, etl
 from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace, naming
 from .merging import Merger, merge_quality
 
-FORMATS: Final[tuple[Format, ...]] = (etl.FORMAT,)
+FORMATS: Final[tuple[Format, ...]] = (
+    blg.FORMAT,
+    etl.FORMAT,
+)
 """Every format that can be imported; the first that recognises a file reads it."""
 
 _PACKED: Final = {b"7z\xbc\xaf": "7z", b"MSCF": "cab", b"Rar!": "rar", b"\x1f\x8b": "gzip"}
