@@ -46,10 +46,10 @@ class Series:
         self.meanings.append(sense)
         return len(self.objects) - 1
 
-    def untranslated_disks(self) -> bool:
-        """Whether a disk counter kept its localized name, so has no metric."""
+    def has_untranslated(self) -> bool:
+        """Whether a counter kept a localized name, so has no metric."""
         return any(
-            not name.isascii() and "/" in name and sense.metric is None and sense.layer is None
+            not name.isascii() and sense.layer is None
             for name, sense in zip(self.counters, self.meanings, strict=True)
         )
 

@@ -307,7 +307,7 @@ class BlgTrace:
             yield f"this counter log holds no sample that can be read{why}"
         if self._has_clock is False and self.samples:
             yield "UTC is taken from the time zone in the log's header, whose daylight saving rule is that of one year"
-        if self.series.untranslated_disks():
+        if self.series.has_untranslated():
             yield "some counters keep their localized names and have no metric"
         for count, words in (
             (counts.broken_records, "records left out: parts of them are missing"),
