@@ -1,0 +1,278 @@
+"""Traces that are one text line for each I/O: the part that every such format shares.
+
+A format says how a block of lines becomes numbers (`Dialect`); here they become rows. Lines that are no I/O of the
+form count as lost. A response that cannot be (negative, or over a day) leaves ``completed_ns`` null.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality
+
+from .format import HEAD_BYTES, Format, Outcome, Progress, naming
+from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
+
+READ: Final = list(Op).index(Op.READ)
+WRITE: Final = list(Op).index(Op.WRITE)
+FLUSH: Final = list(Op).index(Op.FLUSH)
+DISCARD: Final = list(Op).index(Op.DISCARD)
+UNIX_FILETIME: Final = 116_444_736_000_000_000
+SECTOR_BYTES: Final = 512
+_DAY_NS: Final = 86_400 * 10**9
+_SPAN_NS_MAX: Final = 100 * 366 * _DAY_NS
+_SECTORS_MAX: Final = 1 << 54
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Rows:
+    """A block of I/Os as its source tells them; ``valid`` marks the lines that are I/Os at all."""
+
+    valid: npt.NDArray[np.bool_]
+    ticks: Integers
+    op: Integers
+    offset_bytes: npt.NDArray[np.uint64]
+    size_bytes: Integers
+    device: pa.Array
+    response_ns: Integers | None = None
+    """-1 where unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way of writing I/Os as lines. ``notes`` say what every recording made from it lacks."""
+
+    kind: str
+    columns: list[str]
+    delimiter: str
+    convert: Callable[[dict[str, pa.Array]], Rows]
+    tick_ns: int
+    utc_ns: Callable[[int], int] | None
+    """UTC of a moment in ticks; None if the source names no date."""
+    clock_name: str
+    layer: str = "block"
+    notes: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    """What a line begins with that is a heading, in lower case."""
+    squeeze: bool = False
+    """Whether fields are parted by any run of blanks."""
+
+    def format(self, recognises: Callable[[bytes, Path], bool]) -> Format:
+        """The entry for `iotrace.capture.importing.FORMATS`."""
+        return Format(
+            self.kind,
+            recognises,
+            lambda path, name, progress: IoLinesTrace(path, name, progress, self),
+            lambda path, name: inspect_text(path, name, self.kind),
+        )
+
+
+def numbers(column: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Whole numbers of up to 18 digits from strings, 0 where there is none, and where there is one."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    fits = pc.match_substring_regex(trimmed, r"^-?[0-9]{1,18}$")
+    values = pc.if_else(fits, trimmed, "0").cast(pa.int64())
+    return values.to_numpy(zero_copy_only=False), fits.to_numpy(zero_copy_only=False)
+
+
+def decimals(column: pa.Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Numbers with a fraction from strings, 0 where there is none, and where there is one."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    fits = pc.match_substring_regex(trimmed, r"^-?[0-9]{1,15}(\.[0-9]{0,12})?$")
+    values = pc.if_else(fits, trimmed, "0").cast(pa.float64())
+    return values.to_numpy(zero_copy_only=False), fits.to_numpy(zero_copy_only=False)
+
+
+def words(column: pa.Array, codes: dict[str, int]) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Codes of words in any case, and where the word is known."""
+    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    places = pc.fill_null(pc.index_in(lowered, value_set=pa.array(list(codes))), -1)
+    index = places.to_numpy(zero_copy_only=False).astype(np.int64)
+    table = np.array([*codes.values(), 0], np.int64)
+    return table[index], index >= 0
+
+
+def bytes_of_sectors(sectors: Integers) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Byte offsets of 512-byte sectors, and which are possible."""
+    fits = (sectors >= 0) & (sectors < _SECTORS_MAX)
+    return np.where(fits, sectors, 0).astype(np.uint64) * np.uint64(SECTOR_BYTES), fits
+
+
+@dataclass(slots=True)
+class IoRowMaker:
+    """Turns `Rows` into rows of ``io`` and ``devices`` on one clock, and keeps count."""
+
+    first_ticks: int
+    tick_ns: int
+    layer: str
+    kept: int = 0
+    rejected: int = 0
+    responses_dropped: int = 0
+    backwards: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+    _devices: dict[str, int] = field(default_factory=dict)
+    _last_ns: int = 0
+
+    def batches(self, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Devices that are new, then the I/Os."""
+        away = rows.ticks - self.first_ticks
+        possible = (
+            rows.valid
+            & (np.abs(away) < _SPAN_NS_MAX // self.tick_ns)
+            & (rows.size_bytes >= 0)
+            & (rows.size_bytes < 1 << 32)
+        )
+        self.rejected += int(len(possible) - possible.sum())
+        if not possible.any():
+            return
+        issued = away[possible] * self.tick_ns
+        size, offset = rows.size_bytes[possible], rows.offset_bytes[possible]
+        device = rows.device.filter(pa.array(possible)).dictionary_encode()
+        yield from self._new_devices(device.dictionary.to_pylist())
+        ids = np.array([self._devices[name] for name in device.dictionary.to_pylist()], np.int32)
+        completed = self._completed(rows, possible, issued)
+        unaligned = (size == 0) | (size % SECTOR_BYTES != 0) | (offset % np.uint64(SECTOR_BYTES) != 0)
+        op = rows.op[possible]
+        unaligned &= op != FLUSH
+        self.kept += len(issued)
+        steps = np.diff(issued, prepend=self._last_ns if self.kept > len(issued) else issued[0])
+        self.backwards += int((steps < 0).sum())
+        self._last_ns = int(issued[-1])
+        self.start_ns = min(self.start_ns, int(issued.min()))
+        self.end_ns = max(self.end_ns, int(issued.max()), pc.max(completed).as_py() or 0)
+        yield (
+            "io",
+            pa.RecordBatch.from_pydict(
+                {
+                    "layer": pa.repeat(self.layer, len(issued)),
+                    "op": pa.array(op.astype(np.int8)),
+                    "issued_ns": pa.array(issued),
+                    "completed_ns": completed,
+                    "offset_bytes": pa.array(offset),
+                    "size_bytes": pa.array(size.astype(np.uint32)),
+                    "device_id": pa.array(ids[device.indices.to_numpy(zero_copy_only=False)]),
+                    "flags": pa.array(np.where(unaligned, int(IoFlags.UNALIGNED), 0).astype(np.uint32)),
+                }
+            ),
+        )
+
+    def quality(self) -> Quality:
+        """Counts so far as a recording tells them."""
+        return Quality(events_lost=self.rejected, latencies_dropped=self.responses_dropped)
+
+    def _completed(self, rows: Rows, possible: npt.NDArray[np.bool_], issued: Integers) -> pa.Array:
+        if rows.response_ns is None:
+            return pa.nulls(len(issued), pa.int64())
+        response = rows.response_ns[possible]
+        usable = (response >= 0) & (response < _DAY_NS)
+        self.responses_dropped += int((~usable).sum())
+        return pa.array(issued + np.where(usable, response, 0), mask=~usable)
+
+    def _new_devices(self, names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        new = [name for name in names if name not in self._devices]
+        for name in new:
+            self._devices[name] = len(self._devices)
+        if new:
+            yield (
+                "devices",
+                pa.RecordBatch.from_pydict(
+                    {
+                        "device_id": pa.array([self._devices[name] for name in new], pa.int32()),
+                        "name": pa.array(new, pa.string()),
+                        "kind": pa.array(["disk"] * len(new), pa.string()),
+                        "start_bytes": pa.nulls(len(new), pa.uint64()),
+                        "size_bytes": pa.nulls(len(new), pa.uint64()),
+                        "model": pa.nulls(len(new), pa.string()),
+                    }
+                ),
+            )
+
+
+class IoLinesTrace:
+    """See `iotrace.capture.formats.format.Trace`."""
+
+    def __init__(self, path: Path, name: str, progress: Progress, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._blocks = TextBlocks(path, name, progress)
+        first = self._first_ticks(path, name)
+        self._maker = IoRowMaker(first, dialect.tick_ns, dialect.layer)
+        start_utc_ns = dialect.utc_ns(first) if dialect.utc_ns else 0
+        self.clock = Clock(start_utc_ns, float(dialect.tick_ns), dialect.clock_name)
+        self.host: dict[str, Any] = {}
+        self._name = name
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Devices as they turn up, and the I/Os in the file's order."""
+        for block in self._blocks.blocks():
+            rows, rejected = self._rows(block)
+            self._maker.rejected += rejected
+            yield from self._maker.batches(rows)
+
+    def outcome(self) -> Outcome:
+        """The window runs from the earliest issue to the last completion, or issue where none is told."""
+        maker = self._maker
+        quality = maker.quality()
+        quality.truncated_tail = self._blocks.cut_tail
+        quality.notes = text_notes(self._blocks, maker)
+        quality.notes += self._dialect.notes
+        if self._dialect.utc_ns is None:
+            quality.notes.append("the source names no date: its first I/O is put at 1970-01-01 00:00 UTC")
+        return Outcome(maker.start_ns, maker.end_ns, quality, maker.kept + maker.rejected)
+
+    def _rows(self, block: bytes) -> tuple[Rows, int]:
+        if self._dialect.squeeze:
+            block = re.sub(rb"[ \t]+", b" ", re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", block))
+        if self._dialect.headers and block[:200].decode("utf-8", "replace").lower().lstrip().startswith(
+            self._dialect.headers
+        ):
+            block = block[block.find(b"\n") + 1 :]
+        if not block.strip():
+            block = b""
+        columns, rejected = (
+            columns_of(block, self._dialect.columns, self._dialect.delimiter)
+            if block
+            else ({name: pa.array([], pa.string()) for name in self._dialect.columns}, 0)
+        )
+        return self._dialect.convert(columns), rejected
+
+    def _first_ticks(self, path: Path, name: str) -> int:
+        with naming(name), path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        text = head.decode(text_encoding(head), "replace").removeprefix("\ufeff").replace("\r", "").encode()
+        rows, _ = self._rows(text[: text.rfind(b"\n") + 1])
+        valid = rows.ticks[rows.valid]
+        if not len(valid):
+            raise IotraceError(
+                f"'{name}' holds no whole line of {self._dialect.kind}",
+                hint="check that the file was copied completely",
+            )
+        return int(valid[0])
+
+
+def text_notes(blocks: TextBlocks, maker: IoRowMaker) -> list[str]:
+    """What a reader of lines has to say about what it left out."""
+    notes = []
+    if blocks.cut_tail:
+        notes.append("the last line has no end and is left out")
+    if maker.rejected:
+        notes.append(f"{maker.rejected:,} lines are no I/O of this form and are left out")
+    if blocks.overlong_lines:
+        notes.append(f"{blocks.overlong_lines:,} lines of over 1 MiB are left out")
+    if maker.backwards:
+        notes.append(f"{maker.backwards:,} lines are earlier than the line before them")
+    return notes
+
+
+def filetime_utc_ns(ticks: int) -> int:
+    """UTC of a Windows FILETIME."""
+    return (ticks - UNIX_FILETIME) * 100
