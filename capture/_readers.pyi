@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from typing import Any, Protocol
 
 class ArrowBatch(Protocol):
@@ -60,4 +61,31 @@ def inspect_etl(path: str | PathLike[str]) -> dict[str, Any]:
     in file order), events, by_header_type (type byte → events), by_hook (group << 8 | type → events), first_event_ns,
     last_event_ns, holes ([first missing number, how many]), first_buffers (sizes and checksums of up to 8).
     Raises `UnreadableError`, ``OSError``.
+    """
+
+class BlockEvents:
+    """Linux block-layer events being read; memory grows with what is in flight. Words are positions in word lists.
+
+    Times in tables are nanoseconds since the first event; device numbers are the kernel's (major << 20 | minor).
+    """
+
+    def next_io(self, rows: int) -> ArrowBatch | None:
+        """About ``rows`` further I/Os in the order they ended; None after the last."""
+
+    def new_devices(self) -> list[tuple[int, int]]:
+        """Id and number of each device that the I/O handed out so far is the first to name."""
+
+    def partitions(self) -> list[tuple[int, int, int, int]]:
+        """Id, number, disk's id and first byte of each partition that remaps told of, once all I/O is handed out."""
+
+    def new_processes(self) -> ArrowBatch:
+        """Threads that the I/O handed out so far is the first to name: process_id, os_process_id, name."""
+
+    def counts(self) -> dict[str, Any]:
+        """Counts of what was read, left out and lost; final once all I/O is handed out."""
+
+def read_block_events(paths: list[Path], kind: str) -> BlockEvents:
+    """Read files of one ``kind`` (blktrace, blkparse or perf) in one order of time.
+
+    Raises `UnreadableError` for a file that is no such trace, ``OSError``.
     """

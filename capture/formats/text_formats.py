@@ -2,10 +2,13 @@
 
 from typing import Final
 
-from . import alibaba, disksim, msr, tencent, vscsi
+from . import alibaba, blktrace, disksim, msr, tencent, vscsi
 from .format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
+    blktrace.BINARY,
+    blktrace.BLKPARSE,
+    blktrace.PERF,
     msr.FORMAT,
     alibaba.FORMAT,
     tencent.FORMAT,

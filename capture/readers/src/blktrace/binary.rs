@@ -1,0 +1,231 @@
+//! blktrace's binary records, as linux/blktrace_api.h defines them (version 7): 48 bytes and a payload each.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read};
+
+use super::event::{Action, Event, Facts, Op, Source, flags};
+
+const MAGIC: u32 = 0x6561_7407;
+const RECORD_BYTES: usize = 48;
+const NOTIFY: u32 = 1 << 10;
+const READ_MASKS: usize = 1 << 18;
+
+/// Whether the file's first bytes are a record, and in which byte order: true for big-endian.
+pub fn byte_order(head: &[u8]) -> Option<bool> {
+    let magic: [u8; 4] = head.get(..4)?.try_into().ok()?;
+    match magic {
+        _ if u32::from_le_bytes(magic) == MAGIC => Some(false),
+        _ if u32::from_be_bytes(magic) == MAGIC => Some(true),
+        _ => None,
+    }
+}
+
+/// Records of one file, whatever processors they came from.
+pub struct Binary {
+    file: BufReader<File>,
+    big_endian: bool,
+    position: u64,
+    /// Lowest and highest sequence number and count of each device and processor.
+    sequences: HashMap<(u32, u32), (u32, u32, u64)>,
+    payload: Vec<u8>,
+}
+
+impl Binary {
+    pub fn new(file: File, big_endian: bool) -> Self {
+        Self {
+            file: BufReader::with_capacity(READ_MASKS, file),
+            big_endian,
+            position: 0,
+            sequences: HashMap::new(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// Fill `target`; false at the end, which is a cut if anything was left.
+    fn fill(
+        &mut self,
+        target: &mut [u8],
+        facts: &mut Facts,
+        inside: bool,
+    ) -> std::io::Result<bool> {
+        let mut done = 0;
+        while done < target.len() {
+            let got = self.file.read(&mut target[done..])?;
+            if got == 0 {
+                facts.truncated |= inside || done > 0;
+                return Ok(false);
+            }
+            done += got;
+        }
+        self.position += done as u64;
+        Ok(true)
+    }
+
+    fn u32(&self, record: &[u8], at: usize) -> u32 {
+        let bytes = [record[at], record[at + 1], record[at + 2], record[at + 3]];
+        if self.big_endian {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        }
+    }
+
+    fn u64(&self, record: &[u8], at: usize) -> u64 {
+        let (low, high) = if self.big_endian {
+            (at + 4, at)
+        } else {
+            (at, at + 4)
+        };
+        u64::from(self.u32(record, high)) << 32 | u64::from(self.u32(record, low))
+    }
+
+    fn u16(&self, record: &[u8], at: usize) -> u16 {
+        let bytes = [record[at], record[at + 1]];
+        if self.big_endian {
+            u16::from_be_bytes(bytes)
+        } else {
+            u16::from_le_bytes(bytes)
+        }
+    }
+
+    fn note(&self, record: &[u8], facts: &mut Facts) {
+        match self.u32(record, 28) & 0xff {
+            0 => {
+                let end = self
+                    .payload
+                    .iter()
+                    .position(|byte| *byte == 0)
+                    .unwrap_or(self.payload.len());
+                let name = String::from_utf8_lossy(&self.payload[..end]).into_owned();
+                facts.name(self.u32(record, 32) as i32, &name);
+            }
+            1 if self.payload.len() >= 8 => {
+                let seconds = i64::from(self.u32(&self.payload, 0));
+                let wall = seconds * 1_000_000_000 + i64::from(self.u32(&self.payload, 4));
+                let at = self.u64(record, 8).min(i64::MAX as u64 / 2) as i64;
+                facts.utc_offset_ns.get_or_insert(wall - at);
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, device: u32, processor: u32, number: u32) {
+        if self.sequences.len() < 1 << 16 || self.sequences.contains_key(&(device, processor)) {
+            let seen = self
+                .sequences
+                .entry((device, processor))
+                .or_insert((number, number, 0));
+            *seen = (seen.0.min(number), seen.1.max(number), seen.2 + 1);
+        }
+    }
+
+    fn event(&mut self, record: &[u8], facts: &mut Facts) -> Option<Event> {
+        let action = self.u32(record, 28);
+        let category = action >> 16;
+        if category & NOTIFY != 0 {
+            self.note(record, facts);
+            return None;
+        }
+        let device = self.u32(record, 36);
+        self.count(device, self.u32(record, 40), self.u32(record, 4));
+        if category & 1 << 9 != 0 {
+            facts.passthrough += 1;
+            return None;
+        }
+        let kind = match action & 0xff {
+            1 => Action::Queue,
+            2 | 3 => Action::Merge,
+            6 => Action::Requeue,
+            7 => Action::Issue,
+            8 => Action::Complete,
+            13 => Action::Split,
+            15 => Action::Remap,
+            _ => Action::Other,
+        };
+        let bytes = u64::from(self.u32(record, 24));
+        let is_write = category & 1 << 1 != 0;
+        let mut op = if is_write { Op::Write } else { Op::Read };
+        let mut bits = 0;
+        for (bit, flag) in [
+            (1 << 3, flags::SYNCHRONOUS),
+            (1 << 15, flags::WRITE_THROUGH),
+            (1 << 11, flags::READAHEAD),
+            (1 << 12, flags::METADATA),
+        ] {
+            if category & bit != 0 {
+                bits |= flag;
+            }
+        }
+        if category & 1 << 13 != 0 {
+            op = Op::Discard;
+        } else if category & 1 << 2 != 0 {
+            if bytes == 0 {
+                op = Op::Flush;
+            } else {
+                bits |= flags::PREFLUSH;
+            }
+        }
+        // A cgroup id may come first in the payload.
+        let from = if action & 0x100 != 0 { 8 } else { 0 };
+        let remapped_from = (kind == Action::Remap && self.payload.len() >= from + 16).then(|| {
+            let remap = &self.payload[from..];
+            let device = u32::from_be_bytes([remap[0], remap[1], remap[2], remap[3]]);
+            let sector = remap[8..16]
+                .iter()
+                .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+            (device, sector)
+        });
+        let error = i32::from(self.u16(record, 44) as i16).abs();
+        Some(Event {
+            time_ns: i64::try_from(self.u64(record, 8)).ok()?,
+            device,
+            action: kind,
+            op,
+            flags: bits,
+            sector: self.u64(record, 16),
+            bytes,
+            thread: self.u32(record, 32) as i32,
+            error: if kind == Action::Complete { error } else { 0 },
+            remapped_from,
+        })
+    }
+}
+
+impl Source for Binary {
+    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Event>> {
+        let mut record = [0; RECORD_BYTES];
+        loop {
+            if !self.fill(&mut record, facts, false)? {
+                return Ok(None);
+            }
+            if self.u32(&record, 0) != MAGIC {
+                // Lengths chain the records: after a broken one nothing can be found.
+                facts.rejected += 1;
+                facts.truncated = true;
+                return Ok(None);
+            }
+            let mut payload = std::mem::take(&mut self.payload);
+            payload.resize(usize::from(self.u16(&record, 46)), 0);
+            let whole = self.fill(&mut payload, facts, true)?;
+            self.payload = payload;
+            if !whole {
+                return Ok(None);
+            }
+            facts.events += 1;
+            if let Some(event) = self.event(&record, facts) {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn finish(&mut self, facts: &mut Facts) {
+        for (low, high, count) in self.sequences.values() {
+            facts.lost += (u64::from(high - low) + 1).saturating_sub(*count);
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+}

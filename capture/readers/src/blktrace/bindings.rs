@@ -1,0 +1,108 @@
+//! Python's view of the reader of block-layer events: conversions only.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "Python hands over owned arguments"
+)]
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3_arrow::PyRecordBatch;
+
+use super::reader::Reader;
+use crate::error::Unreadable;
+
+fn raised(problem: Unreadable) -> PyErr {
+    match problem {
+        Unreadable::Content { what, hint } => {
+            crate::etl_bindings::UnreadableError::new_err((what, hint))
+        }
+        Unreadable::Io(problem) => problem.into(),
+        Unreadable::Cancelled => PyRuntimeError::new_err("interrupted"),
+    }
+}
+
+fn arrow(problem: arrow_schema::ArrowError) -> PyErr {
+    raised(Unreadable::content(
+        format!("cannot be turned into tables: {problem}"),
+        "please report it",
+    ))
+}
+
+/// Files of block-layer events being read.
+#[pyclass(frozen, module = "iotrace.capture._readers")]
+struct BlockEvents {
+    reader: Mutex<Reader>,
+}
+
+impl BlockEvents {
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl BlockEvents {
+    fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
+        let batch = py.detach(|| {
+            let mut reader = self.reader();
+            let rows = reader.next_rows(rows)?;
+            Ok(rows.map(|rows| reader.ios(&rows)))
+        });
+        match batch.map_err(raised)? {
+            Some(batch) => Ok(Some(PyRecordBatch::new(batch.map_err(arrow)?))),
+            None => Ok(None),
+        }
+    }
+
+    fn new_devices(&self) -> Vec<(i32, u32)> {
+        self.reader().take_devices()
+    }
+
+    fn partitions(&self) -> Vec<(i32, u32, i32, u64)> {
+        self.reader().take_partitions()
+    }
+
+    fn new_processes(&self) -> PyResult<PyRecordBatch> {
+        Ok(PyRecordBatch::new(
+            self.reader().take_threads().map_err(arrow)?,
+        ))
+    }
+
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let reader = self.reader();
+        let dict = PyDict::new(py);
+        dict.set_item("events", reader.facts.events)?;
+        dict.set_item("rejected", reader.facts.rejected)?;
+        dict.set_item("passthrough", reader.facts.passthrough)?;
+        dict.set_item("lost", reader.facts.lost)?;
+        dict.set_item("truncated", reader.facts.truncated)?;
+        dict.set_item("utc_offset_ns", reader.facts.utc_offset_ns)?;
+        dict.set_item("first_ns", reader.first_ns)?;
+        dict.set_item("last_ns", reader.last_ns)?;
+        dict.set_item("unpaired_issues", reader.pairing.unpaired_issues)?;
+        dict.set_item("unpaired_completions", reader.pairing.unpaired_completions)?;
+        dict.set_item("requeues", reader.pairing.requeues)?;
+        dict.set_item("backwards", reader.pairing.backwards)?;
+        dict.set_item("kept", reader.kept)?;
+        dict.set_item("position", reader.position())?;
+        Ok(dict)
+    }
+}
+
+#[pyfunction]
+fn read_block_events(py: Python<'_>, paths: Vec<PathBuf>, kind: String) -> PyResult<BlockEvents> {
+    let reader = py.detach(|| Reader::open(&paths, &kind)).map_err(raised)?;
+    Ok(BlockEvents {
+        reader: Mutex::new(reader),
+    })
+}
+
+/// Add this reader to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<BlockEvents>()?;
+    module.add_function(wrap_pyfunction!(read_block_events, module)?)
+}

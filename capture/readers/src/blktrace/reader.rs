@@ -1,0 +1,310 @@
+//! Several files of events in one order of time, paired as they pass: memory grows with what is in flight only.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
+use arrow_schema::ArrowError;
+
+use super::binary::{Binary, byte_order};
+use super::blkparse::Blkparse;
+use super::event::{Event, Facts, Source};
+use super::pairing::{Pairing, Row};
+use super::perf::Perf;
+use crate::error::Unreadable;
+
+/// Events read ahead of each file, so that small disorder within it is put right.
+const AHEAD: usize = 4096;
+/// The same where one file holds all processors, each in blocks of its own.
+const AHEAD_ALONE: usize = 1 << 17;
+
+struct Ahead(i64, u64, usize, Event);
+
+impl PartialEq for Ahead {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Ahead {}
+impl PartialOrd for Ahead {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Ahead {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+pub struct Reader {
+    sources: Vec<Box<dyn Source>>,
+    heap: BinaryHeap<Reverse<Ahead>>,
+    pub facts: Facts,
+    pub pairing: Pairing,
+    number: u64,
+    pub first_ns: Option<i64>,
+    pub last_ns: i64,
+    is_done: bool,
+    devices: BTreeMap<u32, i32>,
+    new_devices: Vec<u32>,
+    threads: HashMap<i32, i32>,
+    new_threads: Vec<i32>,
+    pub kept: u64,
+}
+
+impl Reader {
+    /// Open files of one kind: "blktrace", "blkparse" or "perf".
+    pub fn open(paths: &[PathBuf], kind: &str) -> Result<Self, Unreadable> {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for path in paths {
+            let mut file = File::open(path)?;
+            sources.push(match kind {
+                "blkparse" => Box::new(Blkparse::new(file)),
+                "perf" => Box::new(Perf::new(file)),
+                _ => {
+                    let mut head = Vec::new();
+                    file.by_ref().take(4).read_to_end(&mut head)?;
+                    // A processor that saw no I/O leaves an empty file.
+                    if head.is_empty() {
+                        continue;
+                    }
+                    let Some(order) = byte_order(&head) else {
+                        return Err(Unreadable::content(
+                            "is no blktrace file of version 7",
+                            "take the trace with a blktrace that writes version 7, or hand over blkparse's text",
+                        ));
+                    };
+                    Box::new(Binary::new(File::open(path)?, order))
+                }
+            });
+        }
+        let mut reader = Self {
+            sources,
+            heap: BinaryHeap::new(),
+            facts: Facts::default(),
+            pairing: Pairing::default(),
+            number: 0,
+            first_ns: None,
+            last_ns: 0,
+            is_done: false,
+            devices: BTreeMap::new(),
+            new_devices: Vec::new(),
+            threads: HashMap::new(),
+            new_threads: Vec::new(),
+            kept: 0,
+        };
+        let ahead = if reader.sources.len() == 1 {
+            AHEAD_ALONE
+        } else {
+            AHEAD
+        };
+        for source in 0..reader.sources.len() {
+            for _ in 0..ahead {
+                if !reader.refill(source)? {
+                    break;
+                }
+            }
+        }
+        reader.first_ns = reader.heap.peek().map(|Reverse(ahead)| ahead.0);
+        reader.last_ns = reader.first_ns.unwrap_or(0);
+        Ok(reader)
+    }
+
+    fn refill(&mut self, source: usize) -> Result<bool, Unreadable> {
+        let Some(event) = self.sources[source].next(&mut self.facts)? else {
+            return Ok(false);
+        };
+        self.number += 1;
+        self.heap
+            .push(Reverse(Ahead(event.time_ns, self.number, source, event)));
+        Ok(true)
+    }
+
+    pub fn position(&self) -> u64 {
+        self.sources.iter().map(|source| source.position()).sum()
+    }
+
+    /// Read on until about `rows` rows are finished; None when everything is handed out.
+    pub fn next_rows(&mut self, rows: usize) -> Result<Option<Vec<Row>>, Unreadable> {
+        while !self.is_done && self.pairing.rows.len() < rows {
+            let Some(Reverse(Ahead(time_ns, _, source, event))) = self.heap.pop() else {
+                self.is_done = true;
+                self.pairing.finish();
+                for source in &mut self.sources {
+                    source.finish(&mut self.facts);
+                }
+                break;
+            };
+            self.refill(source)?;
+            if time_ns < self.last_ns {
+                self.pairing.backwards += 1;
+            }
+            self.last_ns = self.last_ns.max(time_ns);
+            self.pairing.take(&event);
+        }
+        let rows = std::mem::take(&mut self.pairing.rows);
+        if rows.is_empty() && self.is_done {
+            return Ok(None);
+        }
+        self.kept += rows.len() as u64;
+        for row in &rows {
+            let count = self.devices.len() as i32;
+            self.devices.entry(row.device).or_insert_with(|| {
+                self.new_devices.push(row.device);
+                count
+            });
+            let count = self.threads.len() as i32;
+            self.threads.entry(row.thread).or_insert_with(|| {
+                self.new_threads.push(row.thread);
+                count
+            });
+        }
+        Ok(Some(rows))
+    }
+
+    /// Rows of `io`, times since the trace's first event.
+    pub fn ios(&self, rows: &[Row]) -> Result<RecordBatch, ArrowError> {
+        let start = self.first_ns.unwrap_or(0);
+        let columns: Vec<(&str, ArrayRef, bool)> = vec![
+            (
+                "layer",
+                Arc::new(Int8Array::from_iter_values(
+                    rows.iter().map(|row| row.layer),
+                )),
+                false,
+            ),
+            (
+                "op",
+                Arc::new(Int8Array::from_iter_values(
+                    rows.iter().map(|row| row.op as i8),
+                )),
+                false,
+            ),
+            (
+                "issued_ns",
+                Arc::new(Int64Array::from_iter_values(
+                    rows.iter().map(|row| row.issued_ns - start),
+                )),
+                false,
+            ),
+            (
+                "completed_ns",
+                Arc::new(
+                    rows.iter()
+                        .map(|row| row.completed_ns.map(|end| end - start))
+                        .collect::<Int64Array>(),
+                ),
+                true,
+            ),
+            (
+                "offset_bytes",
+                Arc::new(UInt64Array::from_iter_values(
+                    rows.iter().map(|row| row.sector.saturating_mul(512)),
+                )),
+                false,
+            ),
+            (
+                "size_bytes",
+                Arc::new(UInt32Array::from_iter_values(
+                    rows.iter().map(|row| row.bytes),
+                )),
+                false,
+            ),
+            (
+                "device_id",
+                Arc::new(Int32Array::from_iter_values(
+                    rows.iter().map(|row| self.devices[&row.device]),
+                )),
+                false,
+            ),
+            (
+                "process_id",
+                Arc::new(Int32Array::from_iter_values(
+                    rows.iter().map(|row| self.threads[&row.thread]),
+                )),
+                false,
+            ),
+            (
+                "thread_id",
+                Arc::new(Int32Array::from_iter_values(
+                    rows.iter().map(|row| row.thread),
+                )),
+                false,
+            ),
+            (
+                "flags",
+                Arc::new(UInt32Array::from_iter_values(
+                    rows.iter().map(|row| row.flags),
+                )),
+                false,
+            ),
+            (
+                "error",
+                Arc::new(Int32Array::from_iter_values(
+                    rows.iter().map(|row| row.error),
+                )),
+                false,
+            ),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns)
+    }
+
+    /// Devices that the rows handed out so far are the first to name: id and kernel number.
+    pub fn take_devices(&mut self) -> Vec<(i32, u32)> {
+        let new = std::mem::take(&mut self.new_devices);
+        new.into_iter()
+            .map(|device| (self.devices[&device], device))
+            .collect()
+    }
+
+    /// Partitions that remaps told of: id, kernel number, the disk's id, first byte.
+    pub fn take_partitions(&mut self) -> Vec<(i32, u32, i32, u64)> {
+        let shifts = std::mem::take(&mut self.pairing.shifts);
+        let mut partitions = Vec::new();
+        for (device, (parent, shift)) in shifts {
+            let (Some(shift), Some(parent)) = (shift, self.devices.get(&parent).copied()) else {
+                continue;
+            };
+            if !self.devices.contains_key(&device) {
+                let id = self.devices.len() as i32;
+                self.devices.insert(device, id);
+                partitions.push((id, device, parent, shift.saturating_mul(512)));
+            }
+        }
+        partitions
+    }
+
+    /// Threads that the rows handed out so far are the first to name.
+    pub fn take_threads(&mut self) -> Result<RecordBatch, ArrowError> {
+        let new = std::mem::take(&mut self.new_threads);
+        let names = new.iter().map(|thread| match thread {
+            0 => Some("idle"),
+            _ => self.facts.names.get(thread).map(String::as_str),
+        });
+        let columns: Vec<(&str, ArrayRef, bool)> = vec![
+            (
+                "process_id",
+                Arc::new(Int32Array::from_iter_values(
+                    new.iter().map(|thread| self.threads[thread]),
+                )),
+                false,
+            ),
+            (
+                "os_process_id",
+                Arc::new(Int64Array::from_iter_values(
+                    new.iter().map(|thread| i64::from(*thread)),
+                )),
+                false,
+            ),
+            ("name", Arc::new(names.collect::<StringArray>()), true),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns)
+    }
+}
