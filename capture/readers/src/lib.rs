@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod blktrace;
 mod crc32;
 mod error;
 mod etl;
@@ -19,5 +20,6 @@ fn is_debug_build() -> bool {
 #[pymodule]
 fn _readers(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_debug_build, module)?)?;
-    etl_bindings::register(module)
+    etl_bindings::register(module)?;
+    blktrace::register(module)
 }
