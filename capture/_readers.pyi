@@ -89,3 +89,27 @@ def read_block_events(paths: list[Path], kind: str) -> BlockEvents:
 
     Raises `UnreadableError` for a file that is no such trace, ``OSError``.
     """
+
+class XelTrace:
+    """A file of an Extended Events session, walked over once; its rows are taken out batch by batch.
+
+    Words are positions in the format's word lists, times nanoseconds since the file's first event.
+    """
+
+    def next(self, events: int) -> list[tuple[str, ArrowBatch]] | None:
+        """Rows of the next at most ``events`` events, by table: xevents, io, waits, markers; None after the last."""
+
+    def files(self) -> list[tuple[int | None, int | None, str | None, str | None]]:
+        """Files that I/O names, in order of ``file_id``: database_id, file number, path, database name."""
+
+    def facts(self) -> dict[str, Any]:
+        """Keys: start_utc_ns, span_utc_ns, clock_base_utc_ns, clock_hz, bytes, packages, kinds (one for each kind of event)."""
+
+    def counts(self) -> dict[str, Any]:
+        """Counts of what was read, left out and lost; final once all rows are handed out."""
+
+def read_xel(path: str | PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> XelTrace:
+    """Open a SQL Server Extended Events file.
+
+    ``progress`` gets bytes done and in all. Raises `UnreadableError`, ``OSError``, and whatever ``progress`` raises.
+    """

@@ -12,7 +12,7 @@ from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingW
 from iotrace.schemas.writer import check_replaceable
 
 from .archives import Archive, is_zip
-from .formats import blg, etl, perfmon_csv, text_formats
+from .formats import blg, etl, perfmon_csv, text_formats, xel
 from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace, naming
 from .merging import Merger, merge_quality
 
@@ -20,6 +20,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     blg.FORMAT,
     etl.FORMAT,
     perfmon_csv.FORMAT,
+    xel.FORMAT,
     *text_formats.FORMATS,
 )
 """Every format that can be imported; the first that recognises a file reads it."""

@@ -8,6 +8,7 @@ mod error;
 mod etl;
 mod etl_bindings;
 mod hashing;
+mod xel;
 mod xpress;
 
 /// Whether this module was built without optimisation.
@@ -21,5 +22,6 @@ fn is_debug_build() -> bool {
 fn _readers(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_debug_build, module)?)?;
     etl_bindings::register(module)?;
-    blktrace::register(module)
+    blktrace::register(module)?;
+    xel::register(module)
 }
