@@ -1,9 +1,16 @@
-"""Windows event trace logs (.etl): disk I/O of the block layer, its files, processes and disks.
+"""Windows event trace logs (.etl): I/O of the file system, the disks and the port driver, with files, processes, disks.
 
-An I/O's row begins when the partition manager got it (completion less ``HighResResponseTime``) and ends with its
-completion. A response time that cannot be (negative, over a day, or from before the counter began) is replaced by the
+Block layer: an I/O's row begins when the partition manager got it (completion less ``HighResResponseTime``) and ends with
+its completion. A response time that cannot be (negative, over a day, or from before the counter began) is replaced by the
 time since the I/O's Init event; where there is none, the row keeps the completion's moment as its ``issued_ns``,
-``completed_ns`` is null, and ``quality.latencies_dropped`` counts it.
+``completed_ns`` is null, and ``quality.latencies_dropped`` counts it. Microsoft-Windows-Kernel-Disk and -File tell the same
+as the kernel logger and are used only where that is silent.
+
+Filesystem layer: reads, writes and flushes of files from their start to their OperationEnd; offsets are in the file, sizes
+as asked for, a negative NtStatus is the error. Without an end the row stays, with ``completed_ns`` null.
+
+Device layer: requests of the port driver (Microsoft-Windows-StorPort). Their times are the driver's own, in 100 ns; their
+position comes from the dispatch of the same Irp or from the disk I/O they were made for.
 """
 
 import struct
@@ -20,10 +27,19 @@ from .. import _readers
 from ..roles import classify
 from .format import Format, Outcome, Progress, naming
 
-_BATCH_ROWS: Final = 1 << 19
+_BATCH_ROWS: Final = 1 << 18
 _MASK_DISK_IO: Final = 0x100
 _MASK_DISK_FILE_NAMES: Final = 0x200
 _BUFFER_BYTES_MAX: Final = 1 << 26
+_GROUPS: Final = {
+    0x00: "header",
+    0x01: "disk I/O",
+    0x03: "process",
+    0x04: "file I/O",
+    0x05: "thread",
+    0x0B: "system configuration",
+}
+_UNCLOSED: Final = "its session was never closed: it still ran, or the machine went down"
 _WINDOWS: Final = {(6, 1): "Windows 7 / Server 2008 R2", (6, 2): "Windows 8 / Server 2012"}
 
 
@@ -38,7 +54,7 @@ def recognises(head: bytes, _path: Path) -> bool:
 
 
 def read(path: Path, name: str, progress: Progress) -> "EtlTrace":
-    """Open the log at ``path``. While rows are handed over, each I/O takes 80 to 110 bytes of memory."""
+    """Open the log at ``path``. Memory grows with the files, threads and processes it names, not with its I/O."""
     with _naming(name):
         return EtlTrace(path, name, progress, _readers.read_etl_header(path))
 
@@ -53,7 +69,69 @@ def _naming(name: str) -> Iterator[None]:
         raise IotraceError(f"'{name}' {what}", hint=hint) from problem
 
 
-FORMAT: Final = Format("etl", recognises, read)
+def inspect(path: Path, name: str) -> dict[str, Any]:
+    """Header, buffers, events by kind, time span and losses of the log at ``path``; every buffer is looked at.
+
+    ``whole`` is false where something is known to be missing; ``problems`` says what.
+    """
+    with _naming(name):
+        found = _readers.inspect_etl(path)
+    header = found["header"]
+    groups: dict[str, int] = {}
+    for hook, count in found["by_hook"].items():
+        group = _GROUPS.get(hook >> 8)
+        if group:
+            groups[group] = groups.get(group, 0) + count
+    problems = list(_problems(found))
+    return {
+        "format": "etl",
+        "whole": not problems,
+        "problems": problems,
+        "os": _system(header),
+        "processors": header["processors"],
+        "session": header["session"],
+        "clock": header["clock"],
+        "start_utc_ns": header["start_utc_ns"],
+        "first_event_ns": found["first_event_ns"],
+        "last_event_ns": found["last_event_ns"],
+        "end_ns": header["end_ns"],
+        "circular": header["circular"],
+        "compression": header["compression_name"],
+        "buffers": found["buffers"],
+        "compressed_buffers": found["compressed_buffers"],
+        "damaged_buffers": found["damaged_buffers"],
+        "truncated": found["truncated"],
+        "events_lost": header["events_lost"],
+        "buffers_lost": header["buffers_lost"],
+        "sequence_holes": len(found["holes"]),
+        "events": found["events"],
+        "events_by_group": groups,
+        "events_by_provider": found["by_provider"],
+    }
+
+
+def _problems(found: dict[str, Any]) -> Iterator[str]:
+    header = found["header"]
+    if header["unclosed"]:
+        yield _UNCLOSED
+    if found["truncated"]:
+        yield "the file ends inside a buffer"
+    for count, words in (
+        (header["events_lost"], "events lost"),
+        (header["buffers_lost"], "buffers lost"),
+        (len(found["holes"]), "holes in the buffer sequence"),
+        (found["damaged_buffers"], "damaged buffers"),
+    ):
+        if count:
+            yield f"{count:,} {words}"
+
+
+def _system(header: dict[str, Any]) -> str:
+    version = (header["os_major"], header["os_minor"])
+    return f"{_WINDOWS.get(version, 'Windows {}.{}'.format(*version))} build {header['os_build']}"
+
+
+FORMAT: Final = Format("etl", recognises, read, inspect)
 
 
 class EtlTrace:
@@ -68,9 +146,8 @@ class EtlTrace:
             self._header["clock_resolution_ns"],
             f"Windows {self._header['clock']}",
         )
-        version = (self._header["os_major"], self._header["os_minor"])
         self.host: dict[str, Any] = {
-            "os": f"{_WINDOWS.get(version, 'Windows {}.{}'.format(*version))} build {self._header['os_build']}",
+            "os": _system(header),
             "processors": self._header["processors"],
             "boot_utc_ns": self._header["boot_utc_ns"],
             "utc_bias_minutes": self._header["utc_bias_minutes"],
@@ -83,7 +160,7 @@ class EtlTrace:
                 self._path, progress=lambda done, total: self._progress(f"reading {self._name}", done, total)
             )
         counts = native.counts()
-        total = counts["reads"] + counts["writes"] + counts["flushes"]
+        total = _io_events(counts)
         done = files = processes = 0
         yield "devices", pa.record_batch(native.devices())
         while True:
@@ -120,17 +197,18 @@ class EtlTrace:
             events_lost=max(self._header["events_lost"], marks),
             buffers_lost=self._header["buffers_lost"],
             sequence_holes=counts["hole_count"],
-            unpaired_issues=counts["unpaired_inits"],
+            unpaired_issues=counts["unpaired_inits"] + counts["unended_operations"],
             unpaired_completions=counts["unpaired_completions"],
             latencies_dropped=counts["responses_dropped"],
             damaged_buffers=counts["damaged_buffers"],
             truncated_tail=counts["truncated"],
+            ended=_UNCLOSED if self._header["unclosed"] else "normally",
             notes=list(self._notes(counts)),
         )
 
     def _notes(self, counts: dict[str, Any]) -> Iterator[str]:
         mask = counts["group_masks"][0]
-        if not counts["reads"] + counts["writes"] + counts["flushes"]:
+        if not any(counts["rows"]):
             yield _why_no_disk_io(counts, mask)
         elif not self._has_files:
             asked = "" if mask & _MASK_DISK_FILE_NAMES else ": it was taken without disk file names"
@@ -139,11 +217,18 @@ class EtlTrace:
             yield "the log maps no drive letters; they are inferred from the partitions its I/O fell into"
         elif not counts["volume_mappings"]:
             yield "paths are the kernel's (\\Device\\HarddiskVolume…): the log is unmerged and maps no drive letters"
+        if counts["reads"] + counts["writes"] + counts["flushes"] == counts["manifest_disk_events"] > 0:
+            yield "disk I/O is from Microsoft-Windows-Kernel-Disk, which names no threads: it has no processes"
+        if counts["operations"] and not counts["operation_ends"]:
+            yield "file operations have no durations: the trace was taken without their ends"
+        yield from _notes_on_requests(counts)
         if self._header["circular"]:
             yield "the log is circular: only the end of its session is left"
         for count, words in (
             ("loss_flags", "buffers are flagged with losses"),
             ("loss_events", "events mark losses in delivery"),
+            ("failed_operations", "file operations failed"),
+            ("short_operations", "file operations moved less than they were asked to"),
             ("responses_replaced", "implausible latencies replaced by the time since the I/O's start event"),
             ("unplaceable", "I/Os left out: their time cannot be expressed"),
             ("rejected_events", "kernel events left out: shorter than their form, or of an unknown one"),
@@ -154,12 +239,31 @@ class EtlTrace:
                 yield f"{counts[count]:,} {words}"
 
 
+def _io_events(counts: dict[str, Any]) -> int:
+    blocks = counts["reads"] + counts["writes"] + counts["flushes"]
+    requests = max(
+        counts[f"requests_{kind}"] for kind in ("timed_in_stack", "timed_in_device", "detailed", "done")
+    )
+    return int(blocks + counts["operations"] + requests)
+
+
+def _notes_on_requests(counts: dict[str, Any]) -> Iterator[str]:
+    if counts["requests_timed_in_stack"] and counts["requests_timed_in_device"]:
+        yield "the device layer shows the time in the lower driver stack; the time in the target is left out"
+    elif counts["requests_timed_in_device"]:
+        yield "the device layer shows the time in the target device, without the driver's"
+    elif counts["requests_detailed"] and not counts["requests_timed_in_stack"]:
+        yield "requests of the port driver carry durations of no stated unit: theirs run from their dispatch"
+    for count, words in (
+        ("requests_of_windows_7", "requests of the port driver left out: without position or unit (Windows 7 form)"),
+        ("requests_summed_up", "summaries of slow or failed I/O left out: they tell no single I/O"),
+        ("other_requests", "requests of the port driver left out: neither read, write, flush nor discard"),
+    ):
+        if counts[count]:
+            yield f"{counts[count]:,} {words}"
+
+
 def _why_no_disk_io(counts: dict[str, Any], mask: int) -> str:
-    if counts["kernel_disk_events"]:
-        return (
-            f"{counts['kernel_disk_events']:,} events of Microsoft-Windows-Kernel-Disk are not read; "
-            "take the trace with the NT Kernel Logger's disk I/O"
-        )
     if counts["old_disk_events"]:
         return "the disk I/O in this trace has a form that is not read"
     if mask & _MASK_DISK_IO:

@@ -227,7 +227,10 @@ def test_flags_of_reads_of_a(ask):
 
 
 def test_pairing_and_mappings_of_a(log):
-    counts = _readers.read_etl(log(A)).counts()
+    trace = _readers.read_etl(log(A))
+    while trace.next_io(1000) is not None:
+        pass
+    counts = trace.counts()
     assert counts["paired"] == 1_229 + 2  # the check value leaves flushes aside
     assert (counts["unpaired_inits"], counts["unpaired_completions"]) == (0, 0)
     assert counts["volume_mappings"] == 9
@@ -421,8 +424,28 @@ def test_threads_change_nothing(log):
     assert table(1) == table(2) == table(5)
 
 
-def test_the_counter_log_of_the_samples_is_no_trace_of_disk_io(samples, tmp_path):
-    from iotrace.schemas import IotraceError
+def test_the_counter_log_of_the_samples_is_no_trace_of_disk_io(samples):
+    with pytest.raises(_readers.UnreadableError, match=r"is a counter log"):
+        _readers.read_etl(samples / "perfmon" / "tx_BasicPerfCounters.blg")
 
-    with pytest.raises(IotraceError, match=r"tx_BasicPerfCounters\.blg' is a counter log"):
-        import_files([samples / "perfmon" / "tx_BasicPerfCounters.blg"], tmp_path / "out.iotrace")
+
+def test_rows_do_not_depend_on_what_is_decoded_twice(log):
+    """All events kept, none kept, some kept: the same rows, on one thread or several."""
+    import pyarrow as pa
+
+    def table(kept_events, threads):
+        trace = _readers.read_etl(log(A), kept_events=kept_events, threads=threads)
+        return pa.record_batch(trace.next_io(1 << 20)).to_pylist()
+
+    whole = table(1 << 20, 1)
+    assert len(whole) == 1_231
+    assert table(0, 1) == table(0, 2) == table(700, 2) == whole
+
+
+def test_inspection_of_a(samples, log):
+    from iotrace.capture.formats import etl
+
+    found = etl.inspect(log(A), "a.etl")
+    assert (found["whole"], found["problems"], found["buffers"], found["events"]) == (True, [], 360, 179_474)
+    assert (found["os"], found["compression"]) == ("Windows 8 / Server 2012 build 9200", "Xpress")
+    assert found["events_by_group"]["disk I/O"] >= 2 * (1_208 + 21 + 2)

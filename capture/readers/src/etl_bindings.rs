@@ -51,7 +51,9 @@ fn header_dict<'py>(py: Python<'py>, header: &LogHeader) -> PyResult<Bound<'py, 
     dict.set_item("processors", header.processors)?;
     dict.set_item("mode", header.mode)?;
     dict.set_item("circular", header.is_circular())?;
-    dict.set_item("compression", header.compression)?;
+    dict.set_item("compression", header.compression.map(|format| format as u32))?;
+    dict.set_item("compression_name", header.compression.map(etl::Compression::name))?;
+    dict.set_item("unclosed", header.is_unclosed())?;
     dict.set_item("buffers_written", header.buffers_written)?;
     dict.set_item("pointer_bytes", header.pointer_bytes)?;
     dict.set_item("events_lost", header.events_lost)?;
@@ -112,9 +114,15 @@ impl EtlTrace {
 #[pymethods]
 impl EtlTrace {
     fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
-        Ok(self
-            .with(py, |trace| etl::next_io(trace, rows))?
-            .map(PyRecordBatch::new))
+        let found = guarded(py, || {
+            let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+            let ios = etl::next_rows(&mut trace, rows)?;
+            if ios.is_empty() {
+                return Ok(None);
+            }
+            etl::ios(&ios).map(Some).map_err(|problem| arrow(&problem))
+        })?;
+        Ok(found.map(PyRecordBatch::new))
     }
 
     fn devices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
@@ -135,24 +143,50 @@ impl EtlTrace {
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        dict.set_item("buffers", trace.counts.buffers)?;
-        dict.set_item("events", trace.counts.events)?;
-        dict.set_item("reads", trace.ops[0])?;
-        dict.set_item("writes", trace.ops[1])?;
-        dict.set_item("flushes", trace.ops[2])?;
-        dict.set_item("damaged_buffers", trace.counts.damaged_buffers)?;
-        dict.set_item("loss_flags", trace.counts.loss_flags)?;
-        dict.set_item("loss_events", trace.counts.loss_events)?;
-        dict.set_item("rejected_events", trace.counts.rejected_events)?;
-        dict.set_item("old_disk_events", trace.counts.old_disk_events)?;
-        dict.set_item("kernel_disk_events", trace.counts.kernel_disk_events)?;
-        dict.set_item("optical_events", trace.counts.optical_events)?;
-        dict.set_item("has_inits", trace.pairing.has_inits)?;
-        dict.set_item("paired", trace.pairing.paired)?;
-        dict.set_item("unpaired_inits", trace.pairing.unpaired_inits)?;
-        dict.set_item("unpaired_completions", trace.pairing.unpaired_completions)?;
-        dict.set_item("responses_dropped", trace.pairing.responses_dropped)?;
-        dict.set_item("responses_replaced", trace.pairing.responses_replaced)?;
+        let (counts, pairing) = (&trace.counts, &trace.pairer.pairing);
+        dict.set_item("buffers", counts.buffers)?;
+        dict.set_item("events", counts.events)?;
+        let [reads, writes, flushes] = trace.disk_io();
+        dict.set_item("reads", reads)?;
+        dict.set_item("writes", writes)?;
+        dict.set_item("flushes", flushes)?;
+        let manifest = counts.manifest_reads + counts.manifest_writes + counts.manifest_flushes;
+        dict.set_item("manifest_disk_events", manifest)?;
+        dict.set_item("operations", counts.operations.max(counts.manifest_operations))?;
+        dict.set_item(
+            "operation_ends",
+            match trace.file_origin {
+                etl::Origin::Classic => counts.operation_ends,
+                etl::Origin::Manifest => counts.manifest_operation_ends,
+            },
+        )?;
+        dict.set_item("unended_operations", trace.operations.unended)?;
+        dict.set_item("failed_operations", trace.operations.failed)?;
+        dict.set_item("short_operations", trace.operations.short)?;
+        dict.set_item("requests_timed_in_stack", counts.requests_timed_in_stack)?;
+        dict.set_item("requests_timed_in_device", counts.requests_timed_in_device)?;
+        dict.set_item("requests_detailed", counts.requests_detailed)?;
+        dict.set_item("requests_dispatched", counts.requests_dispatched)?;
+        dict.set_item("requests_done", counts.requests_done)?;
+        dict.set_item("requests_of_windows_7", counts.requests_of_windows_7)?;
+        dict.set_item("requests_summed_up", counts.requests_summed_up)?;
+        dict.set_item("other_requests", trace.requests.other)?;
+        dict.set_item("rows", trace.rows.to_vec())?;
+        dict.set_item("damaged_buffers", counts.damaged_buffers)?;
+        dict.set_item("loss_flags", counts.loss_flags)?;
+        dict.set_item("loss_events", counts.loss_events)?;
+        dict.set_item("rejected_events", counts.rejected_events)?;
+        dict.set_item("old_disk_events", counts.old_disk_events)?;
+        dict.set_item("optical_events", counts.optical_events)?;
+        dict.set_item("inits", counts.inits)?;
+        dict.set_item("paired", pairing.paired)?;
+        dict.set_item("unpaired_inits", pairing.unpaired_inits)?;
+        dict.set_item("unpaired_completions", pairing.unpaired_completions)?;
+        dict.set_item(
+            "responses_dropped",
+            pairing.responses_dropped + trace.durations_dropped,
+        )?;
+        dict.set_item("responses_replaced", pairing.responses_replaced)?;
         dict.set_item("unplaceable", trace.unplaceable)?;
         dict.set_item("truncated", trace.truncated)?;
         dict.set_item(
@@ -187,11 +221,12 @@ impl EtlTrace {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, *, threads = 0, progress = None))]
+#[pyo3(signature = (path, *, threads = 0, kept_events = etl::KEPT_EVENTS, progress = None))]
 fn read_etl(
     py: Python<'_>,
     path: PathBuf,
     threads: usize,
+    kept_events: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<EtlTrace> {
     let mut reporter = Reporter {
@@ -199,7 +234,7 @@ fn read_etl(
         raised: None,
     };
     let outcome = guarded(py, || {
-        let log = etl::read(&path, threads, &mut |done, total| {
+        let log = etl::read(&path, threads, kept_events, &mut |done, total| {
             reporter.report(done, total)
         })?;
         Ok(Trace::new(log))
@@ -240,6 +275,7 @@ fn inspect_etl(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("events", found.events)?;
     dict.set_item("by_header_type", found.by_header_type)?;
     dict.set_item("by_hook", found.by_hook)?;
+    dict.set_item("by_provider", found.by_provider)?;
     dict.set_item(
         "first_event_ns",
         found

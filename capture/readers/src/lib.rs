@@ -8,8 +8,10 @@ mod error;
 mod etl;
 mod etl_bindings;
 mod hashing;
+mod lznt1;
 mod xel;
 mod xpress;
+mod xpress_huffman;
 
 /// Whether this module was built without optimisation.
 #[pyfunction]

@@ -14,6 +14,7 @@ const BATCH_BYTES: usize = 2 << 20;
 pub const FLAG_EVENTS_LOST: u16 = 0x02;
 pub const FLAG_BUFFER_LOST: u16 = 0x04;
 pub const FLAG_COMPRESSED: u16 = 0x40;
+const FLAG_PROCESSOR: u16 = 0x20;
 
 /// The fields of a buffer header that mean anything in a file.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,7 @@ pub struct BufferHeader {
     pub filled: usize,
     /// `FLAG_…` bits.
     pub flags: u16,
+    pub processor: u16,
 }
 
 impl BufferHeader {
@@ -37,6 +39,12 @@ impl BufferHeader {
             state: fields.u32(0x2C)?,
             filled: fields.u32(0x30)? as usize,
             flags: fields.u16(0x34)?,
+            // Windows 7 has the number in one byte, and an alignment in the next.
+            processor: if fields.u16(0x34)? & FLAG_PROCESSOR == 0 {
+                u16::from(fields.u8(0x28)?)
+            } else {
+                fields.u16(0x28)?
+            },
         })
     }
 }
@@ -48,14 +56,16 @@ pub struct Batch {
     ranges: Vec<(usize, usize)>,
     /// Number of the first of them in the file.
     pub first_index: u64,
+    /// Where in the file `bytes` begins.
+    position: u64,
 }
 
 impl Batch {
-    /// Each buffer, header included.
-    pub fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+    /// Each buffer, header included, and where in the file it begins.
+    pub fn buffers(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.ranges
             .iter()
-            .map(|(start, end)| &self.bytes[*start..*end])
+            .map(|(start, end)| (self.position + *start as u64, &self.bytes[*start..*end]))
     }
 }
 
@@ -99,6 +109,7 @@ impl Walker {
         let mut wanted = BATCH_BYTES;
         while batch.ranges.is_empty() && self.position < self.length {
             self.read_from_position(&mut batch.bytes, wanted)?;
+            batch.position = self.position;
             let (walked, missing) = self.find_buffers(batch);
             self.position = (self.position + walked as u64).min(self.length);
             if walked == 0 && self.position < self.length {

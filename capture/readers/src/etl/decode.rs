@@ -1,15 +1,18 @@
 //! Kernel event payloads into facts. Layouts are of versions 2 and later, with pointers of 4 or 8 bytes.
 
+use super::decode_files;
+use super::decode_requests;
 use super::events::{
     Events, GROUP_CONFIG, GROUP_DISK, GROUP_FILE, GROUP_HEADER, GROUP_LOSSES, GROUP_MERGE_FACTS,
-    GROUP_PROCESS, GROUP_THREAD, KernelEvent, UNKNOWN,
+    GROUP_PROCESS, GROUP_THREAD, KernelEvent, ManifestEvent, Provider, UNKNOWN,
 };
 use super::facts::{
-    Disk, DiskInit, DiskIo, Facts, FileName, Mapping, Op, Partition, Process, Thread, Valid,
+    Disk, DiskInit, DiskIo, Event, Facts, Mapping, Op, Origin, Partition, Process, Thread, Valid,
+    What,
 };
 
-/// Decode all events of one buffer. `index` is the number of the buffer in the file.
-pub fn buffer(payload: &[u8], index: u64, facts: &mut Facts) {
+/// Decode all events of one buffer. `number` is the buffer's in the file.
+pub fn buffer(payload: &[u8], number: u32, facts: &mut Facts) {
     let mut events = Events::new(payload);
     let mut count = 0;
     let mut first = None;
@@ -19,14 +22,19 @@ pub fn buffer(payload: &[u8], index: u64, facts: &mut Facts) {
         first.get_or_insert(event);
         last = Some(event);
         if let Some(kernel) = event.kernel() {
-            self::event(kernel, (index, count), facts);
-        } else if event.is_kernel_disk() {
-            facts.counts.kernel_disk_events += 1;
+            self::event(kernel, (number, count), facts);
+        } else if let Some(manifest) = event.manifest() {
+            let understood = match manifest.provider {
+                Provider::KernelDisk => manifest_disk(manifest, number, facts),
+                Provider::KernelFile => decode_files::manifest(manifest, number, facts),
+                Provider::StorPort => decode_requests::request(manifest, number, facts),
+            };
+            facts.counts.rejected_events += u64::from(understood.is_none());
         }
     }
     facts.counts.events += count as u64;
     facts.counts.damaged_buffers += u64::from(events.damaged);
-    if index > 0 {
+    if number > 0 {
         // Inside a buffer time never goes back, so its ends tell its span.
         for ticks in [first, last]
             .into_iter()
@@ -39,10 +47,13 @@ pub fn buffer(payload: &[u8], index: u64, facts: &mut Facts) {
 }
 
 #[inline]
-fn event(event: KernelEvent, order: (u64, usize), facts: &mut Facts) {
+fn event(event: KernelEvent, order: (u32, usize), facts: &mut Facts) {
+    if facts.events_only && !matches!(event.group, GROUP_DISK | GROUP_FILE) {
+        return;
+    }
     let understood = match event.group {
-        GROUP_DISK => disk(event, facts),
-        GROUP_FILE => file(event, facts),
+        GROUP_DISK => disk(event, order.0, facts),
+        GROUP_FILE => decode_files::kernel(event, order.0, facts),
         GROUP_THREAD => thread(event, facts),
         GROUP_PROCESS => process(event, facts),
         GROUP_CONFIG => config(event, facts),
@@ -57,19 +68,84 @@ fn event(event: KernelEvent, order: (u64, usize), facts: &mut Facts) {
     facts.counts.rejected_events += u64::from(understood.is_none());
 }
 
-fn disk(event: KernelEvent, facts: &mut Facts) -> Option<()> {
-    match event.kind {
-        10..=15 if event.version < 2 => facts.counts.old_disk_events += 1,
-        10 => facts.ios.push(transfer(event, Op::Read)?),
-        11 => facts.ios.push(transfer(event, Op::Write)?),
-        14 => facts.ios.push(flush(event)?),
-        12 => facts.inits.push(init(event, Op::Read)?),
-        13 => facts.inits.push(init(event, Op::Write)?),
-        15 => facts.inits.push(init(event, Op::Flush)?),
-        55..=60 => facts.counts.optical_events += 1,
-        _ => (),
+fn disk(event: KernelEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
+    let what = match event.kind {
+        10..=15 if event.version < 2 => {
+            facts.counts.old_disk_events += 1;
+            return Some(());
+        }
+        10 => What::Disk(transfer(event, Op::Read)?),
+        11 => What::Disk(transfer(event, Op::Write)?),
+        14 => What::Disk(flush(event)?),
+        12 => What::Init(init(event, Op::Read)?),
+        13 => What::Init(init(event, Op::Write)?),
+        15 => What::Init(init(event, Op::Flush)?),
+        55..=60 => {
+            facts.counts.optical_events += 1;
+            return Some(());
+        }
+        _ => return Some(()),
+    };
+    match &what {
+        What::Disk(io) => {
+            let counts = &mut facts.counts;
+            *match io.op {
+                Op::Read => &mut counts.reads,
+                Op::Write => &mut counts.writes,
+                _ => &mut counts.flushes,
+            } += 1;
+            remember(io, facts);
+        }
+        _ => facts.counts.inits += 1,
     }
+    facts.events.push(Event { buffer, what });
     Some(())
+}
+
+/// Microsoft-Windows-Kernel-Disk: the classic payloads of version 2. The header's thread is whoever ran at completion.
+fn manifest_disk(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
+    if event.version != 0 {
+        return None;
+    }
+    let classic = KernelEvent {
+        group: GROUP_DISK,
+        kind: event.id as u8,
+        version: 2,
+        pointer: event.pointer,
+        thread: UNKNOWN,
+        process: UNKNOWN,
+        ticks: event.ticks,
+        payload: event.payload,
+    };
+    let counts = &mut facts.counts;
+    let mut io = match event.id {
+        10 => transfer(classic, Op::Read)?,
+        11 => transfer(classic, Op::Write)?,
+        14 => flush(classic)?,
+        _ => return Some(()),
+    };
+    *match io.op {
+        Op::Read => &mut counts.manifest_reads,
+        Op::Write => &mut counts.manifest_writes,
+        _ => &mut counts.manifest_flushes,
+    } += 1;
+    io.origin = Origin::Manifest;
+    remember(&io, facts);
+    facts.events.push(Event {
+        buffer,
+        what: What::Disk(io),
+    });
+    Some(())
+}
+
+fn remember(io: &DiskIo, facts: &mut Facts) {
+    if facts.events_only {
+        return;
+    }
+    facts.disk_numbers.insert(io.disk);
+    if io.op != Op::Flush && io.size > 0 {
+        facts.touch(io);
+    }
 }
 
 fn transfer(event: KernelEvent, op: Op) -> Option<DiskIo> {
@@ -90,6 +166,7 @@ fn transfer(event: KernelEvent, op: Op) -> Option<DiskIo> {
         },
         op,
         response_dropped: false,
+        origin: Origin::Classic,
     })
 }
 
@@ -112,6 +189,7 @@ fn flush(event: KernelEvent) -> Option<DiskIo> {
         key: 0,
         op: Op::Flush,
         response_dropped: false,
+        origin: Origin::Classic,
     })
 }
 
@@ -129,23 +207,6 @@ fn init(event: KernelEvent, op: Op) -> Option<DiskInit> {
         thread,
         op,
     })
-}
-
-fn file(event: KernelEvent, facts: &mut Facts) -> Option<()> {
-    let valid = match event.kind {
-        0x00 | 0x20 => Valid::From,
-        0x23 | 0x24 => Valid::Until,
-        _ => return Some(()),
-    };
-    let key = event.payload.pointer(0, event.pointer)?;
-    let (path, _) = event.payload.wide(event.pointer)?;
-    facts.names.push(FileName {
-        ticks: event.ticks,
-        key,
-        valid,
-        path,
-    });
-    Some(())
 }
 
 fn thread(event: KernelEvent, facts: &mut Facts) -> Option<()> {
@@ -223,6 +284,12 @@ fn config(event: KernelEvent, facts: &mut Facts) -> Option<()> {
                 .filter(|size| *size > 0);
             let disk = Disk {
                 number: fields.u32(0)?,
+                address: [
+                    fields.u32(24)?,
+                    fields.u32(28)?,
+                    fields.u32(32)?,
+                    fields.u32(36)?,
+                ],
                 sector_bytes,
                 size_bytes,
                 model: fields.wide_fixed(40, 256)?.trim().to_owned(),
@@ -255,7 +322,7 @@ fn header(event: KernelEvent, facts: &mut Facts) -> Option<()> {
     Some(())
 }
 
-fn mapping(event: KernelEvent, order: (u64, usize), facts: &mut Facts) -> Option<()> {
+fn mapping(event: KernelEvent, order: (u32, usize), facts: &mut Facts) -> Option<()> {
     if event.kind == 35 {
         let (kernel, at) = event.payload.wide(0)?;
         let (user, _) = event.payload.wide(at).unwrap_or_default();

@@ -96,8 +96,43 @@ pub struct KernelEvent<'a> {
     pub pointer: usize,
     /// Thread of the header: who was running. `UNKNOWN` where the form has none.
     pub thread: u32,
+    /// Process of the header. `UNKNOWN` where the form has none.
+    pub process: u32,
     pub ticks: i64,
     pub payload: Fields<'a>,
+}
+
+/// An event of one of the manifest providers that are read.
+#[derive(Clone, Copy)]
+pub struct ManifestEvent<'a> {
+    pub provider: Provider,
+    pub id: u16,
+    pub version: u8,
+    /// Bytes of a pointer in this event.
+    pub pointer: usize,
+    pub thread: u32,
+    pub process: u32,
+    pub ticks: i64,
+    pub payload: Fields<'a>,
+}
+
+/// Manifest providers that are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    KernelDisk,
+    KernelFile,
+    StorPort,
+}
+
+impl Provider {
+    /// Its name as the system knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KernelDisk => "Microsoft-Windows-Kernel-Disk",
+            Self::KernelFile => "Microsoft-Windows-Kernel-File",
+            Self::StorPort => "Microsoft-Windows-StorPort",
+        }
+    }
 }
 
 impl<'a> RawEvent<'a> {
@@ -117,10 +152,40 @@ impl<'a> RawEvent<'a> {
         }
     }
 
-    /// Whether the event is of the manifest provider Microsoft-Windows-Kernel-Disk.
+    /// The event if it comes from one of the manifest providers that are read.
     #[inline]
-    pub fn is_kernel_disk(self) -> bool {
-        matches!(self.kind, 0x12 | 0x13) && self.bytes[24..40] == KERNEL_DISK
+    pub fn manifest(self) -> Option<ManifestEvent<'a>> {
+        if !matches!(self.kind, 0x12 | 0x13) {
+            return None;
+        }
+        let provider = match self.bytes.get(24..40)?.first_chunk::<16>()? {
+            guid if *guid == KERNEL_DISK => Provider::KernelDisk,
+            guid if *guid == KERNEL_FILE => Provider::KernelFile,
+            guid if *guid == STORPORT => Provider::StorPort,
+            _ => return None,
+        };
+        let fields = Fields(self.bytes);
+        let mut start = 80;
+        if fields.u16(4)? & 1 != 0 {
+            // Extended items, one after the other; each says whether another follows.
+            loop {
+                let (total, link) = (fields.u16(start)?, fields.u16(start + 4)?);
+                start += usize::from(total).max(8);
+                if link & 1 == 0 {
+                    break;
+                }
+            }
+        }
+        Some(ManifestEvent {
+            provider,
+            id: fields.u16(40)?,
+            version: fields.u8(42)?,
+            pointer: if self.kind == 0x12 { 4 } else { 8 },
+            thread: fields.u32(8)?,
+            process: fields.u32(12)?,
+            ticks: fields.i64(16)?,
+            payload: Fields(self.bytes.get(start..)?),
+        })
     }
 
     /// The event if it belongs to one of the groups that are read.
@@ -143,13 +208,18 @@ impl<'a> RawEvent<'a> {
     fn hooked(self, group: u8) -> Option<KernelEvent<'a>> {
         let fields = Fields(self.bytes);
         let word = fields.u16(0)?;
-        let (start, thread, ticks) = match self.kind {
+        let (start, thread, process, ticks) = match self.kind {
             0x10 | 0x11 => {
                 let extensions = (word >> 15) + (word >> 8 & 7);
-                (16 + 8 * extensions as usize, UNKNOWN, fields.i64(8)?)
+                (
+                    16 + 8 * extensions as usize,
+                    UNKNOWN,
+                    UNKNOWN,
+                    fields.i64(8)?,
+                )
             }
-            0x01 | 0x02 => (32, fields.u32(8)?, fields.i64(16)?),
-            _ => (24, fields.u32(8)?, fields.i64(16)?),
+            0x01 | 0x02 => (32, fields.u32(8)?, fields.u32(12)?, fields.i64(16)?),
+            _ => (24, fields.u32(8)?, fields.u32(12)?, fields.i64(16)?),
         };
         Some(KernelEvent {
             group,
@@ -161,6 +231,7 @@ impl<'a> RawEvent<'a> {
                 8
             },
             thread,
+            process,
             ticks,
             payload: Fields(self.bytes.get(start..)?),
         })
@@ -180,6 +251,7 @@ impl<'a> RawEvent<'a> {
                 8
             },
             thread: fields.u32(8)?,
+            process: fields.u32(12)?,
             ticks: fields.i64(16)?,
             payload: Fields(self.bytes.get(
                 if matches!(self.kind, 0x0A | 0x14) {
@@ -202,6 +274,8 @@ const fn guid(text: u128) -> [u8; 16] {
 }
 
 const KERNEL_DISK: [u8; 16] = guid(0xc7bde69a_e1e0_4177_b6ef_283ad1525271);
+const KERNEL_FILE: [u8; 16] = guid(0xedd08927_9cc4_4e65_b970_c2560fb5c289);
+const STORPORT: [u8; 16] = guid(0xc4636a1e_7986_4646_bf10_7bc3b4a76e8e);
 
 /// Kernel events that a re-logging program wrote in the full header form, and the facts a merge injects.
 const CLASSIC_GROUPS: [([u8; 16], u8); 7] = [

@@ -1,5 +1,9 @@
 //! What is kept of a log while its buffers are decoded, in whatever order.
 
+use std::collections::BTreeSet;
+
+use crate::hashing::NumberMap;
+
 /// A completed disk I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskIo {
@@ -20,6 +24,7 @@ pub struct DiskIo {
     pub op: Op,
     /// The response time made no sense and no start event told better.
     pub response_dropped: bool,
+    pub origin: Origin,
 }
 
 /// Positions in the word list of the recording's `op`.
@@ -29,6 +34,16 @@ pub enum Op {
     Read = 0,
     Write = 1,
     Flush = 2,
+    Discard = 3,
+}
+
+/// Which of the system's two providers an event came from. They tell the same, so only one of them is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The kernel logger.
+    Classic,
+    /// Microsoft-Windows-Kernel-Disk or -File.
+    Manifest,
 }
 
 /// The start of a disk I/O, where the trace was asked for them.
@@ -38,6 +53,110 @@ pub struct DiskInit {
     pub irp: u64,
     pub thread: u32,
     pub op: Op,
+}
+
+/// The start of an operation on a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    pub ticks: i64,
+    pub irp: u64,
+    /// The open file, which its Create named.
+    pub object: u64,
+    /// The file itself, as disk I/O and rundown name it.
+    pub key: u64,
+    /// In the file.
+    pub offset: i64,
+    pub size: u32,
+    pub irp_flags: u32,
+    pub thread: u32,
+    /// Process of the event's header, for a thread nobody told of.
+    pub process: u32,
+    /// `None`: no transfer (create, close …), of interest only because its end is none of a transfer's.
+    pub op: Option<Op>,
+    pub origin: Origin,
+}
+
+/// The end of an operation on a file.
+#[derive(Debug, Clone, Copy)]
+pub struct OperationEnd {
+    pub ticks: i64,
+    pub irp: u64,
+    /// Bytes really read or written.
+    pub moved: u64,
+    /// Negative: failed.
+    pub status: i32,
+    pub origin: Origin,
+}
+
+/// Something the port driver says of a request to a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    pub ticks: i64,
+    pub irp: u64,
+    /// Of the request above the port driver; 0 where not told.
+    pub original: u64,
+    /// 100 ns each; of `Timed` only.
+    pub duration: u64,
+    /// Logical block; of `Dispatch` and `Detailed` only.
+    pub block: u64,
+    /// Bytes of `Timed`, else logical blocks.
+    pub length: u32,
+    /// NT status of `Done`.
+    pub status: i32,
+    /// SCSI port, path, target, unit.
+    pub address: Option<[u8; 4]>,
+    /// SCSI operation code.
+    pub command: u8,
+    pub request_status: u8,
+    pub scsi_status: u8,
+    pub kind: RequestKind,
+}
+
+/// What a `Request` event marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Handed to the driver below.
+    Dispatch,
+    /// Done, without a figure of how long it took.
+    Done,
+    /// Done, with the time in the target device (event 200).
+    TimedInDevice,
+    /// Done, with the time in the lower driver stack (event 201).
+    TimedInStack,
+    /// Done, with its whole command (events 222 and 223).
+    Detailed,
+}
+
+/// One event of interest to I/O, in whatever layer.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// Number of its buffer; once all are known, the buffer's rank among them.
+    pub buffer: u32,
+    pub what: What,
+}
+
+/// What an `Event` tells.
+#[derive(Debug, Clone, Copy)]
+pub enum What {
+    Disk(DiskIo),
+    Init(DiskInit),
+    Operation(Operation),
+    OperationEnd(OperationEnd),
+    Request(Request),
+}
+
+impl Event {
+    /// Raw timestamp.
+    #[inline]
+    pub fn ticks(&self) -> i64 {
+        match &self.what {
+            What::Disk(io) => io.completed,
+            What::Init(init) => init.ticks,
+            What::Operation(operation) => operation.ticks,
+            What::OperationEnd(end) => end.ticks,
+            What::Request(request) => request.ticks,
+        }
+    }
 }
 
 /// Whether a fact holds from its moment on, or until then.
@@ -84,6 +203,8 @@ pub struct Process {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     pub number: u32,
+    /// SCSI port, path, target, unit.
+    pub address: [u32; 4],
     pub sector_bytes: u32,
     /// Cylinders times tracks times sectors: up to one cylinder short.
     pub size_bytes: Option<u64>,
@@ -105,17 +226,58 @@ pub struct Partition {
 /// A kernel path prefix and what users call it; `order` is where it stood in the file.
 #[derive(Debug, Clone)]
 pub struct Mapping {
-    pub order: (u64, usize),
+    pub order: (u32, usize),
     pub kernel: String,
     pub user: String,
+}
+
+/// An open file was given a path.
+#[derive(Debug)]
+pub struct Opened {
+    pub ticks: i64,
+    pub object: u64,
+    pub path: String,
+    /// How it was opened.
+    pub options: u32,
+}
+
+/// A buffer that holds events of interest to I/O.
+#[derive(Debug, Clone, Copy)]
+pub struct Indexed {
+    /// Its number in the file.
+    pub number: u32,
+    /// Where in the file it begins, and how long it is there.
+    pub position: u64,
+    pub bytes: u32,
+    pub processor: u16,
+    pub sequence: i64,
+    /// Raw timestamp of its earliest event of interest.
+    pub earliest: i64,
+    /// Its events were not kept: it is to be decoded again.
+    pub left: bool,
+}
+
+/// Lowest and highest byte a file's disk I/O touched.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    pub disk: u32,
+    pub first: u64,
+    pub last: u64,
+    /// On more than one disk.
+    pub mixed: bool,
 }
 
 /// Everything one worker took from its buffers.
 #[derive(Debug, Default)]
 pub struct Facts {
-    pub ios: Vec<DiskIo>,
-    pub inits: Vec<DiskInit>,
+    /// Keep `events` only; the rest is known.
+    pub events_only: bool,
+    pub events: Vec<Event>,
+    pub index: Vec<Indexed>,
+    pub extents: NumberMap<u64, Extent>,
+    pub disk_numbers: BTreeSet<u32>,
     pub names: Vec<FileName>,
+    pub opened: Vec<Opened>,
     pub threads: Vec<Thread>,
     pub processes: Vec<Process>,
     pub disks: Vec<(i64, Disk)>,
@@ -130,24 +292,65 @@ pub struct Facts {
     pub span: Option<(i64, i64)>,
 }
 
-/// Counts over all buffers.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Counts {
-    pub buffers: u64,
-    pub events: u64,
-    pub damaged_buffers: u64,
+/// Declares `Counts` and how two of them add up.
+macro_rules! counts {
+    ($($(#[$meaning:meta])* $name:ident),* $(,)?) => {
+        /// Counts over all buffers.
+        #[derive(Debug, Default, Clone, Copy)]
+        pub struct Counts {
+            $($(#[$meaning])* pub $name: u64,)*
+        }
+
+        impl Counts {
+            /// Take over what another worker counted.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counts! {
+    buffers,
+    events,
+    damaged_buffers,
     /// Buffers flagged with lost events or lost buffers.
-    pub loss_flags: u64,
+    loss_flags,
     /// Events that mark losses in real-time delivery.
-    pub loss_events: u64,
+    loss_events,
     /// Kernel events shorter than their form, or of a form too old to be read.
-    pub rejected_events: u64,
+    rejected_events,
     /// Disk events without an Irp (Server 2003 form).
-    pub old_disk_events: u64,
-    /// Disk events of the manifest provider, which are not read.
-    pub kernel_disk_events: u64,
+    old_disk_events,
+    /// Completed disk I/O as the kernel logger tells it.
+    reads,
+    writes,
+    flushes,
+    /// The same as the manifest provider tells it.
+    manifest_reads,
+    manifest_writes,
+    manifest_flushes,
+    /// Starts of disk I/O.
+    inits,
     /// Disk events of optical drives, which are not read.
-    pub optical_events: u64,
+    optical_events,
+    /// Reads, writes and flushes of files, and ends of any file operation, as the kernel logger tells them.
+    operations,
+    operation_ends,
+    /// The same as the manifest provider tells them.
+    manifest_operations,
+    manifest_operation_ends,
+    /// Events of the port driver: completions with the time in the device, in the stack, with the whole command,
+    /// dispatches, and completions without a time.
+    requests_timed_in_device,
+    requests_timed_in_stack,
+    requests_detailed,
+    requests_dispatched,
+    requests_done,
+    /// Service times of the port driver of Windows 7: without an address on the disk, and in no stated unit.
+    requests_of_windows_7,
+    /// Events that sum up slow or failed I/O of a device.
+    requests_summed_up,
 }
 
 impl Facts {
@@ -158,15 +361,49 @@ impl Facts {
         }));
     }
 
-    /// Take over the small tables of another worker; `ios` and `inits` stay apart, to be merged in order.
-    pub fn absorb(&mut self, other: &mut Self) {
+    /// Widen the extent of the file that an I/O went to.
+    pub fn touch(&mut self, io: &DiskIo) {
+        let Ok(offset) = u64::try_from(io.offset) else {
+            return;
+        };
+        self.extents
+            .entry(io.key)
+            .and_modify(|extent| {
+                extent.mixed |= extent.disk != io.disk;
+                extent.first = extent.first.min(offset);
+                extent.last = extent.last.max(offset);
+            })
+            .or_insert(Extent {
+                disk: io.disk,
+                first: offset,
+                last: offset,
+                mixed: false,
+            });
+    }
+
+    /// Take over everything of another worker.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.events.append(&mut other.events);
+        self.index.append(&mut other.index);
         self.names.append(&mut other.names);
+        self.opened.append(&mut other.opened);
         self.threads.append(&mut other.threads);
         self.processes.append(&mut other.processes);
         self.disks.append(&mut other.disks);
         self.partitions.append(&mut other.partitions);
         self.mappings.append(&mut other.mappings);
         self.sequences.append(&mut other.sequences);
+        self.disk_numbers.append(&mut other.disk_numbers);
+        for (key, more) in other.extents {
+            self.extents
+                .entry(key)
+                .and_modify(|extent| {
+                    extent.mixed |= extent.disk != more.disk || more.mixed;
+                    extent.first = extent.first.min(more.first);
+                    extent.last = extent.last.max(more.last);
+                })
+                .or_insert(more);
+        }
         for (mask, more) in self.group_masks.iter_mut().zip(other.group_masks) {
             *mask |= more;
         }
@@ -174,15 +411,6 @@ impl Facts {
             self.cover(first);
             self.cover(last);
         }
-        let (counts, more) = (&mut self.counts, other.counts);
-        counts.buffers += more.buffers;
-        counts.events += more.events;
-        counts.damaged_buffers += more.damaged_buffers;
-        counts.loss_flags += more.loss_flags;
-        counts.loss_events += more.loss_events;
-        counts.rejected_events += more.rejected_events;
-        counts.old_disk_events += more.old_disk_events;
-        counts.kernel_disk_events += more.kernel_disk_events;
-        counts.optical_events += more.optical_events;
+        self.counts.add(&other.counts);
     }
 }

@@ -32,8 +32,28 @@ pub struct LogHeader {
     pub session: String,
     pub file: String,
     pub clock: Clock,
-    /// 2 LZNT1, 3 Xpress, 4 Xpress with Huffman; `None` in a plain log.
-    pub compression: Option<u32>,
+    /// How buffers flagged so are compressed.
+    pub compression: Option<Compression>,
+}
+
+/// Compression formats, by the system's numbers for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Compression {
+    Lznt1 = 2,
+    Xpress = 3,
+    XpressHuffman = 4,
+}
+
+impl Compression {
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lznt1 => "LZNT1",
+            Self::Xpress => "Xpress",
+            Self::XpressHuffman => "Xpress with Huffman coding",
+        }
+    }
 }
 
 impl LogHeader {
@@ -87,6 +107,18 @@ impl LogHeader {
         if let Err(problem) = check_kind(version, os_major, os_minor, clock_number) {
             return Some(Err(problem));
         }
+        let compression = match first.state & 0xFFFF {
+            _ if mode & MODE_COMPRESSED == 0 => None,
+            2 => Some(Compression::Lznt1),
+            3 => Some(Compression::Xpress),
+            4 => Some(Compression::XpressHuffman),
+            other => {
+                return Some(Err(Unreadable::content(
+                    format!("is compressed with format {other}, which is not known"),
+                    "save it uncompressed on Windows (tracerpt FILE -o EVENTS.etl -of ETL, or wpa), or take it without compression",
+                )));
+            }
+        };
         let clock = Clock {
             kind: match clock_number {
                 1 => ClockKind::Counter,
@@ -124,7 +156,7 @@ impl LogHeader {
             session,
             file,
             clock,
-            compression: (mode & MODE_COMPRESSED != 0).then_some(first.state & 0xFFFF),
+            compression,
         }))
     }
 
@@ -141,6 +173,11 @@ impl LogHeader {
         (self.boot_filetime > 0)
             .then(|| filetime_utc_ns(self.boot_filetime))
             .flatten()
+    }
+
+    /// The session that wrote the log ended without closing it: its end was never filled in.
+    pub fn is_unclosed(&self) -> bool {
+        self.end_filetime == 0
     }
 
     /// Old buffers were overwritten by new ones: the log holds only the end of its session.

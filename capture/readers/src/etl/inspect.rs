@@ -37,6 +37,8 @@ pub struct Inspection {
     pub by_header_type: BTreeMap<u8, u64>,
     /// By group and type, for the header forms that have them.
     pub by_hook: BTreeMap<u16, u64>,
+    /// Of the manifest providers that are read.
+    pub by_provider: BTreeMap<&'static str, u64>,
     /// Raw timestamps of the earliest and latest event.
     pub span: Option<(i64, i64)>,
     pub holes: Vec<Hole>,
@@ -60,6 +62,7 @@ pub fn inspect(
         events: 0,
         by_header_type: BTreeMap::new(),
         by_hook: BTreeMap::new(),
+        by_provider: BTreeMap::new(),
         span: None,
         holes: Vec::new(),
         first_buffers: Vec::new(),
@@ -67,7 +70,7 @@ pub fn inspect(
     };
     let (mut batch, mut scratch, mut sequences) = (Batch::default(), Vec::new(), Vec::new());
     while walker.next(&mut batch)? {
-        for bytes in batch.buffers() {
+        for (_, bytes) in batch.buffers() {
             let Some(buffer) = BufferHeader::parse(bytes) else {
                 continue;
             };
@@ -79,7 +82,7 @@ pub fn inspect(
             match payload(
                 bytes,
                 buffer,
-                result.header.buffer_bytes as usize,
+                &result.header,
                 &mut scratch,
             ) {
                 Payload::Whole(payload) => result.add(bytes, payload),
@@ -120,6 +123,8 @@ impl Inspection {
             *self.by_header_type.entry(event.kind).or_default() += 1;
             if let Some(hook) = event.hook() {
                 *self.by_hook.entry(hook).or_default() += 1;
+            } else if let Some(event) = event.manifest() {
+                *self.by_provider.entry(event.provider.name()).or_default() += 1;
             }
             if let Some(ticks) = event.ticks() {
                 self.span = Some(self.span.map_or((ticks, ticks), |(first, last)| {

@@ -1,15 +1,12 @@
 //! Drive letters for a log that maps none: an unmerged one names volumes only as the kernel does.
 //!
 //! A file's I/O falls into the partition its volume lies on, and the log's own description of the partitions gives their
-//! letters. A volume gets a letter only if all I/O looked at agrees on one partition and no other volume claims it: a
+//! letters. A volume gets a letter only if all its I/O agrees on one partition and no other volume claims it: a
 //! spanned, striped or pooled volume stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{DiskIo, Mapping};
-
-/// How many I/Os of each worker are looked at.
-pub const IOS_PER_WORKER: usize = 1 << 20;
+use super::facts::Mapping;
 
 const VOLUME_PREFIX: &str = r"\Device\HarddiskVolume";
 
@@ -18,9 +15,9 @@ const VOLUME_PREFIX: &str = r"\Device\HarddiskVolume";
 pub struct Votes(BTreeMap<String, BTreeSet<Option<usize>>>);
 
 impl Votes {
-    /// `io` went to a file with this kernel path, and into this partition.
-    pub fn add(&mut self, path: &str, io: &DiskIo, partition: Option<usize>) {
-        if let (Some(volume), true) = (volume(path), io.size > 0) {
+    /// I/O to a file with this kernel path went into this partition.
+    pub fn add(&mut self, path: &str, partition: Option<usize>) {
+        if let Some(volume) = volume(path) {
             if let Some(seen) = self.0.get_mut(volume) {
                 seen.insert(partition);
             } else {

@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::decode::is_known;
-use super::facts::{DiskInit, DiskIo, Facts};
+use super::facts::{DiskInit, DiskIo};
 
 use crate::hashing::NumberMap;
 
@@ -11,8 +11,6 @@ const IMPLAUSIBLE_HOURS: i64 = 24;
 /// What is left over, and what was set right.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Pairing {
-    /// Whether the trace has start events at all: without them nothing can be missing.
-    pub has_inits: bool,
     pub paired: u64,
     /// Starts whose completion is not in the trace: in flight at its end, or lost.
     pub unpaired_inits: u64,
@@ -24,65 +22,90 @@ pub struct Pairing {
     pub responses_replaced: u64,
 }
 
-/// Pair starts and completions by Irp in order of time, the latest start winning (addresses are reused within
-/// microseconds). A completion without a thread gets its start's; an implausible response time is replaced by the
+/// Pairs starts and completions by Irp as they come in order of time, the latest start winning (addresses are reused
+/// within microseconds). A completion without a thread gets its start's; an implausible response time is replaced by the
 /// time since the start, or dropped.
 ///
-/// Implausible is: negative, longer than a day, or beginning before the counter did. Leaves `inits` empty and `ios` of each
-/// worker in any order.
-pub fn pair(facts: &mut [Facts], clock: &Clock) -> Pairing {
-    let mut inits: Vec<DiskInit> =
-        Vec::with_capacity(facts.iter().map(|facts| facts.inits.len()).sum());
-    for facts in facts.iter_mut() {
-        inits.append(&mut std::mem::take(&mut facts.inits));
-    }
-    if inits.is_empty() {
-        let mut pairing = Pairing::default();
-        for io in facts.iter_mut().flat_map(|facts| &mut facts.ios) {
-            settle(io, None, clock, &mut pairing);
+/// Implausible is: negative, longer than a day, or beginning before the counter did.
+pub struct Pairer {
+    clock: Clock,
+    /// Whether the trace has start events at all: without them nothing can be missing.
+    has_inits: bool,
+    open: NumberMap<u64, DiskInit>,
+    /// Completions whose start may yet come at the same moment, from another processor.
+    waiting: Vec<DiskIo>,
+    pub pairing: Pairing,
+}
+
+impl Pairer {
+    pub fn new(clock: Clock, has_inits: bool) -> Self {
+        Self {
+            clock,
+            has_inits,
+            open: NumberMap::default(),
+            waiting: Vec::new(),
+            pairing: Pairing::default(),
         }
-        return pairing;
     }
-    for facts in facts.iter_mut() {
-        facts.ios.sort_by_key(completion_order);
+
+    /// An I/O began.
+    pub fn begin(&mut self, init: DiskInit) {
+        self.pairing.unpaired_inits += u64::from(self.open.insert(init.irp, init).is_some());
     }
-    inits.sort_by_key(|init| (init.ticks, init.irp));
-    let mut pairing = Pairing {
-        has_inits: !inits.is_empty(),
-        ..Pairing::default()
-    };
-    let mut open: NumberMap<u64, DiskInit> = NumberMap::default();
-    let mut inits = inits.into_iter().peekable();
-    let mut heads = vec![0; facts.len()];
-    while let Some(worker) = earliest(facts, &heads, completion_order) {
-        let io = &mut facts[worker].ios[heads[worker]];
-        heads[worker] += 1;
-        let mut take_until = |ticks: i64, open: &mut NumberMap<u64, DiskInit>| {
-            while let Some(init) = inits.next_if(|init| init.ticks < ticks) {
-                pairing.unpaired_inits += u64::from(open.insert(init.irp, init).is_some());
-            }
-        };
-        take_until(io.completed, &mut open);
-        // At one and the same tick the completion comes first if its start is known, else after the starts.
-        let init = open.remove(&io.irp).or_else(|| {
-            take_until(io.completed.saturating_add(1), &mut open);
-            open.remove(&io.irp)
-        });
+
+    /// An I/O was completed: it goes to `ready`, now or when time has moved on.
+    pub fn complete(&mut self, io: DiskIo, ready: &mut Vec<DiskIo>) {
+        if !self.has_inits {
+            self.settle(io, None, ready);
+        } else if let Some(init) = self.open.remove(&io.irp) {
+            self.pair(io, Some(init), ready);
+        } else {
+            self.waiting.push(io);
+        }
+    }
+
+    /// Time has moved to `ticks`. To be called before what happens then.
+    #[inline]
+    pub fn advance(&mut self, ticks: i64, ready: &mut Vec<DiskIo>) {
+        if self
+            .waiting
+            .first()
+            .is_some_and(|first| first.completed < ticks)
+        {
+            self.release(ready);
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self, ready: &mut Vec<DiskIo>) {
+        self.release(ready);
+        self.pairing.unpaired_inits += self.open.len() as u64;
+        self.open.clear();
+    }
+
+    fn release(&mut self, ready: &mut Vec<DiskIo>) {
+        for io in std::mem::take(&mut self.waiting) {
+            let init = self.open.remove(&io.irp);
+            self.pair(io, init, ready);
+        }
+    }
+
+    fn pair(&mut self, io: DiskIo, init: Option<DiskInit>, ready: &mut Vec<DiskIo>) {
         // A start of another kind lost its completion, and this completion its start.
-        pairing.unpaired_inits += u64::from(init.is_some_and(|init| init.op != io.op));
+        self.pairing.unpaired_inits += u64::from(init.is_some_and(|init| init.op != io.op));
         let init = init.filter(|init| init.op == io.op);
         if init.is_some() {
-            pairing.paired += 1;
+            self.pairing.paired += 1;
         } else {
-            pairing.unpaired_completions += 1;
+            self.pairing.unpaired_completions += 1;
         }
-        settle(io, init, clock, &mut pairing);
+        self.settle(io, init, ready);
     }
-    for init in inits {
-        pairing.unpaired_inits += u64::from(open.insert(init.irp, init).is_some());
+
+    fn settle(&mut self, mut io: DiskIo, init: Option<DiskInit>, ready: &mut Vec<DiskIo>) {
+        settle(&mut io, init, &self.clock, &mut self.pairing);
+        ready.push(io);
     }
-    pairing.unpaired_inits += open.len() as u64;
-    pairing
 }
 
 fn settle(io: &mut DiskIo, init: Option<DiskInit>, clock: &Clock, pairing: &mut Pairing) {
@@ -113,28 +136,11 @@ fn is_plausible(response: i64, completed: i64, clock: &Clock) -> bool {
         && !(counts_from_boot && response > completed)
 }
 
-fn completion_order(io: &DiskIo) -> (i64, u32, i64, u64) {
-    (io.completed, io.disk, io.offset, io.irp)
-}
-
-/// The worker whose next I/O comes first.
-pub fn earliest<K: Ord>(
-    facts: &[Facts],
-    heads: &[usize],
-    order: impl Fn(&DiskIo) -> K,
-) -> Option<usize> {
-    let next = |worker: usize| facts[worker].ios.get(heads[worker]).map(&order);
-    (0..facts.len())
-        .filter_map(|worker| next(worker).map(|key| (key, worker)))
-        .min()
-        .map(|(_, worker)| worker)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::clock::ClockKind;
     use super::super::events::UNKNOWN;
-    use super::super::facts::Op;
+    use super::super::facts::{Op, Origin};
     use super::*;
 
     const CLOCK: Clock = Clock {
@@ -145,103 +151,105 @@ mod tests {
         cpu_mhz: 1_000,
     };
 
-    fn io(completed: i64, irp: u64, response: i64) -> DiskIo {
-        DiskIo {
-            completed,
-            response,
-            irp,
-            offset: 0,
-            key: 0,
-            size: 512,
-            irp_flags: 0,
-            thread: UNKNOWN,
-            disk: 0,
-            op: Op::Read,
-            response_dropped: false,
+    enum Half {
+        /// Completion: ticks, Irp, response.
+        Io(i64, u64, i64),
+        /// Start: ticks, Irp, thread.
+        Init(i64, u64, u32),
+    }
+    use Half::{Init, Io};
+
+    fn pair(has_inits: bool, halves: &[Half]) -> (Pairing, Vec<DiskIo>) {
+        let mut pairer = Pairer::new(CLOCK, has_inits);
+        let mut ready = Vec::new();
+        for half in halves {
+            match *half {
+                Io(completed, irp, response) => {
+                    pairer.advance(completed, &mut ready);
+                    let io = DiskIo {
+                        completed,
+                        response,
+                        irp,
+                        offset: 0,
+                        key: 0,
+                        size: 512,
+                        irp_flags: 0,
+                        thread: UNKNOWN,
+                        disk: 0,
+                        op: Op::Read,
+                        response_dropped: false,
+                        origin: Origin::Classic,
+                    };
+                    pairer.complete(io, &mut ready);
+                }
+                Init(ticks, irp, thread) => {
+                    pairer.advance(ticks, &mut ready);
+                    pairer.begin(DiskInit {
+                        ticks,
+                        irp,
+                        thread,
+                        op: Op::Read,
+                    });
+                }
+            }
         }
+        pairer.finish(&mut ready);
+        (pairer.pairing, ready)
     }
 
-    fn facts(ios: &[DiskIo], inits: &[(i64, u64, u32)]) -> Facts {
-        let inits = inits.iter().map(|(ticks, irp, thread)| DiskInit {
-            ticks: *ticks,
-            irp: *irp,
-            thread: *thread,
-            op: Op::Read,
-        });
-        Facts {
-            ios: ios.to_vec(),
-            inits: inits.collect(),
-            ..Facts::default()
-        }
+    fn counts(pairing: Pairing) -> (u64, u64, u64) {
+        (
+            pairing.paired,
+            pairing.unpaired_inits,
+            pairing.unpaired_completions,
+        )
     }
 
     #[test]
-    fn a_reused_irp_pairs_with_its_latest_start_across_workers() {
-        let mut all = [
-            facts(&[io(40, 1, 5)], &[(30, 1, 12)]),
-            facts(&[io(20, 1, 5)], &[(10, 1, 11)]),
-        ];
-        let pairing = pair(&mut all, &CLOCK);
-        assert_eq!(
-            (
-                pairing.paired,
-                pairing.unpaired_inits,
-                pairing.unpaired_completions
-            ),
-            (2, 0, 0)
-        );
-        assert_eq!((all[0].ios[0].thread, all[1].ios[0].thread), (12, 11));
+    fn a_reused_irp_pairs_with_its_latest_start() {
+        let halves = [Init(10, 1, 11), Io(20, 1, 5), Init(30, 1, 12), Io(40, 1, 5)];
+        let (pairing, ios) = pair(true, &halves);
+        assert_eq!(counts(pairing), (2, 0, 0));
+        assert_eq!((ios[0].thread, ios[1].thread), (11, 12));
     }
 
     #[test]
     fn both_ends_of_a_trace_may_miss_a_half() {
-        let mut all = [facts(
-            &[io(5, 1, 3), io(20, 2, 3)],
-            &[(18, 2, 1), (30, 3, 1), (31, 3, 1)],
-        )];
-        let pairing = pair(&mut all, &CLOCK);
-        assert_eq!(
-            (
-                pairing.paired,
-                pairing.unpaired_inits,
-                pairing.unpaired_completions
-            ),
-            (1, 2, 1)
-        );
+        let halves = [
+            Io(5, 1, 3),
+            Init(18, 2, 1),
+            Io(20, 2, 3),
+            Init(30, 3, 1),
+            Init(31, 3, 1),
+        ];
+        assert_eq!(counts(pair(true, &halves).0), (1, 2, 1));
     }
 
     #[test]
     fn at_one_tick_a_completion_precedes_the_next_start_of_its_irp() {
-        let mut all = [facts(
-            &[io(20, 1, 3), io(30, 1, 3)],
-            &[(17, 1, 1), (20, 1, 2)],
-        )];
-        assert_eq!(pair(&mut all, &CLOCK).paired, 2);
-        let mut at_once = [facts(&[io(20, 1, 0)], &[(20, 1, 1)])];
-        assert_eq!(pair(&mut at_once, &CLOCK).paired, 1);
+        let halves = [Init(17, 1, 1), Io(20, 1, 3), Init(20, 1, 2), Io(30, 1, 3)];
+        assert_eq!(counts(pair(true, &halves).0), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_start_may_come_from_another_processor_at_the_tick_of_its_completion() {
+        let (pairing, ios) = pair(true, &[Io(20, 1, 0), Init(20, 1, 7), Io(21, 2, 1)]);
+        assert_eq!((counts(pairing), ios[0].thread), ((1, 0, 1), 7));
     }
 
     #[test]
     fn without_starts_nothing_is_missing() {
-        let pairing = pair(&mut [facts(&[io(5, 1, 3)], &[])], &CLOCK);
-        assert_eq!(pairing, Pairing::default());
+        assert_eq!(pair(false, &[Io(5, 1, 3)]).0, Pairing::default());
     }
 
     #[test]
     fn implausible_responses_come_from_the_start_or_are_dropped() {
-        let mut all = [facts(&[io(100, 1, -5), io(200, 2, 201)], &[(60, 1, 9)])];
-        let pairing = pair(&mut all, &CLOCK);
+        let (pairing, ios) = pair(true, &[Init(60, 1, 9), Io(100, 1, -5), Io(200, 2, 201)]);
         assert_eq!(
             (pairing.responses_replaced, pairing.responses_dropped),
             (1, 1)
         );
-        assert_eq!(
-            (all[0].ios[0].response, all[0].ios[0].response_dropped),
-            (40, false)
-        );
-        assert_eq!(
-            (all[0].ios[1].response, all[0].ios[1].response_dropped),
-            (0, true)
-        );
+        assert_eq!((ios[0].response, ios[0].response_dropped), (40, false));
+        assert_eq!((ios[1].response, ios[1].response_dropped), (0, true));
     }
 }

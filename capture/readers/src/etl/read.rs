@@ -1,4 +1,7 @@
 //! Reads a log's buffers with several threads, each keeping the facts of the buffers it decoded.
+//!
+//! Names, threads, processes and the like are kept whatever their number. Events of I/O are kept only up to a fixed number;
+//! of a buffer beyond that, the index says where it lies and when it begins, for `stream` to decode it again.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,10 +16,10 @@ use super::container::{
     HEADER_BYTES, Walker,
 };
 use super::decode;
-use super::facts::Facts;
-use super::header::LogHeader;
+use super::facts::{Facts, Indexed};
+use super::header::{Compression, LogHeader};
 use crate::error::Unreadable;
-use crate::xpress;
+use crate::{lznt1, xpress, xpress_huffman};
 
 /// Enough of a file to hold its log header event, which is at most 64 KiB.
 const HEAD_BYTES: u64 = 72 + 65_536;
@@ -27,12 +30,17 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 const COMPRESSION_RATIO_MAX: u64 = 100;
 const COMPRESSION_ALLOWANCE_BYTES: u64 = 256 << 20;
 
-/// A whole log: its header and what each worker found.
+/// How many events of I/O are kept (72 bytes each) rather than decoded again.
+pub const KEPT_EVENTS: usize = 1 << 19;
+
+/// A whole log: its header and what was found.
 pub struct Log {
     pub header: LogHeader,
-    /// One per worker: disk I/O in the order of its buffers; the first holds everything else of all workers.
-    pub facts: Vec<Facts>,
+    pub facts: Facts,
     pub truncated: bool,
+    /// To decode buffers again that `facts` only index.
+    pub file: File,
+    pub threads: usize,
 }
 
 /// How far reading is. Called from time to time with bytes done and in all; `false` ends the reading.
@@ -46,21 +54,7 @@ pub fn open(path: &Path) -> Result<(File, u64, LogHeader), Unreadable> {
     Read::by_ref(&mut file)
         .take(HEAD_BYTES)
         .read_to_end(&mut head)?;
-    let header = LogHeader::parse(&head)?;
-    match header.compression {
-        None | Some(3) => Ok((file, length, header)),
-        Some(other) => {
-            let name = match other {
-                2 => "LZNT1".to_owned(),
-                4 => "Xpress with Huffman coding".to_owned(),
-                other => format!("format {other}"),
-            };
-            Err(Unreadable::content(
-                format!("is compressed with {name}, which is not read yet"),
-                "save it uncompressed on Windows (tracerpt FILE -o EVENTS.etl -of ETL, or wpa), or take it without compression",
-            ))
-        }
-    }
+    Ok((file, length, LogHeader::parse(&head)?))
 }
 
 /// Bytes of a buffer between its header and the end of its valid data.
@@ -75,7 +69,7 @@ pub enum Payload<'a> {
 pub fn payload<'a>(
     buffer: &'a [u8],
     header: BufferHeader,
-    session_bytes: usize,
+    log: &LogHeader,
     scratch: &'a mut Vec<u8>,
 ) -> Payload<'a> {
     let Some(filled) = header.filled.checked_sub(HEADER_BYTES) else {
@@ -87,10 +81,15 @@ pub fn payload<'a>(
             .get(..filled)
             .map_or(Payload::Clipped(stored), Payload::Whole);
     }
-    if filled > session_bytes.min(BUFFER_BYTES_MAX) {
+    if filled > (log.buffer_bytes as usize).min(BUFFER_BYTES_MAX) {
         return Payload::Damaged;
     }
-    xpress::decompress(stored, scratch, filled).map_or(Payload::Damaged, Payload::Whole)
+    match log.compression.unwrap_or(Compression::Xpress) {
+        Compression::Lznt1 => lznt1::decompress(stored, scratch, filled),
+        Compression::Xpress => xpress::decompress(stored, scratch, filled),
+        Compression::XpressHuffman => xpress_huffman::decompress(stored, scratch, filled),
+    }
+    .map_or(Payload::Damaged, Payload::Whole)
 }
 
 /// Refuse a file that decompresses to more than any trace does, once `made` bytes came out of it.
@@ -111,11 +110,19 @@ pub fn check_ratio(made: u64, file_bytes: u64) -> Result<(), Unreadable> {
 }
 
 /// Read a whole log with at most `threads` workers (0: as many as there are processors, up to 8).
-pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unreadable> {
+pub fn read(
+    path: &Path,
+    threads: usize,
+    kept_events: usize,
+    progress: Progress,
+) -> Result<Log, Unreadable> {
     let (file, length, header) = open(path)?;
+    let again = File::open(path)?;
     let shared = Shared {
         walker: Mutex::new(Walker::new(file, length, header.stride())),
-        session_bytes: header.buffer_bytes as usize,
+        header: &header,
+        kept_events,
+        kept: AtomicUsize::new(0),
         decompressed: AtomicU64::new(0),
         file_bytes: length,
         done: AtomicU64::new(0),
@@ -132,7 +139,7 @@ pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unre
         threads.min(THREADS_MAX)
     });
     let caller = &thread::current();
-    let mut facts = thread::scope(|scope| {
+    let found = thread::scope(|scope| {
         let shared = &shared;
         let handles: Vec<_> = (0..workers)
             .map(|_| {
@@ -161,26 +168,30 @@ pub fn read(path: &Path, threads: usize, progress: Progress) -> Result<Log, Unre
     if shared.stop.load(Ordering::Relaxed) {
         return Err(Unreadable::Cancelled);
     }
-    let (first, others) = facts.split_at_mut(1);
-    for other in others {
-        first[0].absorb(other);
-    }
     let walker = shared
         .walker
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    first[0].counts.damaged_buffers += walker.damaged;
+    let mut facts = Facts::default();
+    for other in found {
+        facts.absorb(other);
+    }
+    facts.counts.damaged_buffers += walker.damaged;
     Ok(Log {
         header,
-
         facts,
         truncated: walker.truncated,
+        file: again,
+        threads: workers,
     })
 }
 
-struct Shared {
+struct Shared<'a> {
     walker: Mutex<Walker>,
-    session_bytes: usize,
+    header: &'a LogHeader,
+    kept_events: usize,
+    /// Events of I/O that all workers kept.
+    kept: AtomicUsize,
     decompressed: AtomicU64,
     file_bytes: u64,
     done: AtomicU64,
@@ -188,7 +199,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-impl Shared {
+impl Shared<'_> {
     fn work(&self) -> Result<Facts, Unreadable> {
         let mut facts = Facts::default();
         let mut batch = Batch::default();
@@ -201,8 +212,9 @@ impl Shared {
                 }
                 self.done.store(walker.position(), Ordering::Relaxed);
             }
-            for (index, bytes) in (batch.first_index..).zip(batch.buffers()) {
-                self.buffer(index, bytes, &mut facts, &mut scratch)?;
+            for (number, (position, bytes)) in (batch.first_index..).zip(batch.buffers()) {
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                self.buffer(number, position, bytes, &mut facts, &mut scratch)?;
             }
         }
         Ok(facts)
@@ -210,7 +222,8 @@ impl Shared {
 
     fn buffer(
         &self,
-        index: u64,
+        number: u32,
+        position: u64,
         bytes: &[u8],
         facts: &mut Facts,
         scratch: &mut Vec<u8>,
@@ -221,17 +234,17 @@ impl Shared {
         facts.counts.buffers += 1;
         facts.counts.loss_flags +=
             u64::from(header.flags & (FLAG_EVENTS_LOST | FLAG_BUFFER_LOST) != 0);
-        if index > 0 {
+        if number > 0 {
             facts.sequences.push(header.sequence);
         }
         if header.flags & FLAG_COMPRESSED != 0 {
             let made = self.decompressed.fetch_add(
-                header.filled.min(self.session_bytes) as u64,
+                header.filled.min(self.header.buffer_bytes as usize) as u64,
                 Ordering::Relaxed,
             );
             check_ratio(made, self.file_bytes)?;
         }
-        let payload = match payload(bytes, header, self.session_bytes, scratch) {
+        let payload = match payload(bytes, header, self.header, scratch) {
             Payload::Whole(payload) => payload,
             Payload::Clipped(payload) => {
                 facts.counts.damaged_buffers += 1;
@@ -242,14 +255,33 @@ impl Shared {
                 return Ok(());
             }
         };
-        decode::buffer(payload, index, facts);
+        let before = facts.events.len();
+        decode::buffer(payload, number, facts);
+        let found = &facts.events[before..];
+        let Some(earliest) = found.iter().map(super::facts::Event::ticks).min() else {
+            return Ok(());
+        };
+        let left = self.kept.fetch_add(found.len(), Ordering::Relaxed) + found.len()
+            > self.kept_events;
+        if left {
+            facts.events.truncate(before);
+        }
+        facts.index.push(Indexed {
+            number,
+            position,
+            bytes: bytes.len() as u32,
+            processor: header.processor,
+            sequence: header.sequence,
+            earliest,
+            left,
+        });
         Ok(())
     }
 }
 
 /// Counts a worker as finished and wakes the caller, even if the worker panics.
 struct Running<'a> {
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     caller: &'a thread::Thread,
 }
 

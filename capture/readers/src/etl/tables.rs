@@ -8,9 +8,9 @@ use arrow_array::{
 };
 use arrow_schema::ArrowError;
 
-use super::trace::Trace;
+use super::trace::{IoRow, Trace};
+use crate::error::Unreadable;
 
-const LAYER_BLOCK: i8 = 2;
 const KIND_DISK: i8 = 0;
 const KIND_PARTITION: i8 = 1;
 
@@ -37,16 +37,26 @@ fn ids(first: usize, count: usize) -> ArrayRef {
     ))
 }
 
-/// The next at most `rows` rows of `io` in order of issue; `None` after the last.
-pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, ArrowError> {
-    let ios: Vec<_> = std::iter::from_fn(|| trace.next_io()).take(rows).collect();
-    if ios.is_empty() {
-        return Ok(None);
+/// The next at most `rows` rows of `io` in order of completion, put in order of issue among themselves.
+pub fn next_rows(trace: &mut Trace, rows: usize) -> Result<Vec<IoRow>, Unreadable> {
+    let mut ios = Vec::with_capacity(rows.min(1 << 16));
+    while ios.len() < rows
+        && let Some(row) = trace.next_io()?
+    {
+        ios.push(row);
     }
+    ios.sort_by_key(|io: &IoRow| (io.issued_ns, io.layer as i8, io.completed_ns));
+    Ok(ios)
+}
+
+/// Rows of `io`.
+pub fn ios(ios: &[IoRow]) -> Result<RecordBatch, ArrowError> {
     batch(vec![
         (
             "layer",
-            Arc::new(Int8Array::from(vec![LAYER_BLOCK; ios.len()])),
+            Arc::new(Int8Array::from_iter_values(
+                ios.iter().map(|io| io.layer as i8),
+            )),
         ),
         (
             "op",
@@ -62,11 +72,11 @@ pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, Ar
         ),
         (
             "completed_ns",
-            column::<Int64Array, _, _>(&ios, |io| io.completed_ns),
+            column::<Int64Array, _, _>(ios, |io| io.completed_ns),
         ),
         (
             "offset_bytes",
-            column::<UInt64Array, _, _>(&ios, |io| io.offset_bytes),
+            column::<UInt64Array, _, _>(ios, |io| io.offset_bytes),
         ),
         (
             "size_bytes",
@@ -76,23 +86,26 @@ pub fn next_io(trace: &mut Trace, rows: usize) -> Result<Option<RecordBatch>, Ar
         ),
         (
             "device_id",
-            Arc::new(Int32Array::from_iter_values(ios.iter().map(|io| io.device))),
+            column::<Int32Array, _, _>(ios, |io| io.device),
         ),
-        ("file_id", column::<Int32Array, _, _>(&ios, |io| io.file)),
+        ("file_id", column::<Int32Array, _, _>(ios, |io| io.file)),
         (
             "process_id",
-            column::<Int32Array, _, _>(&ios, |io| io.process),
+            column::<Int32Array, _, _>(ios, |io| io.process),
         ),
         (
             "thread_id",
-            column::<Int32Array, _, _>(&ios, |io| io.thread),
+            column::<Int32Array, _, _>(ios, |io| io.thread),
         ),
         (
             "flags",
             Arc::new(UInt32Array::from_iter_values(ios.iter().map(|io| io.flags))),
         ),
+        (
+            "error",
+            Arc::new(Int32Array::from_iter_values(ios.iter().map(|io| io.error))),
+        ),
     ])
-    .map(Some)
 }
 
 /// All rows of `devices`.
@@ -162,9 +175,7 @@ pub fn files(trace: &Trace, first: usize) -> Result<RecordBatch, ArrowError> {
         ),
         (
             "device_id",
-            Arc::new(Int32Array::from_iter_values(
-                files.iter().map(|file| file.device),
-            )),
+            column::<Int32Array, _, _>(files, |file| file.device),
         ),
     ])
 }

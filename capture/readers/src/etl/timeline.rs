@@ -37,6 +37,15 @@ impl Timeline {
         }
     }
 
+    /// Everything `key` ever meant.
+    pub fn ever(&self, key: u64) -> impl Iterator<Item = u32> {
+        let entries = self.keys.get(&key);
+        entries
+            .into_iter()
+            .flat_map(|entries| entries.from.iter().chain(&entries.until))
+            .map(|entry| entry.1)
+    }
+
     /// What `key` meant at `ticks`.
     pub fn at(&self, key: u64, ticks: i64) -> Option<u32> {
         let Entries { from, until } = self.keys.get(&key)?;
