@@ -305,7 +305,9 @@ class BlgTrace:
         if not self.samples:
             why = "" if self._catalogs else ": its catalog of counters is missing"
             yield f"this counter log holds no sample that can be read{why}"
-        if self._has_clock is False and self.samples:
+        if counts.wrapped:
+            yield "the log is circular: only the end of its session is left"
+        if self.samples and not self._has_clock:
             yield "UTC is taken from the time zone in the log's header, whose daylight saving rule is that of one year"
         if self.series.has_untranslated():
             yield "some counters keep their localized names and have no metric"

@@ -76,6 +76,8 @@ class ContainerCounts:
     foreign_events: int = 0
     broken_records: int = 0
     truncated: bool = False
+    wrapped: bool = False
+    """The log is circular and has begun again: only the end of its session is left."""
 
 
 def looks_like_container(head: bytes) -> bool:
@@ -229,11 +231,13 @@ class Container:
         known = [number for number in numbers if number is not None]
         falls = sum(later < earlier for earlier, later in pairwise(known))
         ordered = list(zip(numbers, offsets, strict=True))
-        if falls == 1 and len(set(known)) == len(known) == len(numbers) and known[-1] < known[1]:
+        if falls == 1 and len(set(known)) == len(known) == len(numbers):
             ordered.sort()
             known.sort()
-        # The first buffer holds the header and is never overwritten, so a circular log has one hole behind it.
-        self.counts.sequence_holes = sum(later > earlier + 1 for earlier, later in pairwise(known[1:]))
+            self.counts.wrapped = True
+        holes = sum(later > earlier + 1 for earlier, later in pairwise(known))
+        # Of a circular log the first buffers are kept, and those that followed them are overwritten: no loss.
+        self.counts.sequence_holes = max(0, holes - self.counts.wrapped)
         return [offset for _, offset in ordered]
 
 
