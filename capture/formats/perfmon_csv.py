@@ -256,7 +256,10 @@ class PerfmonTrace:
         except pa.ArrowInvalid:
             # Some cell is no number: take all as text, and each that is one.
             table = parse(dict.fromkeys(names, pa.string()))
-        self._counts.cut_lines += cut
+        if cut and self._text.is_unended:
+            self._text.truncated = True
+        else:
+            self._counts.cut_lines += cut
         return table
 
     def _numeric(self, column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:

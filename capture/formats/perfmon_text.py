@@ -83,6 +83,8 @@ class TextLog:
         self._path, self._name = path, name
         self.truncated = False
         """Whether the file ends within a line; known at the end."""
+        self.is_unended = False
+        """Whether the piece handed out last is a line without its end, the file's last."""
 
     def pieces(self, progress: Progress) -> Iterator[tuple[bytes, bool]]:
         """Yield pieces and whether the text is known to be UTF-8. Raises `IotraceError` for a line without end."""
@@ -107,8 +109,10 @@ class TextLog:
                         hint="check that it is the counter log and whole",
                     )
         if rest.strip(b"\0 \t\r\n\x1a"):
-            # A whole last line without its end comes from tools that join lines; a cut one lacks its closing quote.
-            self.truncated = rest.startswith(b'"') and not rest.rstrip().endswith(b'"')
+            if rest.count(b'"') % 2:
+                self.truncated = True  # within a cell, whose number may be cut
+                return
+            self.is_unended = True
             yield rest + b"\n", encoding is not None
 
 
