@@ -12,12 +12,13 @@ from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingW
 from iotrace.schemas.writer import check_replaceable
 
 from .archives import Archive, is_zip
-from .formats import blg, etl, perfmon_csv, text_formats, xel
+from .formats import blg, dmv, etl, perfmon_csv, text_formats, xel
 from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace, naming
 from .merging import Merger, merge_quality
 
 FORMATS: Final[tuple[Format, ...]] = (
     blg.FORMAT,
+    dmv.FORMAT,
     etl.FORMAT,
     perfmon_csv.FORMAT,
     xel.FORMAT,

@@ -67,7 +67,9 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
         "whole": not (counts["truncated"] or counts["damaged"] or counts["wrong_checksums"]),
         "first_event_utc": _utc_text(span[0]) if span else None,
         "last_event_utc": _utc_text(span[1]) if span else None,
-        "clock_zero_utc": None if facts["clock_base_utc_ns"] is None else _utc_text(facts["clock_base_utc_ns"]),
+        "clock_zero_utc": None
+        if facts["clock_base_utc_ns"] is None
+        else _utc_text(facts["clock_base_utc_ns"]),
         "clock_hz": facts["clock_hz"],
         "packages": [package for package, _ in facts["packages"]],
         "events": {kind["name"]: kind["count"] for kind in facts["kinds"]},
@@ -177,7 +179,8 @@ def _unit_notes(kinds: list[dict[str, Any]]) -> Iterator[str]:
         if kind["duration_unit_ns"] is not None and not kind["duration_is_stated"]:
             assumed.setdefault(kind["duration_unit_ns"], []).append(kind["name"])
     for unit_ns, names in assumed.items():
-        yield f"the file states no unit for the durations of {', '.join(sorted(set(names)))}: taken as {_UNITS[unit_ns]}"
+        of = ", ".join(sorted(set(names)))
+        yield f"the file states no unit for the durations of {of}: taken as {_UNITS[unit_ns]}"
     for kind in kinds:
         if kind["name"] in {"file_read_completed", "file_write_completed"} and kind["duration_unit_ns"]:
             unit = _UNITS[kind["duration_unit_ns"]]
@@ -188,8 +191,8 @@ def _file_notes(files: list[DatabaseFile]) -> Iterator[str]:
     nameless = sum(path is None for _, _, path, _ in files)
     if nameless:
         yield (
-            f"{nameless:,} files are known by number only (collect_path was off): file 1 is taken as data and file 2 as "
-            "log, others have no role unless they are tempdb's"
+            f"{nameless:,} files are known by number only (collect_path was off): file 1 is taken as data and "
+            "file 2 as log, others have no role unless they are tempdb's"
         )
 
 
