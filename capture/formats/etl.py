@@ -255,7 +255,10 @@ def _notes_on_requests(counts: dict[str, Any]) -> Iterator[str]:
     elif counts["requests_detailed"] and not counts["requests_timed_in_stack"]:
         yield "requests of the port driver carry durations of no stated unit: theirs run from their dispatch"
     for count, words in (
-        ("requests_of_windows_7", "requests of the port driver left out: without position or unit (Windows 7 form)"),
+        (
+            "requests_of_windows_7",
+            "requests of the port driver left out: without position or unit (Windows 7 form)",
+        ),
         ("requests_summed_up", "summaries of slow or failed I/O left out: they tell no single I/O"),
         ("other_requests", "requests of the port driver left out: neither read, write, flush nor discard"),
     ):

@@ -116,7 +116,7 @@ impl EtlTrace {
     fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
         let found = guarded(py, || {
             let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-            let ios = etl::next_rows(&mut trace, rows)?;
+            let ios = trace.next_rows(rows)?;
             if ios.is_empty() {
                 return Ok(None);
             }

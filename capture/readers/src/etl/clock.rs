@@ -43,7 +43,14 @@ pub struct Clock {
 
 impl Clock {
     /// Nanoseconds from the log's start to `ticks`, rounded down; `None` beyond 292 years.
+    #[inline]
     pub fn ns(&self, ticks: i64) -> Option<i64> {
+        if self.kind == ClockKind::Counter
+            && let Some(since_start) = ticks.checked_sub(self.start_ticks)
+            && let Some(ns) = scale(since_start, self.counter_hz)
+        {
+            return Some(ns);
+        }
         let since_start = i128::from(ticks) - i128::from(self.start_ticks);
         let ns = match self.kind {
             ClockKind::Counter => {
@@ -56,7 +63,11 @@ impl Clock {
     }
 
     /// Length of a response time given in performance counter ticks.
+    #[inline]
     pub fn response_ns(&self, response_ticks: i64) -> Option<i64> {
+        if let (0.., Some(ns)) = (response_ticks, scale(response_ticks, self.counter_hz)) {
+            return Some(ns);
+        }
         i64::try_from(i128::from(response_ticks) * 1_000_000_000 / i128::from(self.counter_hz)).ok()
     }
 
@@ -99,6 +110,15 @@ impl Clock {
 /// A FILETIME in nanoseconds since 1970; `None` outside 1677 to 2262.
 pub fn filetime_utc_ns(filetime: i64) -> Option<i64> {
     i64::try_from((i128::from(filetime) - FILETIME_UNIX_EPOCH) * 100).ok()
+}
+
+/// Ticks at `hz` in nanoseconds, rounded down, in 64-bit arithmetic; `None` where that does not suffice.
+#[inline]
+fn scale(ticks: i64, hz: i64) -> Option<i64> {
+    let (seconds, rest) = (ticks.div_euclid(hz), ticks.rem_euclid(hz));
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(rest.checked_mul(1_000_000_000)? / hz)
 }
 
 fn saturate(value: i128) -> i64 {

@@ -142,7 +142,9 @@ fn remember(io: &DiskIo, facts: &mut Facts) {
     if facts.events_only {
         return;
     }
-    facts.disk_numbers.insert(io.disk);
+    if facts.latest_disk.replace(io.disk) != Some(io.disk) {
+        facts.disk_numbers.insert(io.disk);
+    }
     if io.op != Op::Flush && io.size > 0 {
         facts.touch(io);
     }

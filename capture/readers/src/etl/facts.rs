@@ -276,6 +276,8 @@ pub struct Facts {
     pub index: Vec<Indexed>,
     pub extents: NumberMap<u64, Extent>,
     pub disk_numbers: BTreeSet<u32>,
+    /// The one inserted last: nearly always the next, too.
+    pub latest_disk: Option<u32>,
     pub names: Vec<FileName>,
     pub opened: Vec<Opened>,
     pub threads: Vec<Thread>,

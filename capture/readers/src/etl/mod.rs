@@ -38,5 +38,5 @@ pub use facts::Origin;
 pub use header::{Compression, LogHeader};
 pub use inspect::inspect;
 pub use read::{KEPT_EVENTS, open, read};
-pub use tables::{devices, files, ios, next_rows, processes};
+pub use tables::{devices, files, ios, processes};
 pub use trace::Trace;

@@ -32,28 +32,48 @@ pub struct Stream {
     loaded: Queue,
 }
 
-/// A sorted list that is consumed from its front.
+/// Events that are consumed in order of time.
 #[derive(Default)]
 struct Queue {
     events: Vec<Event>,
+    /// Time, rank of the buffer and position in `events`, sorted: moving these is cheaper than moving events.
+    order: Vec<(i64, u32, u32)>,
     head: usize,
 }
 
 impl Queue {
+    fn new(events: Vec<Event>) -> Self {
+        let mut order: Vec<_> = (0..)
+            .zip(&events)
+            .map(|(position, event)| (event.ticks(), event.buffer, position))
+            .collect();
+        // Positions keep the order inside a buffer, whose events lie one after the other.
+        order.sort();
+        Self {
+            events,
+            order,
+            head: 0,
+        }
+    }
+
+    #[inline]
     fn first(&self) -> Option<(i64, u32)> {
-        self.events.get(self.head).map(order)
+        let (ticks, rank, _) = self.order.get(self.head)?;
+        Some((*ticks, *rank))
     }
 
+    #[inline]
     fn take(&mut self) -> Option<Event> {
-        let event = self.events.get(self.head).copied();
-        self.head += usize::from(event.is_some());
-        event
+        let (.., position) = *self.order.get(self.head)?;
+        self.head += 1;
+        Some(self.events[position as usize])
     }
-}
 
-#[inline]
-fn order(event: &Event) -> (i64, u32) {
-    (event.ticks(), event.buffer)
+    fn rest(&self) -> impl Iterator<Item = Event> {
+        self.order[self.head..]
+            .iter()
+            .map(|(.., position)| self.events[*position as usize])
+    }
 }
 
 impl Stream {
@@ -70,8 +90,6 @@ impl Stream {
         for event in &mut kept {
             event.buffer = ranks[event.buffer as usize];
         }
-        // Stable: inside a buffer, the order of the buffer.
-        kept.sort_by_key(order);
         let mut left: Vec<_> = (0..)
             .zip(index)
             .filter(|(_, entry)| entry.left)
@@ -83,10 +101,7 @@ impl Stream {
             threads: threads.max(1),
             left,
             next_left: 0,
-            kept: Queue {
-                events: kept,
-                head: 0,
-            },
+            kept: Queue::new(kept),
             loaded: Queue::default(),
         }
     }
@@ -140,12 +155,11 @@ impl Stream {
                 .map(|handle| handle.join().map_err(|_| Unreadable::defect()))
                 .collect::<Result<Vec<_>, _>>()
         })?;
-        self.loaded.events.drain(..self.loaded.head);
-        self.loaded.head = 0;
-        for mut events in decoded {
-            self.loaded.events.append(&mut events);
+        let mut events: Vec<Event> = self.loaded.rest().collect();
+        for mut more in decoded {
+            events.append(&mut more);
         }
-        self.loaded.events.sort_by_key(order);
+        self.loaded = Queue::new(events);
         Ok(())
     }
 }

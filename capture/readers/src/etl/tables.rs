@@ -9,7 +9,6 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 
 use super::trace::{IoRow, Trace};
-use crate::error::Unreadable;
 
 const KIND_DISK: i8 = 0;
 const KIND_PARTITION: i8 = 1;
@@ -35,18 +34,6 @@ fn ids(first: usize, count: usize) -> ArrayRef {
     Arc::new(Int32Array::from_iter_values(
         first as i32..(first + count) as i32,
     ))
-}
-
-/// The next at most `rows` rows of `io` in order of completion, put in order of issue among themselves.
-pub fn next_rows(trace: &mut Trace, rows: usize) -> Result<Vec<IoRow>, Unreadable> {
-    let mut ios = Vec::with_capacity(rows.min(1 << 16));
-    while ios.len() < rows
-        && let Some(row) = trace.next_io()?
-    {
-        ios.push(row);
-    }
-    ios.sort_by_key(|io: &IoRow| (io.issued_ns, io.layer as i8, io.completed_ns));
-    Ok(ios)
 }
 
 /// Rows of `io`.

@@ -1,6 +1,6 @@
 //! A read log with its names resolved: the tables of a recording, I/O of all layers in order of completion.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use super::decode::is_known;
 use super::facts::{
@@ -106,7 +106,7 @@ pub struct Trace {
     pub inferred_letters: usize,
     stream: Stream,
     finished: bool,
-    ready: VecDeque<IoRow>,
+    ready: Vec<IoRow>,
     settled: Vec<DiskIo>,
     ended: Vec<Finished>,
     served: Vec<Service>,
@@ -219,7 +219,7 @@ impl Trace {
             inferred_letters: 0,
             stream,
             finished: false,
-            ready: VecDeque::new(),
+            ready: Vec::new(),
             settled: Vec::new(),
             ended: Vec::new(),
             served: Vec::new(),
@@ -265,19 +265,10 @@ impl Trace {
         }
     }
 
-    /// The next I/O in order of completion. `files` and `processes` grow with what it names.
-    pub fn next_io(&mut self) -> Result<Option<IoRow>, Unreadable> {
-        loop {
-            if let Some(row) = self.ready.pop_front() {
-                self.last_completed_ns = self
-                    .last_completed_ns
-                    .max(row.completed_ns.or(Some(row.issued_ns)));
-                self.rows[row.layer as usize] += 1;
-                return Ok(Some(row));
-            }
-            if self.finished {
-                return Ok(None);
-            }
+    /// The next at most `rows` rows of I/O, in order of completion; none after the last. `files` and `processes` grow with
+    /// what they name.
+    pub fn next_rows(&mut self, rows: usize) -> Result<Vec<IoRow>, Unreadable> {
+        while self.ready.len() < rows && !self.finished {
             if let Some(event) = self.stream.next()? {
                 self.take(event);
             } else {
@@ -289,6 +280,15 @@ impl Trace {
             }
             self.write_out();
         }
+        let more = self.ready.split_off(rows.min(self.ready.len()));
+        let rows = std::mem::replace(&mut self.ready, more);
+        for row in &rows {
+            self.last_completed_ns = self
+                .last_completed_ns
+                .max(row.completed_ns.or(Some(row.issued_ns)));
+            self.rows[row.layer as usize] += 1;
+        }
+        Ok(rows)
     }
 
     fn take(&mut self, event: Event) {
