@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from ..counter_cooking import RULES, Second
+from ..counter_cooking import RULES, Rule, Second
 from ..counter_names import Meaning, meaning
 from ..counter_series import Integers, Series
 from .blg_objects import ObjectBlocks
@@ -23,6 +24,11 @@ _SAMPLE_TAG: Final = 0x00034C42
 _ENTRY_BYTES: Final = 52
 _INSTANCE_WILDCARD, _WHOLE_OBJECT = 1, 0x10
 _ITEM: Final = np.dtype([("name", "<u4"), ("zero", "<u4"), ("first", "<i8"), ("second", "<i8")])
+_SINGLE_BYTES: Final = 48
+_SINGLES: Final = np.dtype(
+    [("tag", "<u4"), ("length", "<u4"), ("status", "<u4"), ("zero", "<u4"), ("local", "<i8"), ("first", "<i8"),
+     ("second", "<i8"), ("count", "<u4"), ("end", "<u4")]
+)  # fmt: skip
 _ZONES_MAX_100NS: Final = 15 * 3600 * 10**7
 
 
@@ -59,6 +65,17 @@ class RawValues:
         self.first.append(first)
         self.second.append(second)
         self.hertz.append(hertz)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring single counters of the catalog, taken from a sample in one go."""
+
+    numbers: Integers
+    rules: Integers
+    hertz: Integers
+    is_cooked: npt.NDArray[np.bool_]
+    has_utc: npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -127,11 +144,13 @@ class SampleReader:
         self._objects = ObjectBlocks(series, self.counts.unknown_types, log_name)
         self._numbers: dict[tuple[str, str, str | None, str], int] = {}
         self._wildcards: dict[tuple[int, bytes], Integers] = {}
+        self._runs: dict[int, _Run] = {}
 
     def use_catalog(self, entries: list[Entry]) -> None:
         """Read samples by this catalog from now on; series that it shares with an earlier one go on."""
         self.entries = entries
         self._wildcards.clear()
+        self._runs = {start: self._run(entries[start:end]) for start, end in _single_runs(entries)}
         for entry in entries:
             if entry.kind in {0, _INSTANCE_WILDCARD} and entry.counter_type not in RULES:
                 self.counts.unknown_types[entry.counter_type] += 1
@@ -146,27 +165,49 @@ class SampleReader:
             self.counts.damaged_samples += 1
             return None
         values = RawValues()
-        at = 8
-        blocks = self._blocks(data, at)
-        count = 0
-        for entry_number, tag, block in blocks:
-            count += 1
-            if not self._read_block(entry_number, tag, block, values, local_100ns):
+        at, number = 8, 0
+        while number < len(self.entries):
+            run = self._runs.get(number)
+            if run is not None and self._read_run(run, data, at, values, local_100ns):
+                number += len(run.numbers)
+                at += _SINGLE_BYTES * len(run.numbers)
+                continue
+            tag, length = struct.unpack_from("<II", data, at) if at + 8 <= len(data) else (0, 0)
+            block = data[at : at + length]
+            is_whole = length >= 8 and len(block) == length
+            if not is_whole or not self._read_block(number, tag, block, values, local_100ns):
                 self.counts.damaged_samples += 1
-                return values
-        if count < len(self.entries):
-            self.counts.damaged_samples += 1
+                break
+            number += 1
+            at += length
         return values
 
-    def _blocks(self, data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
-        for number in range(len(self.entries)):
-            if at + 8 > len(data):
-                return
-            tag, length = struct.unpack_from("<II", data, at)
-            if length < 8 or at + length > len(data):
-                return
-            yield number, tag, data[at : at + length]
-            at += length
+    def _run(self, entries: list[Entry]) -> _Run:
+        rules = [RULES.get(entry.counter_type, (Rule.NONE, Second.NONE)) for entry in entries]
+        return _Run(
+            np.array([self._number(entry, entry.instance) for entry in entries], np.int64),
+            np.array([rule for rule, _ in rules], np.int64),
+            np.array([entry.hertz for entry in entries], np.int64),
+            np.array([rule != Rule.NONE for rule, _ in rules], np.bool_),
+            np.array([second == Second.CLOCK_100NS for _, second in rules], np.bool_),
+        )
+
+    def _read_run(self, run: _Run, data: bytes, at: int, values: RawValues, local_100ns: int) -> bool:
+        """Whether all counters of the run are there, in the form that single ones have."""
+        if at + _SINGLE_BYTES * len(run.numbers) > len(data):
+            return False
+        records = np.frombuffer(data, _SINGLES, len(run.numbers), at)
+        if (records["tag"] != _SINGLE).any() or (records["length"] != _SINGLE_BYTES).any():
+            return False
+        is_valid = records["status"] <= 1  # PDH_CSTATUS_VALID_DATA and PDH_CSTATUS_NEW_DATA are 0 and 1
+        self.counts.invalid_values += int(np.count_nonzero(run.is_cooked & ~is_valid))
+        kept = run.is_cooked & is_valid
+        first, second = records["first"][kept], records["second"][kept]
+        values.add(run.numbers[kept], run.rules[kept], first, second, run.hertz[kept])
+        clocks = second[run.has_utc[kept]]
+        if values.utc_100ns is None and len(clocks) and abs(int(clocks[0]) - local_100ns) <= _ZONES_MAX_100NS:
+            values.utc_100ns = int(clocks[0])
+        return True
 
     def _read_block(self, number: int, tag: int, block: bytes, values: RawValues, local_100ns: int) -> bool:
         """Whether the block is of the form its tag tells."""
@@ -239,6 +280,19 @@ class SampleReader:
             )
             self._numbers[key] = number
         return number
+
+
+def _single_runs(entries: list[Entry]) -> Iterator[tuple[int, int]]:
+    """Begin and end of each stretch of single counters."""
+    start = None
+    for number, entry in enumerate(entries):
+        if entry.kind == 0 and start is None:
+            start = number
+        elif entry.kind != 0 and start is not None:
+            yield start, number
+            start = None
+    if start is not None:
+        yield start, len(entries)
 
 
 def _numbered(names: Iterator[str]) -> Iterator[str]:

@@ -23,20 +23,34 @@ from iotrace.schemas import Clock, IotraceError, Quality
 from ..counter_names import Meaning, meaning
 from ..counter_series import Integers, Series
 from .format import Format, Outcome, Progress, naming
-from .perfmon_text import DATA, HEADER, Header, TextLog, looks_like_text_log, read_header
+from .perfmon_text import DATA, HEADER, Header, TextLog, looks_like_text_log, milliseconds, read_header
 
 _BLANKS: Final = ["", " "]
 _HOUR_MS: Final = 3_600_000
-_TIME: Final = r"^\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2}(\.\d{1,9})?$"
 
 
 def recognises(head: bytes, _path: Path) -> bool:
-    """Whether a line near the start of ``head`` is the header of a text log, in any of its encodings."""
-    return looks_like_text_log(head)
+    """Whether a line near the start of ``head`` is the header of a text log, in any of its encodings.
+
+    The counters of a migration assessment are recognised too, so that `read` can name them.
+    """
+    return looks_like_text_log(head) or _is_assessment(head)
+
+
+def _is_assessment(head: bytes) -> bool:
+    """Tables of the SQL Server migration tools: statistics over ten minutes, named by codes."""
+    first_line = head[:1024].partition(b"\n")[0].removeprefix(b"\xef\xbb\xbf")
+    return first_line.startswith(b"ServerName,DatabaseName,") and b"TimeDataCollected" in first_line
 
 
 def read(path: Path, name: str, progress: Progress) -> "PerfmonTrace":
     """Open the log at ``path``. Memory is bounded by the width of a line, not by their number."""
+    with naming(name), path.open("rb") as file:
+        if _is_assessment(file.read(1024)):
+            raise IotraceError(
+                f"'{name}' is a table of a SQL Server migration assessment, whose codes and units are not documented",
+                hint="record counters with perfmon or logman and import those",
+            )
     return PerfmonTrace(path, name, progress)
 
 
@@ -131,7 +145,7 @@ class PerfmonTrace:
                         cell = line.split(
                             b"\t" if header.delimiter == "\t" else header.delimiter.encode(), 1
                         )[0]
-                        times = _milliseconds(pa.array([cell.decode("ascii", "replace").strip('" \r')]))
+                        times = milliseconds(pa.array([cell.decode("ascii", "replace").strip('" \r')]))
                         if times[0].is_valid:
                             return header, times[0].as_py() + (header.bias_minutes or 0) * 60_000
                     return header, 0
@@ -189,7 +203,7 @@ class PerfmonTrace:
 
     def _rows(self, segment: _Segment, lines: list[bytes]) -> Iterator[tuple[str, pa.RecordBatch]]:
         table = self._table(segment, lines)
-        times = _milliseconds(table.column(0).combine_chunks())
+        times = milliseconds(table.column(0).combine_chunks())
         self._counts.bad_times += times.null_count
         table = table.filter(pc.is_valid(times))
         times = times.drop_null()
@@ -346,38 +360,6 @@ class PerfmonTrace:
         ):
             if count:
                 yield f"{count:,} {words}"
-
-
-def _milliseconds(times: pa.Array) -> pa.Array:
-    """Local milliseconds since 1970 for ``MM/DD/YYYY HH:MM:SS.mmm``; null for what is none."""
-    # Spreadsheets drop leading zeros and what is zero at the end.
-    text = pc.utf8_trim(times, ' "')
-    for short, full in ((r"^(\d)/", r"0\1/"), (r"/(\d)/", r"/0\1/"), (r" (\d):", r" 0\1:")):
-        text = pc.replace_substring_regex(text, short, full)
-    text = pc.replace_substring_regex(text, r"^(\S+ \d{2}:\d{2})$", r"\1:00")
-    text = pc.if_else(pc.match_substring_regex(text, _TIME), text, None)
-    parts = [
-        pc.utf8_slice_codeunits(text, start, stop) for start, stop in ((6, 10), (0, 2), (3, 5), (11, 19))
-    ]
-    whole = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts[:3], "-"), parts[3], "T")
-    fraction = pc.utf8_slice_codeunits(
-        pc.binary_join_element_wise(pc.utf8_slice_codeunits(text, 20, 23), "000", ""), 0, 3
-    )
-    try:
-        seconds = whole.cast(pa.timestamp("s")).cast(pa.int64())
-    except pa.ArrowInvalid:
-        seconds = pa.array([_seconds(one) for one in whole.to_pylist()], pa.int64())
-    result = pc.add(pc.multiply(seconds, 1000), fraction.cast(pa.int64()))
-    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
-
-
-def _seconds(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
-    except ValueError:
-        return None
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

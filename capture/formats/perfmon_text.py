@@ -9,8 +9,12 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from iotrace.schemas import IotraceError
 
@@ -18,6 +22,7 @@ from ..counter_translations import is_known_object
 from .format import Progress
 
 PIECE_BYTES: Final = 1 << 22
+_TIME: Final = r"^\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2}(\.\d{1,9})?$"
 _LINE_BYTES_MAX: Final = 1 << 26
 HEADER: Final = re.compile(rb'^[ \t]*"?\(PDH-[CT]SV \d', re.MULTILINE)
 DATA: Final = re.compile(rb'^[ \t]*"?\d{1,2}/\d{1,2}/\d{4} [^\r\n]*', re.MULTILINE)
@@ -182,3 +187,35 @@ def _code_page(line: bytes) -> tuple[str, bool]:
     runs = sum(len(run) for run in _CYRILLIC.findall(line))
     high = sum(byte > 127 for byte in line[: 1 << 16])
     return ("cp1251" if 2 * runs > high else "cp1252"), True
+
+
+def milliseconds(times: pa.Array) -> pa.Array:
+    """Local milliseconds since 1970 for ``MM/DD/YYYY HH:MM:SS.mmm``; null for what is none."""
+    # Spreadsheets drop leading zeros and what is zero at the end.
+    text = pc.utf8_trim(times, ' "')
+    for short, full in ((r"^(\d)/", r"0\1/"), (r"/(\d)/", r"/0\1/"), (r" (\d):", r" 0\1:")):
+        text = pc.replace_substring_regex(text, short, full)
+    text = pc.replace_substring_regex(text, r"^(\S+ \d{2}:\d{2})$", r"\1:00")
+    text = pc.if_else(pc.match_substring_regex(text, _TIME), text, None)
+    parts = [
+        pc.utf8_slice_codeunits(text, start, stop) for start, stop in ((6, 10), (0, 2), (3, 5), (11, 19))
+    ]
+    whole = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts[:3], "-"), parts[3], "T")
+    fraction = pc.utf8_slice_codeunits(
+        pc.binary_join_element_wise(pc.utf8_slice_codeunits(text, 20, 23), "000", ""), 0, 3
+    )
+    try:
+        seconds = whole.cast(pa.timestamp("s")).cast(pa.int64())
+    except pa.ArrowInvalid:
+        seconds = pa.array([_seconds(one) for one in whole.to_pylist()], pa.int64())
+    result = pc.add(pc.multiply(seconds, 1000), fraction.cast(pa.int64()))
+    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+
+
+def _seconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None

@@ -385,3 +385,14 @@ def test_a_log_of_many_pieces(read, monkeypatch):
     ]
     assert [row["interval_ns"] for row in rows[1:]] == [10**9] * 499
     assert trace.outcome().quality.notes == []
+
+
+def test_tables_of_a_migration_assessment_are_named(samples, tmp_path):
+    """They are no counter log: means of ten minutes under codes such as FRL, without units or a time zone."""
+    paths = sorted((samples / "results").glob("sqltoolsservice_migration_*.csv"))
+    assert len(paths) == 2
+    for path in paths:
+        with pytest.raises(IotraceError, match="migration assessment") as caught:
+            import_files([path], tmp_path / "a.iotrace")
+        assert f"'{path}'" in caught.value.message
+        assert caught.value.hint
