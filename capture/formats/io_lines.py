@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality
 
+from ..roles import classify
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
 
@@ -29,6 +30,7 @@ SECTOR_BYTES: Final = 512
 _DAY_NS: Final = 86_400 * 10**9
 _SPAN_NS_MAX: Final = 100 * 366 * _DAY_NS
 _SECTORS_MAX: Final = 1 << 54
+_PROCESS: Final = re.compile(r"(.*?)\s*\(\s*(-?[0-9]{1,10})\s*\)")
 
 Integers = npt.NDArray[np.int64]
 
@@ -45,6 +47,12 @@ class Rows:
     device: pa.Array
     response_ns: Integers | None = None
     """-1 where unknown."""
+    flags: Integers | None = None
+    thread: Integers | None = None
+    process: pa.Array | None = None
+    """As ``name (number)``."""
+    file: pa.Array | None = None
+    """Paths, empty where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,10 @@ class Dialect:
     """What a line begins with that is a heading, in lower case."""
     squeeze: bool = False
     """Whether fields are parted by any run of blanks."""
+    parse: Callable[[bytes], tuple[dict[str, pa.Array], int]] | None = None
+    """Instead of ``columns`` and ``delimiter``: fields of a block, and how many lines are none."""
+    first_ticks: int | None = None
+    """Where the clock starts; None for the first line's time."""
 
     def format(self, recognises: Callable[[bytes, Path], bool]) -> Format:
         """The entry for `iotrace.capture.importing.FORMATS`."""
@@ -121,6 +133,8 @@ class IoRowMaker:
     start_ns: int = 0
     end_ns: int = 0
     _devices: dict[str, int] = field(default_factory=dict)
+    _files: dict[str, int] = field(default_factory=dict)
+    _processes: dict[str, int] = field(default_factory=dict)
     _last_ns: int = 0
 
     def batches(self, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -135,36 +149,45 @@ class IoRowMaker:
         self.rejected += int(len(possible) - possible.sum())
         if not possible.any():
             return
+        keep = pa.array(possible)
         issued = away[possible] * self.tick_ns
-        size, offset = rows.size_bytes[possible], rows.offset_bytes[possible]
-        device = rows.device.filter(pa.array(possible)).dictionary_encode()
-        yield from self._new_devices(device.dictionary.to_pylist())
-        ids = np.array([self._devices[name] for name in device.dictionary.to_pylist()], np.int32)
-        completed = self._completed(rows, possible, issued)
+        size, offset, op = rows.size_bytes[possible], rows.offset_bytes[possible], rows.op[possible]
+        columns = {
+            "layer": pa.repeat(self.layer, len(issued)),
+            "op": pa.array(op.astype(np.int8)),
+            "issued_ns": pa.array(issued),
+            "completed_ns": self._completed(rows, possible, issued),
+            "offset_bytes": pa.array(offset),
+            "size_bytes": pa.array(size.astype(np.uint32)),
+        }
+        columns["device_id"], new = _interned(rows.device.filter(keep), self._devices)
+        if new:
+            yield "devices", _device_rows(new, self._devices)
+        if rows.file is not None:
+            columns["file_id"], new = _interned(rows.file.filter(keep), self._files)
+            if new:
+                yield "files", _file_rows(new, self._files)
+        if rows.process is not None:
+            columns["process_id"], new = _interned(rows.process.filter(keep), self._processes)
+            if new:
+                yield "processes", _process_rows(new, self._processes)
+        if rows.thread is not None:
+            columns["thread_id"] = pa.array(rows.thread[possible], mask=rows.thread[possible] < 0)
         unaligned = (size == 0) | (size % SECTOR_BYTES != 0) | (offset % np.uint64(SECTOR_BYTES) != 0)
-        op = rows.op[possible]
-        unaligned &= op != FLUSH
+        flags = np.where(unaligned & (op != FLUSH), int(IoFlags.UNALIGNED), 0)
+        if rows.flags is not None:
+            flags |= rows.flags[possible]
+        columns["flags"] = pa.array(flags.astype(np.uint32))
+        self._count(issued, columns["completed_ns"])
+        yield "io", pa.RecordBatch.from_pydict(columns)
+
+    def _count(self, issued: Integers, completed: pa.Array) -> None:
+        steps = np.diff(issued, prepend=self._last_ns if self.kept else issued[0])
         self.kept += len(issued)
-        steps = np.diff(issued, prepend=self._last_ns if self.kept > len(issued) else issued[0])
         self.backwards += int((steps < 0).sum())
         self._last_ns = int(issued[-1])
         self.start_ns = min(self.start_ns, int(issued.min()))
         self.end_ns = max(self.end_ns, int(issued.max()), pc.max(completed).as_py() or 0)
-        yield (
-            "io",
-            pa.RecordBatch.from_pydict(
-                {
-                    "layer": pa.repeat(self.layer, len(issued)),
-                    "op": pa.array(op.astype(np.int8)),
-                    "issued_ns": pa.array(issued),
-                    "completed_ns": completed,
-                    "offset_bytes": pa.array(offset),
-                    "size_bytes": pa.array(size.astype(np.uint32)),
-                    "device_id": pa.array(ids[device.indices.to_numpy(zero_copy_only=False)]),
-                    "flags": pa.array(np.where(unaligned, int(IoFlags.UNALIGNED), 0).astype(np.uint32)),
-                }
-            ),
-        )
 
     def quality(self) -> Quality:
         """Counts so far as a recording tells them."""
@@ -178,24 +201,63 @@ class IoRowMaker:
         self.responses_dropped += int((~usable).sum())
         return pa.array(issued + np.where(usable, response, 0), mask=~usable)
 
-    def _new_devices(self, names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        new = [name for name in names if name not in self._devices]
-        for name in new:
-            self._devices[name] = len(self._devices)
-        if new:
-            yield (
-                "devices",
-                pa.RecordBatch.from_pydict(
-                    {
-                        "device_id": pa.array([self._devices[name] for name in new], pa.int32()),
-                        "name": pa.array(new, pa.string()),
-                        "kind": pa.array(["disk"] * len(new), pa.string()),
-                        "start_bytes": pa.nulls(len(new), pa.uint64()),
-                        "size_bytes": pa.nulls(len(new), pa.uint64()),
-                        "model": pa.nulls(len(new), pa.string()),
-                    }
-                ),
-            )
+
+def _interned(column: pa.Array, known: dict[str, int]) -> tuple[pa.Array, list[str]]:
+    """Ids of strings, null for empty ones, and those that are new."""
+    encoded = column.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    new = [name for name in names if name and name not in known]
+    for name in new:
+        known[name] = len(known)
+    ids = pa.array([known.get(name) for name in names], pa.int32())
+    return ids.take(encoded.indices), new
+
+
+def _device_rows(names: list[str], ids: dict[str, int]) -> pa.RecordBatch:
+    count = len(names)
+    return pa.RecordBatch.from_pydict(
+        {
+            "device_id": pa.array([ids[name] for name in names], pa.int32()),
+            "name": pa.array(names, pa.string()),
+            "kind": pa.array([_device_kind(name) for name in names], pa.string()),
+            "start_bytes": pa.nulls(count, pa.uint64()),
+            "size_bytes": pa.nulls(count, pa.uint64()),
+            "model": pa.nulls(count, pa.string()),
+        }
+    )
+
+
+def _device_kind(name: str) -> str:
+    return "file" if "/" in name and not name.startswith("/dev/") else "disk"
+
+
+def _file_rows(paths: list[str], ids: dict[str, int]) -> pa.RecordBatch:
+    guesses = [classify(path) for path in paths]
+    return pa.RecordBatch.from_pydict(
+        {
+            "file_id": pa.array([ids[path] for path in paths], pa.int32()),
+            "path": pa.array(paths, pa.string()),
+            "role": pa.array([str(role) for role, _ in guesses], pa.string()),
+            "database": pa.array([database for _, database in guesses], pa.string()),
+        }
+    )
+
+
+def _process_rows(names: list[str], ids: dict[str, int]) -> pa.RecordBatch:
+    """Rows of ``processes`` from ``name (number)``; -1 where there is no number."""
+    parts = [_PROCESS.fullmatch(name.strip()) for name in names]
+    count = len(names)
+    return pa.RecordBatch.from_pydict(
+        {
+            "process_id": pa.array([ids[name] for name in names], pa.int32()),
+            "os_process_id": pa.array([int(part[2]) if part else -1 for part in parts], pa.int64()),
+            "name": pa.array(
+                [part[1].strip() if part else name for part, name in zip(parts, names, strict=True)]
+            ),
+            "command_line": pa.nulls(count, pa.string()),
+            "started_ns": pa.nulls(count, pa.int64()),
+        }
+    )
 
 
 class IoLinesTrace:
@@ -204,7 +266,7 @@ class IoLinesTrace:
     def __init__(self, path: Path, name: str, progress: Progress, dialect: Dialect) -> None:
         self._dialect = dialect
         self._blocks = TextBlocks(path, name, progress)
-        first = self._first_ticks(path, name)
+        first = self._first_ticks(path, name) if dialect.first_ticks is None else dialect.first_ticks
         self._maker = IoRowMaker(first, dialect.tick_ns, dialect.layer)
         start_utc_ns = dialect.utc_ns(first) if dialect.utc_ns else 0
         self.clock = Clock(start_utc_ns, float(dialect.tick_ns), dialect.clock_name)
@@ -230,6 +292,9 @@ class IoLinesTrace:
         return Outcome(maker.start_ns, maker.end_ns, quality, maker.kept + maker.rejected)
 
     def _rows(self, block: bytes) -> tuple[Rows, int]:
+        if self._dialect.parse is not None:
+            columns, rejected = self._dialect.parse(block)
+            return self._dialect.convert(columns), rejected
         if self._dialect.squeeze:
             block = re.sub(rb"[ \t]+", b" ", re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", block))
         if self._dialect.headers and block[:200].decode("utf-8", "replace").lower().lstrip().startswith(

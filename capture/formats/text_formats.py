@@ -2,13 +2,17 @@
 
 from typing import Final
 
-from . import alibaba, blktrace, disksim, msr, tencent, vscsi
+from . import alibaba, biosnoop, blktrace, disksim, fio_iolog, msr, tencent, vscsi, xperf
 from .format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
     blktrace.BINARY,
     blktrace.BLKPARSE,
     blktrace.PERF,
+    biosnoop.FORMAT,
+    fio_iolog.FORMAT,
+    xperf.DUMPER,
+    xperf.DETAIL,
     msr.FORMAT,
     alibaba.FORMAT,
     tencent.FORMAT,

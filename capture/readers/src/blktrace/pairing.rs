@@ -1,8 +1,9 @@
 //! Starts and ends brought together: bios from Q to C (layer block), requests from D to C (layer device).
 //!
 //! A completion covers sectors, not a bio: merged bios end with their request, and a bio that was split ends with its
-//! last part. Two of the same place and size end in the order they began. What is in flight at the trace's end keeps
-//! no end; completions of what began before it are counted.
+//! last part. Of two that look the same the later ends first: an issue whose completion the trace lost must not pass its
+//! age on to everything that follows at its place. What is in flight at the trace's end keeps no end; completions of what
+//! began before it are counted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -44,7 +45,6 @@ type Places = BTreeMap<u64, VecDeque<Waiting>>;
 struct InFlight {
     places: Places,
     empty: VecDeque<Row>,
-    count: usize,
 }
 
 #[derive(Debug, Default)]
@@ -178,12 +178,11 @@ impl Pairing {
 
 impl InFlight {
     fn insert(&mut self, row: Row) {
-        self.count += 1;
         if row.bytes == 0 {
             self.empty.push_back(row);
             return;
         }
-        let left = u64::from(row.bytes).div_ceil(SECTOR_BYTES);
+        let left = sectors_of(u64::from(row.bytes));
         self.places
             .entry(row.sector)
             .or_default()
@@ -193,17 +192,17 @@ impl InFlight {
     fn first(&self, sector: u64) -> Option<&Row> {
         self.places
             .get(&sector)
-            .and_then(VecDeque::front)
+            .and_then(VecDeque::back)
             .map(|waiting| &waiting.row)
     }
 
-    /// Take out the oldest one that begins where the event does.
+    /// Take out the latest one that begins where the event does.
     fn remove(&mut self, event: &Event) -> Option<Row> {
         if event.bytes == 0 {
             return self.empty.pop_front();
         }
         let queue = self.places.get_mut(&event.sector)?;
-        let waiting = queue.pop_front();
+        let waiting = queue.pop_back();
         if queue.is_empty() {
             self.places.remove(&event.sector);
         }
@@ -220,17 +219,15 @@ impl InFlight {
             rows.push(ended(row, event));
             return true;
         }
-        let end = event
-            .sector
-            .saturating_add(event.bytes.div_ceil(SECTOR_BYTES));
+        let end = event.sector.saturating_add(sectors_of(event.bytes));
         let mut at = event.sector;
         let mut touched = false;
         while at < end {
-            let exact = self.places.get(&at).is_some_and(|queue| !queue.is_empty());
-            let start = if exact {
+            let start = if self.has(at, event.op) {
                 Some(at)
             } else {
-                self.spanning(at).or_else(|| self.following(at, end))
+                self.spanning(at, event.op)
+                    .or_else(|| self.following(at, end, event.op))
             };
             let Some(start) = start else { break };
             touched = true;
@@ -239,43 +236,54 @@ impl InFlight {
         touched
     }
 
+    fn has(&self, start: u64, op: Op) -> bool {
+        let queue = self.places.get(&start);
+        queue.is_some_and(|queue| newest(queue, |waiting| waiting.row.op == op).is_some())
+    }
+
     /// Where a bio begins that reaches over `at` and is not finished.
-    fn spanning(&self, at: u64) -> Option<u64> {
-        let before = self.places.range(..at).rev().take(SPLIT_LOOKBACK);
+    fn spanning(&self, at: u64, op: Op) -> Option<u64> {
+        let reaches = |start: u64, waiting: &Waiting| {
+            waiting.row.op == op
+                && start.saturating_add(sectors_of(u64::from(waiting.row.bytes))) > at
+        };
+        let mut before = self.places.range(..at).rev().take(SPLIT_LOOKBACK);
         before
-            .filter_map(|(start, queue)| queue.front().map(|waiting| (*start, waiting)))
-            .find(|(start, waiting)| {
-                start + u64::from(waiting.row.bytes).div_ceil(SECTOR_BYTES) > at
-            })
-            .map(|(start, _)| start)
+            .find(|(start, queue)| newest(queue, |waiting| reaches(**start, waiting)).is_some())
+            .map(|(start, _)| *start)
     }
 
-    fn following(&self, at: u64, end: u64) -> Option<u64> {
-        self.places.range(at..end).next().map(|(start, _)| *start)
+    fn following(&self, at: u64, end: u64, op: Op) -> Option<u64> {
+        let mut starts = self.places.range(at..end).take(SPLIT_LOOKBACK);
+        starts
+            .find(|(start, _)| self.has(**start, op))
+            .map(|(start, _)| *start)
     }
 
-    /// Count the sectors from `at` to `end` off the oldest one that begins at `start`; where the next may begin.
+    /// Count the sectors from `at` to `end` off one that begins at `start`; where the next may begin.
     fn done(&mut self, start: u64, at: u64, end: u64, event: &Event, rows: &mut Vec<Row>) -> u64 {
         let Some(queue) = self.places.get_mut(&start) else {
             return end;
         };
-        // One that fits exactly is meant before an older one of another size.
-        let sectors = |waiting: &Waiting| u64::from(waiting.row.bytes).div_ceil(SECTOR_BYTES);
-        let fitting = queue
-            .iter()
-            .take(SPLIT_LOOKBACK)
-            .position(|waiting| start == at && at + sectors(waiting) == end);
-        let place = fitting.unwrap_or(0);
-        let Some(waiting) = queue.get_mut(place) else {
-            return end;
+        let sectors = |waiting: &Waiting| sectors_of(u64::from(waiting.row.bytes));
+        let is_same = |waiting: &Waiting| {
+            waiting.row.op == event.op && start.saturating_add(sectors(waiting)) > at
         };
-        let upper = (start + sectors(waiting)).min(end);
+        // One that fits exactly is meant before one of another size.
+        let place = newest(queue, |waiting| {
+            is_same(waiting) && start == at && at.saturating_add(sectors(waiting)) == end
+        })
+        .or_else(|| newest(queue, is_same));
+        let Some((place, waiting)) = place.and_then(|place| Some((place, queue.get_mut(place)?)))
+        else {
+            return at + 1;
+        };
+        let upper = start.saturating_add(sectors(waiting)).min(end);
         waiting.left = waiting.left.saturating_sub(upper.saturating_sub(at).max(1));
         waiting.row.error = waiting.row.error.max(event.error);
         if waiting.left == 0
             && let Some(waiting) = queue.remove(place)
         {
-            self.count -= 1;
             rows.push(ended(waiting.row, event));
         }
         if self.places.get(&start).is_some_and(VecDeque::is_empty) {
@@ -283,6 +291,19 @@ impl InFlight {
         }
         upper.max(at + 1)
     }
+}
+
+fn sectors_of(bytes: u64) -> u64 {
+    bytes.div_ceil(SECTOR_BYTES)
+}
+
+/// The one that began last of the latest few that `fits`.
+fn newest(queue: &VecDeque<Waiting>, fits: impl Fn(&Waiting) -> bool) -> Option<usize> {
+    let latest = queue.iter().enumerate().rev().take(SPLIT_LOOKBACK);
+    latest
+        .filter(|(_, waiting)| fits(waiting))
+        .map(|(place, _)| place)
+        .next()
 }
 
 fn ended(mut row: Row, event: &Event) -> Row {
@@ -369,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_place_twice_ends_in_order() {
+    fn of_two_that_look_the_same_the_later_ends_first() {
         let (rows, _) = rows(&[
             event(1, Action::Queue, 100, 8),
             event(2, Action::Queue, 100, 8),
             event(5, Action::Complete, 100, 8),
             event(9, Action::Complete, 100, 8),
         ]);
-        assert_eq!(rows, [(2, 1, Some(5), 100), (2, 2, Some(9), 100)]);
+        assert_eq!(rows, [(2, 1, Some(9), 100), (2, 2, Some(5), 100)]);
     }
 
     #[test]
