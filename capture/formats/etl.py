@@ -1,16 +1,16 @@
-"""Windows event trace logs (.etl): I/O of the file system, the disks and the port driver, with files, processes, disks.
+"""Windows event trace logs (.etl): I/O of the file system, the disks and the port driver, with files and processes.
 
-Block layer: an I/O's row begins when the partition manager got it (completion less ``HighResResponseTime``) and ends with
-its completion. A response time that cannot be (negative, over a day, or from before the counter began) is replaced by the
-time since the I/O's Init event; where there is none, the row keeps the completion's moment as its ``issued_ns``,
-``completed_ns`` is null, and ``quality.latencies_dropped`` counts it. Microsoft-Windows-Kernel-Disk and -File tell the same
-as the kernel logger and are used only where that is silent.
+Block layer: an I/O's row begins when the partition manager got it (completion less ``HighResResponseTime``) and ends
+with its completion. A response time that cannot be (negative, over a day, or from before the counter began) is replaced
+by the time since the I/O's Init event; where there is none, the row keeps the completion's moment as its ``issued_ns``,
+``completed_ns`` is null, and ``quality.latencies_dropped`` counts it. Microsoft-Windows-Kernel-Disk and -File tell the
+same as the kernel logger and are used only where that is silent.
 
-Filesystem layer: reads, writes and flushes of files from their start to their OperationEnd; offsets are in the file, sizes
-as asked for, a negative NtStatus is the error. Without an end the row stays, with ``completed_ns`` null.
+Filesystem layer: reads, writes and flushes of files from their start to their OperationEnd; offsets are in the file,
+sizes as asked for, a negative NtStatus is the error. Without an end the row stays, with ``completed_ns`` null.
 
-Device layer: requests of the port driver (Microsoft-Windows-StorPort). Their times are the driver's own, in 100 ns; their
-position comes from the dispatch of the same Irp or from the disk I/O they were made for.
+Device layer: requests of the port driver (Microsoft-Windows-StorPort). Their times are the driver's own, in 100 ns;
+their position comes from the dispatch of the same Irp or from the disk I/O they were made for.
 """
 
 import struct

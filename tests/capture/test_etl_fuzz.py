@@ -50,12 +50,49 @@ def _everything(**options):
         etl.perfinfo(etl.READ, T0 + 9, etl.transfer(key=5, response=4)),
         etl.perfinfo(etl.WRITE, T0 + 10, etl.transfer(key=5, irp=2, response=4)),
         etl.perfinfo(etl.FLUSH, T0 + 11, etl.flush(irp=3)),
+        etl.system(
+            etl.OPERATIONS["create"], T0 + 11, etl.operation("create", path="\\Device\\HarddiskVolume1\\y")
+        ),
+        etl.system(etl.OPERATION_END, T0 + 11, etl.operation_end(1)),
+        etl.system(etl.OPERATIONS["read"], T0 + 11, etl.operation("read", irp=7)),
+        etl.manifest(etl.STORPORT_GUID, 202, T0 + 11, etl.request_dispatch(irp=8, original=4), version=2),
+        etl.manifest(
+            etl.STORPORT_GUID,
+            201,
+            T0 + 11,
+            etl.request_timed(irp=8, original=4, duration=3),
+            version=2,
+            extended=etl.item(1, bytes(16)),
+        ),
+        etl.manifest(etl.STORPORT_GUID, 208, T0 + 11, etl.request_done(irp=8), version=1),
+        etl.manifest(etl.STORPORT_GUID, 222, T0 + 11, etl.request_detailed(command=bytes(16)), version=1),
+        etl.manifest(etl.KERNEL_DISK_GUID, 10, T0 + 12, etl.transfer(version=2)),
+        etl.manifest(etl.KERNEL_FILE_GUID, 15, T0 + 12, etl.operation("read", irp=9, version=2)),
+        etl.system(etl.OPERATION_END, T0 + 12, etl.operation_end(7, status=0xC0000011)),
         etl.full(etl.DISK_GUID, 10, T0 + 12, etl.transfer(key=5, irp=4, response=4)),
         etl.system(etl.PHYSICAL_DISK, T0 + 20, etl.physical_disk(0)),
         etl.system(etl.LOGICAL_DISK, T0 + 20, etl.logical_disk(0, 1, 0, 1 << 30, "C:")),
         etl.system(etl.PROCESS_END, T0 + 21, etl.process(8, "a.exe"), version=4),
     ]
-    return etl.log(events, events[:7], stride=4096, **options)
+    return etl.log(events, events[:7], stride=8192, **options)
+
+
+def _literal_lznt1(payload):
+    """Chunks that are stored, and one that is compressed without a match."""
+    pieces = [payload[start : start + 4096] for start in range(0, len(payload), 4096)]
+    stored = b"".join(struct.pack("<H", 0x3000 | (len(piece) - 1)) + piece for piece in pieces[1:])
+    groups = [b"\0" + pieces[0][start : start + 8] for start in range(0, min(len(pieces[0]), 3000), 8)]
+    body = b"".join(groups)
+    if len(pieces[0]) > 3000:
+        return b"".join(struct.pack("<H", 0x3000 | (len(piece) - 1)) + piece for piece in pieces)
+    return struct.pack("<H", 0xB000 | (len(body) - 1)) + body + stored
+
+
+def _literal_huffman(payload):
+    """256 codes of 8 bits, each the byte it stands for."""
+    words = payload + bytes(len(payload) % 2 + 4)
+    swapped = b"".join(words[at : at + 2][::-1] for at in range(0, len(words) - 1, 2))
+    return b"\x88" * 128 + bytes(128) + swapped
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +102,10 @@ def seeds(request):
         _everything(),
         _everything(compression=etl.literal_xpress),
         _everything(pointer=4, clock=3),
+        # No encoder of theirs: what follows the header decodes to anything or nothing.
+        _everything(compression=etl.literal_xpress, compression_format=2),
+        _everything(compression=_literal_lznt1, compression_format=2),
+        _everything(compression=_literal_huffman, compression_format=4),
         _everything(mode=2),
     ]
     folder = Path(__file__).parents[3] / "shared" / "samples" / "etl"
@@ -108,11 +149,11 @@ def _mutate(data, random_):  # noqa: C901 - one case for each way to damage a fi
     return bytes(data)
 
 
-def _read(path):
+def _read(path, kept_events=1 << 19):
     """Everything a caller may ask; how many rows came, or None where the file was refused."""
     try:
         _readers.inspect_etl(path)
-        trace = _readers.read_etl(path, threads=1)
+        trace = _readers.read_etl(path, threads=1, kept_events=kept_events)
     except _readers.UnreadableError as problem:
         what, hint = problem.args
         assert what
@@ -142,7 +183,7 @@ def _fuzz(seeds, path, rounds, seed):
     read = 0
     for _ in range(rounds):
         path.write_bytes(_mutate(random_.choice(seeds), random_))
-        read += _read(path) is not None
+        read += _read(path, random_.choice([0, 5, 1 << 19])) is not None
     assert read > rounds // 10  # else nothing behind the log header was reached
     assert _peak_bytes() - before < MEMORY_MAX_BYTES
 
@@ -155,6 +196,17 @@ def test_mutated_logs(seeds, tmp_path):
 def test_mutated_logs_for_longer(seeds, tmp_path):
     for seed in range(2, 12):
         _fuzz(seeds, tmp_path / "a.etl", rounds=4_000, seed=seed)
+
+
+def test_what_the_fuzzing_begins_with_is_whole(tmp_path):
+    """Else mutations of it would reach nothing behind the container."""
+    path = tmp_path / "a.etl"
+    for number, compression in ((2, _literal_lznt1), (3, etl.literal_xpress), (4, _literal_huffman)):
+        path.write_bytes(_everything(compression=compression, compression_format=number))
+        found = _readers.inspect_etl(path)
+        assert (found["damaged_buffers"], found["events"]) == (0, 31)
+        # Five disk I/Os, one file operation, one request; their twins are silent.
+        assert _read(path) == _read(path, 0) == 7
 
 
 def test_every_truncation_of_a_small_log(tmp_path):

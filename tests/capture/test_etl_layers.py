@@ -59,7 +59,7 @@ def test_operations_in_every_version(imported, version, extra, pointer):
         len(etl.operation("read", version=3, extra=True)),
     }
     assert sizes == {48}
-    fields = {"key": 11, "object": 22, "thread": 77}
+    fields = {"key": 11, "opened": 22, "thread": 77}
     events = [
         start("read", 10, irp=1, offset=1 << 40, size=8192, flags=0x60043, extra=extra, **fields, **form),
         end(1, 30, moved=8192, **form),
@@ -126,13 +126,13 @@ def test_a_create_names_the_file_and_how_it_is_written(imported):
     events = [
         etl.mapping(T0, "\\Device\\HarddiskVolume3\\", "E:\\"),
         etl.system(etl.LOGICAL_DISK, T0 + 1, etl.logical_disk(1, 2, 1 << 20, 1 << 30, "E:")),
-        start("create", 5, irp=1, object=50, path=path, options=0x5000000A),
+        start("create", 5, irp=1, opened=50, path=path, options=0x5000000A),
         end(1, 6),
-        start("write", 10, irp=2, object=50, key=999, offset=512, size=512),
+        start("write", 10, irp=2, opened=50, key=999, offset=512, size=512),
         end(2, 12, moved=512),
-        start("create", 20, irp=3, object=50, path="\\Device\\HarddiskVolume3\\b"),
+        start("create", 20, irp=3, opened=50, path="\\Device\\HarddiskVolume3\\b"),
         end(3, 21),
-        start("write", 30, irp=4, object=50, key=998),
+        start("write", 30, irp=4, opened=50, key=998),
         end(4, 31),
     ]
     recording = imported(events)

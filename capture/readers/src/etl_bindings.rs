@@ -51,8 +51,14 @@ fn header_dict<'py>(py: Python<'py>, header: &LogHeader) -> PyResult<Bound<'py, 
     dict.set_item("processors", header.processors)?;
     dict.set_item("mode", header.mode)?;
     dict.set_item("circular", header.is_circular())?;
-    dict.set_item("compression", header.compression.map(|format| format as u32))?;
-    dict.set_item("compression_name", header.compression.map(etl::Compression::name))?;
+    dict.set_item(
+        "compression",
+        header.compression.map(|format| format as u32),
+    )?;
+    dict.set_item(
+        "compression_name",
+        header.compression.map(etl::Compression::name),
+    )?;
     dict.set_item("unclosed", header.is_unclosed())?;
     dict.set_item("buffers_written", header.buffers_written)?;
     dict.set_item("pointer_bytes", header.pointer_bytes)?;
@@ -152,7 +158,10 @@ impl EtlTrace {
         dict.set_item("flushes", flushes)?;
         let manifest = counts.manifest_reads + counts.manifest_writes + counts.manifest_flushes;
         dict.set_item("manifest_disk_events", manifest)?;
-        dict.set_item("operations", counts.operations.max(counts.manifest_operations))?;
+        dict.set_item(
+            "operations",
+            counts.operations.max(counts.manifest_operations),
+        )?;
         dict.set_item(
             "operation_ends",
             match trace.file_origin {

@@ -79,7 +79,10 @@ fn expand(body: &[u8], chunk: &mut [u8]) -> Result<usize, Malformed> {
             let word = usize::from(u16::from_le_bytes(*word));
             taken += 2;
             // The further into the chunk, the more bits the distance needs and the fewer the length has.
-            let distance_bits = made.saturating_sub(1).checked_ilog2().map_or(4, |log| (log + 1).max(4));
+            let distance_bits = made
+                .saturating_sub(1)
+                .checked_ilog2()
+                .map_or(4, |log| (log + 1).max(4));
             let length_bits = 16 - distance_bits;
             let distance = (word >> length_bits) + 1;
             let length = (word & ((1 << length_bits) - 1)) + SHORTEST_MATCH;
@@ -133,7 +136,11 @@ mod tests {
     fn refuses_what_does_not_fit() {
         assert_eq!(expand_all(&[], 1), Err(Malformed));
         assert_eq!(expand_all(&[0, 0], 1), Err(Malformed), "ends early");
-        assert_eq!(expand_all(&[5, 0xb0, 0], 1), Err(Malformed), "chunk is cut off");
+        assert_eq!(
+            expand_all(&[5, 0xb0, 0], 1),
+            Err(Malformed),
+            "chunk is cut off"
+        );
         assert_eq!(
             expand_all(&[2, 0xb0, 1, 0, 0], 3),
             Err(Malformed),

@@ -150,7 +150,11 @@ impl<'a> Bits<'a> {
             length = u32::from_le_bytes(*rest.first_chunk::<4>().ok_or(Malformed)?) as usize;
             self.taken += 4;
         }
-        if length < 15 { Err(Malformed) } else { Ok(length) }
+        if length < 15 {
+            Err(Malformed)
+        } else {
+            Ok(length)
+        }
     }
 }
 
@@ -213,7 +217,11 @@ mod tests {
         assert_eq!(expand(&[0; 300], 1), Err(Malformed), "no codes at all");
         assert_eq!(expand(&[0x11; 300], 1), Err(Malformed), "an over-full code");
         let input = with_lengths(&[(128, 0x01)], &[0; 4]);
-        assert_eq!(expand(&input, 9), Err(Malformed), "distance before the start");
+        assert_eq!(
+            expand(&input, 9),
+            Err(Malformed),
+            "distance before the start"
+        );
         let input = with_lengths(&[(48, 0x10)], &[]);
         assert_eq!(expand(&input, 70_000), Err(Malformed), "input ends early");
     }

@@ -159,7 +159,11 @@ fn start(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<Option
             });
             operation.offset = fields.i64(0)?;
             operation.key = fields.pointer(object + p, p)?;
-            let sizes = if early { object + 2 * p } else { late_thread + 4 };
+            let sizes = if early {
+                object + 2 * p
+            } else {
+                late_thread + 4
+            };
             operation.size = fields.u32(sizes)?;
             operation.irp_flags = fields.u32(sizes + 4)?;
         }
@@ -177,11 +181,7 @@ fn opened(event: KernelEvent, operation: &Operation, facts: &mut Facts) -> Optio
         return Some(());
     }
     let (fields, p) = (event.payload, event.pointer);
-    let options = if event.version < 3 {
-        3 * p
-    } else {
-        2 * p + 4
-    };
+    let options = if event.version < 3 { 3 * p } else { 2 * p + 4 };
     let (path, _) = Fields(event.payload.0).wide(options + 12)?;
     facts.opened.push(Opened {
         ticks: event.ticks,

@@ -79,12 +79,7 @@ pub fn inspect(
             }
             result.buffers += 1;
             result.compressed_buffers += u64::from(buffer.flags & FLAG_COMPRESSED != 0);
-            match payload(
-                bytes,
-                buffer,
-                &result.header,
-                &mut scratch,
-            ) {
+            match payload(bytes, buffer, &result.header, &mut scratch) {
                 Payload::Whole(payload) => result.add(bytes, payload),
                 Payload::Clipped(payload) => {
                     result.damaged_buffers += 1;

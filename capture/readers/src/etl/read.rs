@@ -261,8 +261,8 @@ impl Shared<'_> {
         let Some(earliest) = found.iter().map(super::facts::Event::ticks).min() else {
             return Ok(());
         };
-        let left = self.kept.fetch_add(found.len(), Ordering::Relaxed) + found.len()
-            > self.kept_events;
+        let left =
+            self.kept.fetch_add(found.len(), Ordering::Relaxed) + found.len() > self.kept_events;
         if left {
             facts.events.truncate(before);
         }

@@ -113,11 +113,7 @@ impl Requests {
         self.held_count = 0;
     }
 
-    fn service(
-        &mut self,
-        request: Request,
-        dispatch: Option<Request>,
-    ) -> Option<(Service, u64)> {
+    fn service(&mut self, request: Request, dispatch: Option<Request>) -> Option<(Service, u64)> {
         // A completion does not tell its command: without its dispatch it says nothing.
         let command = match request.kind {
             RequestKind::Done => dispatch?.command,

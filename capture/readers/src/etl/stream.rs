@@ -90,10 +90,7 @@ impl Stream {
         for event in &mut kept {
             event.buffer = ranks[event.buffer as usize];
         }
-        let mut left: Vec<_> = (0..)
-            .zip(index)
-            .filter(|(_, entry)| entry.left)
-            .collect();
+        let mut left: Vec<_> = (0..).zip(index).filter(|(_, entry)| entry.left).collect();
         left.sort_by_key(|(rank, entry)| (entry.earliest, *rank));
         Self {
             file,

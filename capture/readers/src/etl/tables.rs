@@ -71,19 +71,13 @@ pub fn ios(ios: &[IoRow]) -> Result<RecordBatch, ArrowError> {
                 ios.iter().map(|io| io.size_bytes),
             )),
         ),
-        (
-            "device_id",
-            column::<Int32Array, _, _>(ios, |io| io.device),
-        ),
+        ("device_id", column::<Int32Array, _, _>(ios, |io| io.device)),
         ("file_id", column::<Int32Array, _, _>(ios, |io| io.file)),
         (
             "process_id",
             column::<Int32Array, _, _>(ios, |io| io.process),
         ),
-        (
-            "thread_id",
-            column::<Int32Array, _, _>(ios, |io| io.thread),
-        ),
+        ("thread_id", column::<Int32Array, _, _>(ios, |io| io.thread)),
         (
             "flags",
             Arc::new(UInt32Array::from_iter_values(ios.iter().map(|io| io.flags))),
