@@ -1,0 +1,115 @@
+"""Takes out of a recording what could identify people and systems, and keeps what the analysis needs.
+
+Names become pseudonyms: a keyed hash of each part of a path, so that equal names stay equal, folders stay folders, and
+nobody without the key can test a guess. With the key of an earlier import the pseudonyms are the same again; without
+one a random key is used and forgotten. Roles, sizes, times, drive letters and the endings of database and system files
+stay; command lines and free text (of markers and events) go.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+_NAME_BYTES: Final = 5
+_ENDINGS: Final = frozenset(
+    [
+        "mdf",
+        "ndf",
+        "ldf",
+        "bak",
+        "trn",
+        "dif",
+        "xel",
+        "etl",
+        "blg",
+        "exe",
+        "dll",
+        "sys",
+        "log",
+        "txt",
+        "csv",
+        "zip",
+    ]
+)
+_KNOWN: Final = frozenset(
+    name.lower()
+    for name in (
+        "sqlservr.exe", "sqlagent.exe", "System", "Idle", "svchost.exe", "MsMpEng.exe", "postgres", "fio", "master",
+        "model", "msdb", "tempdb", "$Mft", "$LogFile", "$Bitmap", "$BitMap", "pagefile.sys", "Windows", "System32",
+        "_Total", "",
+    )
+)  # fmt: skip
+"""The same on every system, so they name nobody."""
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:|[0-9]+( [A-Za-z]:)*|\?+|\.{1,2}|Device|HarddiskVolume[0-9]+")
+_SEPARATORS: Final = re.compile(r"([\\/]+)")
+
+
+class Anonymizer:
+    """Replaces names in batches on their way into a recording."""
+
+    def __init__(self, key: str | None = None) -> None:
+        self._key = hashlib.blake2b(key.encode(), digest_size=32).digest() if key else secrets.token_bytes(32)
+        self._name = lru_cache(maxsize=1 << 16)(self._hashed)
+
+    def batch(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a table with its names replaced; columns of numbers are not touched."""
+        replaced = _COLUMNS.get(table_name)
+        columns = []
+        for name in batch.schema.names:
+            column = batch.column(name)
+            if replaced is None:
+                # A table that is not known may hold anything.
+                column = self._column(column, "drop") if pa.types.is_string(column.type) else column
+            elif name in replaced:
+                column = self._column(column, replaced[name])
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def path(self, path: str) -> str:
+        """A path with each part replaced; drive letters, separators and known endings stay."""
+        return "".join(
+            part if _SEPARATORS.fullmatch(part) else self.name(part) for part in _SEPARATORS.split(path)
+        )
+
+    def name(self, name: str) -> str:
+        """A pseudonym such as ``n4f1c09ab27.mdf``; what is the same on every system stays."""
+        if name.lower() in _KNOWN or _DRIVE.fullmatch(name):
+            return name
+        return self._name(name)
+
+    def host(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Host facts without names."""
+        return {
+            key: self.name(value) if key in {"name", "hostname"} and isinstance(value, str) else value
+            for key, value in facts.items()
+        }
+
+    def _hashed(self, name: str) -> str:
+        # Windows knows names in any case, and so does the pseudonym.
+        digest = hashlib.blake2b(name.lower().encode(), key=self._key, digest_size=_NAME_BYTES).hexdigest()
+        _, dot, ending = name.rpartition(".")
+        return f"n{digest}.{ending.lower()}" if dot and ending.lower() in _ENDINGS else f"n{digest}"
+
+    def _column(self, column: pa.Array, how: str) -> pa.Array:
+        if how == "drop":
+            return pa.nulls(len(column), column.type)
+        change: Callable[[str], str] = self.path if how == "path" else self.name
+        values = [None if value is None else change(value) for value in column.to_pylist()]
+        return pa.array(values, pa.string())
+
+
+_COLUMNS: Final[dict[str, dict[str, str]]] = {
+    "io": {},
+    "devices": {"name": "path", "mount": "path"},
+    "files": {"path": "path", "database": "name"},
+    "processes": {"name": "name", "command_line": "drop"},
+    "waits": {"database": "name"},
+    "counters": {"source": "name", "instance": "path"},
+    "markers": {"text": "drop"},
+}
