@@ -57,6 +57,7 @@ class ObjectBlocks:
         self._series, self._unknown_types, self._log_name = series, unknown_types, log_name
         self._names: dict[str, dict[int, str]] = {}
         self._layouts: dict[bytes, _Layout] = {}
+        self._layout_count = 0
         self._first_numbers: dict[tuple[str, int, int, str | None], int] = {}
 
     def use_names(self, machine: str, names: dict[int, str]) -> None:
@@ -74,7 +75,6 @@ class ObjectBlocks:
         if values.utc_100ns is None and utc_100ns > 0:
             values.utc_100ns = utc_100ns
         at = header
-        instances: dict[int, list[str]] = {}
         for _ in range(min(count, 1024)):
             if at + 64 > total:
                 return False
@@ -83,7 +83,7 @@ class ObjectBlocks:
                 return False
             object_clock, object_hertz = struct.unpack_from("<qq", data, at + 48)
             clocks = _Clocks(perf, perf_hertz, utc_100ns, object_clock, object_hertz)
-            if not self._read_object(machine, data[at : at + length], clocks, instances, values):
+            if not self._read_object(machine, data[at : at + length], clocks, values.instances, values):
                 return False
             at += length
         return True
@@ -183,10 +183,11 @@ class ObjectBlocks:
             np.array(column, np.int64) for column in columns
         )
         reach = [max(row[3] + (8 if row[4] else 4), row[5] + (8 if row[6] else 4)) for row in kept]
+        self._layout_count += 1
         if len(self._layouts) >= 4096:  # no machine has so many; damaged logs may
             self._layouts.clear()
         layout = _Layout(
-            len(self._first_numbers) + len(self._layouts),
+            self._layout_count,
             titles.tolist(),
             rules,
             seconds,

@@ -55,6 +55,8 @@ class RawValues:
     second: list[Integers] = field(default_factory=list)
     hertz: list[Integers] = field(default_factory=list)
     utc_100ns: int | None = None
+    instances: dict[int, list[str]] = field(default_factory=dict)
+    """Object title → names of its instances: those of other objects name them as parents."""
 
     def add(
         self, numbers: Integers, rules: Integers, first: Integers, second: Integers, hertz: Integers

@@ -99,6 +99,8 @@ class _Segment:
     """Per column: 1 an instant, 0 a rate or mean, -1 not known before its first line."""
     last_ms: int | None = None
     shift_ms: int = 0
+    usual_ms: int = 0
+    """Usual time between lines."""
 
 
 @dataclass(slots=True)
@@ -288,7 +290,9 @@ class PerfmonTrace:
         """UTC and the time since the line before, in milliseconds; 0 where there is none or the clock went back."""
         first = local_ms[0] if segment.last_ms is None else segment.last_ms
         steps = np.diff(local_ms, prepend=first)
-        usual = int(np.median(steps[steps > 0])) if (steps > 0).any() else 0
+        if len(steps) > 4 or not segment.usual_ms:
+            segment.usual_ms = int(np.median(steps[steps > 0])) if (steps > 0).any() else 0
+        usual = segment.usual_ms
         shifts = np.zeros_like(local_ms)
         if 0 < usual < _HOUR_MS // 4:
             back = (steps < 0) & (np.abs(steps + _HOUR_MS - usual) <= usual)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import struct
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,6 +150,21 @@ def test_a_localized_counter_that_is_not_known_is_kept_and_said(read):
     assert any("localized" in note for note in trace.outcome().quality.notes)
 
 
+def test_instances_are_named_after_their_parents(read):
+    """Threads have numbers for names; their processes stand in another block of the sample."""
+    definitions = [(198, 0x00010000, 4)]
+    processes = build.whole_object(230, definitions, [("sqlservr", (1,)), ("lsass", (2,))])
+    threads = build.whole_object(232, definitions, [("0", (3,)), ("1", (4,))], parent=(230, 1))
+    entries = [build.entry(0x10, name, "*", instance="*", kind=0x10) for name in ("Process", "Thread")]
+    rows, _ = read(build.samples_log(entries, [[processes, threads]]))
+    assert [(row["instance"], row["value"]) for row in rows] == [
+        ("sqlservr", 1.0),
+        ("lsass", 2.0),
+        ("lsass/0", 3.0),
+        ("lsass/1", 4.0),
+    ]
+
+
 def test_four_byte_values_are_not_read_past_their_end(read):
     """The builder pads short values with 0xDEADBEEF."""
     definitions = [(198, 0x00010000, 4)]
@@ -282,6 +298,15 @@ def test_a_log_without_samples_says_so(tmp_path):
     assert any("no sample" in note for note in recording.manifest.quality.notes)
     assert validate(tmp_path / "a.iotrace") == []
     json.dumps(blg.inspect(path, "a.blg"))
+
+
+def test_a_counter_log_out_of_a_zip(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("logs/a.blg", two_buffers())
+    recording = import_files([path], tmp_path / "a.iotrace")
+    assert recording.manifest.rows["counters"] == 4
+    assert [source.kind for source in recording.manifest.sources] == ["zip", "blg"]
 
 
 @pytest.mark.parametrize(
