@@ -1,8 +1,9 @@
 """Linux block-layer events: blktrace's binary files, blkparse's text, and ``perf script`` of block tracepoints.
 
-A bio's way from Q to C is a row of layer block, a request's from D to C a row of layer device. blktrace names threads, so
-the rows of ``processes`` are threads. Of a binary trace in one file per processor (``NAME.blktrace.0``, ``.1``, …) the
-whole family in the folder is read when one of it is named, because an I/O may end on another processor than it began.
+A bio's way from Q to C is a row of layer block, a request's from D to C a row of layer device. blktrace names
+threads, so the rows of ``processes`` are threads. Of a binary trace in one file per processor (``NAME.blktrace.0``,
+``.1``, …) the whole family in the folder is read when one of it is named, because an I/O may end on another processor
+than it began.
 """
 
 import re

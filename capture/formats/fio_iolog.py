@@ -1,8 +1,7 @@
 """fio's I/O logs, version 2 and 3, as ``--write_iolog`` makes them; fio(1), "TRACE FILE FORMAT".
 
 Version 3 gives each action a time, in microseconds as fio 3.33 writes them (its manual names no unit); version 2 has
-times only as ``wait`` actions, each relative to the one before. Neither has latencies. Logs of blktrace given to fio are
-read as what they are.
+times only as ``wait`` actions, each relative to the one before. Neither has latencies.
 """
 
 import re
@@ -18,7 +17,10 @@ from .io_lines import DISCARD, FLUSH, READ, WRITE, Dialect, IoLinesTrace, Rows, 
 from .text_blocks import head_lines, inspect_text
 
 _HEADING: Final = re.compile(r"fio version ([23]) iolog")
-_LINE: Final = r"^(?P<time>[0-9]{1,18} )?(?P<file>\S+) (?P<action>[a-z_]+)(?: (?P<offset>[0-9]+))?(?: (?P<length>[0-9]+))?$"
+_LINE: Final = (
+    r"^(?P<time>[0-9]{1,18} )?(?P<file>\S+) (?P<action>[a-z_]+)"
+    r"(?: (?P<offset>[0-9]+))?(?: (?P<length>[0-9]+))?$"
+)
 _ACTIONS: Final = {
     "read": READ,
     "write": WRITE,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import alibaba, biosnoop, blktrace, disksim, fio_iolog, msr, tencent, vscsi, xperf
+from . import alibaba, biosnoop, blktrace, disksim, fio_iolog, msr, tencent, tracerpt, vscsi, xperf
 from .format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -13,6 +13,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     fio_iolog.FORMAT,
     xperf.DUMPER,
     xperf.DETAIL,
+    tracerpt.CSV,
+    tracerpt.XML,
     msr.FORMAT,
     alibaba.FORMAT,
     tencent.FORMAT,

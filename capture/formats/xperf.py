@@ -1,8 +1,9 @@
 """Text that xperf makes of Windows event traces: ``-a dumper`` and ``-a diskio -detail``.
 
-The dumper's CSV is also the form of Microsoft's production traces (SNIA IOTTA 158). Its heading, between BeginHeader and
-EndHeader, names each event's columns, which differ between Windows versions; times are microseconds since the trace's start,
-a disk event's is that of its completion. Of ``diskio -detail`` the columns are found by the names in its heading.
+The dumper's CSV is also the form of Microsoft's production traces (SNIA IOTTA 158). Its heading, between BeginHeader
+and EndHeader, names each event's columns, which differ between Windows versions; times are microseconds since the
+trace's start, a disk event's is that of its completion. Of ``diskio -detail`` the columns are found by the names in
+its heading.
 """
 
 import re
@@ -232,7 +233,7 @@ def _rows(columns: dict[str, pa.Array]) -> Rows:
     offset, has_offset = hexadecimals(columns["offset"])
     size, has_size = hexadecimals(columns["size"])
     flush = op == FLUSH
-    disk, has_disk = numbers(columns["disk"])
+    _, has_disk = numbers(columns["disk"])
     flags, _ = hexadecimals(columns["flags"])
     thread, has_thread = numbers(columns["thread"])
     file = pc.utf8_trim(columns["file"], '" ')
