@@ -33,6 +33,7 @@ from .blg_records import RawValues, SampleReader, read_catalog, read_names
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
 
 _BATCH_VALUES: Final = 1 << 18
+_MODE_CIRCULAR: Final = 0x2
 _QUARTER_HOUR_100NS: Final = 15 * 60 * 10**7
 _LOCAL_MAX: Final = 1 << 58  # the year 2514: later ones are damage, and would not fit nanoseconds since 1970
 _BIBTEX: Final = (b"This is BibTeX", b"This is pBibTeX", b"This is upBibTeX", b"This is 8-bit")
@@ -294,17 +295,24 @@ class BlgTrace:
                 sequence_holes=counts.sequence_holes,
                 damaged_buffers=counts.damaged_buffers,
                 clock_steps=self._clock_steps,
-                truncated_tail=counts.truncated,
+                truncated_tail=counts.truncated or self._lacks_buffers(),
                 notes=list(self._notes()),
             ),
             counts.events,
         )
+
+    def _lacks_buffers(self) -> bool:
+        """Whether the header counts more buffers than the file has; a circular log overwrites its own."""
+        is_circular = bool(self._header.mode & _MODE_CIRCULAR)
+        return not is_circular and self._container.counts.buffers < self._header.buffers_written
 
     def _notes(self) -> Iterator[str]:
         counts, records = self._container.counts, self._reader.counts
         if not self.samples:
             why = "" if self._catalogs else ": its catalog of counters is missing"
             yield f"this counter log holds no sample that can be read{why}"
+        if not self._header.end_filetime:
+            yield "the log was not closed: it may lack its last samples"
         if counts.wrapped:
             yield "the log is circular: only the end of its session is left"
         if self.samples and not self._has_clock:

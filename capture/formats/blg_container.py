@@ -142,6 +142,9 @@ def has_counters(head: bytes) -> bool:
         header = read_header(head)
         return header is not None and header.clock_number == 2 and head[72:74] == b"\0\0"
     for start in range(0, len(head) - BUFFER_HEADER_BYTES, buffer_bytes):
+        # The first event counts even where the file ends within it.
+        if head[start + BUFFER_HEADER_BYTES :][24:40] == PROVIDER:
+            return True
         (used,) = struct.unpack_from("<I", head, start + 0x30)
         for _, event in _events(head[start : start + min(used, buffer_bytes)]):
             if event[24:40] == PROVIDER:

@@ -270,6 +270,20 @@ def test_a_log_cut_in_its_last_buffer_keeps_what_is_whole(read):
     assert trace.outcome().quality.judge(0).verdict == "usable"
 
 
+def test_a_log_cut_between_buffers_is_noticed_by_the_headers_count(read):
+    data = two_buffers(written=5)
+    _, trace = read(data)
+    assert not trace.outcome().quality.truncated_tail
+    rows, trace = read(data[:-65_536])
+    assert len(rows) == 3
+    assert trace.outcome().quality.truncated_tail
+
+
+def test_a_log_that_was_not_closed_says_so(read):
+    _, trace = read(two_buffers(end=0))
+    assert any("not closed" in note for note in trace.outcome().quality.notes)
+
+
 def test_a_missing_buffer_is_a_hole(read):
     data = two_buffers()
     rows, trace = read(data[: 2 * 65_536] + data[3 * 65_536 :])
