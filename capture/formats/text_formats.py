@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import alibaba, biosnoop, blktrace, disksim, fio_iolog, msr, tencent, tracerpt, vscsi, xperf
+from . import alibaba, array_csv, biosnoop, blktrace, disksim, fio_iolog, msr, tencent, tracerpt, vscsi, xperf
 from .format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -15,6 +15,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     xperf.DETAIL,
     tracerpt.CSV,
     tracerpt.XML,
+    array_csv.FORMAT,
     msr.FORMAT,
     alibaba.FORMAT,
     tencent.FORMAT,
