@@ -106,7 +106,8 @@ class DmvTrace:
         if self._resets:
             restarts = sum(is_restart for _, is_restart, _ in self._resets)
             because = f", {restarts:,} times by a restart of SQL Server" if restarts else ""
-            yield f"totals began again before {len(self._resets):,} of the snapshots{because}; these intervals are left out"
+            snapshots = f"{len(self._resets):,} of the snapshots"
+            yield f"totals began again before {snapshots}{because}; these intervals are left out"
         if "sqlserver_start_time" not in self._layout.columns:
             yield "sqlserver_start_time is not in the file: a restart shows only where totals fell"
         if facts["clock_steps"]:
@@ -197,7 +198,8 @@ def _file(file: dict[str, Any]) -> tuple[str, Role, str | None]:
 
 def _markers(resets: list[tuple[int, bool, int]], start_utc_ns: int) -> pa.RecordBatch:
     texts = [
-        f"{'SQL Server restarted' if is_restart else 'totals began again'} before this snapshot ({count:,} files or wait types)"
+        f"{'SQL Server restarted' if is_restart else 'totals began again'} before this snapshot "
+        f"({count:,} files or wait types)"
         for _, is_restart, count in resets
     ]
     return pa.RecordBatch.from_arrays(
