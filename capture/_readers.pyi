@@ -16,13 +16,16 @@ class UnreadableError(Exception):
     """A file that cannot be read. ``args`` are what is wrong (the rest of "'FILE' …") and a hint."""
 
 class EtlTrace:
-    """A log read into memory (80 to 110 bytes for each disk I/O); its tables are taken out batch by batch.
+    """A log whose names are read; its I/O is gone through batch by batch, in memory that its length does not change.
 
     Words are positions in the format's word lists, times nanoseconds since the log's start, ids dense from 0.
     """
 
     def next_io(self, rows: int) -> ArrowBatch | None:
-        """The next at most ``rows`` I/Os in order of issue; None after the last."""
+        """The next at most ``rows`` I/Os of all layers in order of completion; None after the last.
+
+        File operations without an end come when that is known, at the latest behind all others.
+        """
 
     def devices(self) -> ArrowBatch:
         """All disks and partitions."""
@@ -40,11 +43,17 @@ def is_debug_build() -> bool:
     """Whether this module was built without optimisation."""
 
 def read_etl(
-    path: str | PathLike[str], *, threads: int = 0, progress: Callable[[int, int], None] | None = None
+    path: str | PathLike[str],
+    *,
+    threads: int = 0,
+    kept_events: int = 524288,
+    progress: Callable[[int, int], None] | None = None,
 ) -> EtlTrace:
     """Read a Windows event trace log.
 
-    ``threads`` 0: one per processor, up to 8. ``progress`` gets bytes done and in all.
+    ``threads`` 0: one per processor, up to 8. ``kept_events``: how many events of I/O may be kept in memory (72 bytes
+    each); buffers with others are decoded again when their time comes. ``progress`` gets bytes done and in all of the
+    first reading.
     Raises `UnreadableError`, ``OSError``, and whatever ``progress`` raises.
     """
 
@@ -58,8 +67,9 @@ def inspect_etl(path: str | PathLike[str]) -> dict[str, Any]:
     """Count every event of a log on one thread.
 
     Keys: header, buffers, compressed_buffers, damaged_buffers, truncated, payload_bytes, payload_crc32 (of all payloads
-    in file order), events, by_header_type (type byte → events), by_hook (group << 8 | type → events), first_event_ns,
-    last_event_ns, holes ([first missing number, how many]), first_buffers (sizes and checksums of up to 8).
+    in file order), events, by_header_type (type byte → events), by_hook (group << 8 | type → events), by_provider
+    (manifest providers that are read → events), first_event_ns, last_event_ns, holes ([first missing number, how many]),
+    first_buffers (sizes and checksums of up to 8).
     Raises `UnreadableError`, ``OSError``.
     """
 
@@ -103,7 +113,7 @@ class XelTrace:
         """Files that I/O names, in order of ``file_id``: database_id, file number, path, database name."""
 
     def facts(self) -> dict[str, Any]:
-        """Keys: start_utc_ns, span_utc_ns, clock_base_utc_ns, clock_hz, bytes, packages, kinds (one for each kind of event)."""
+        """Keys: start_utc_ns, span_utc_ns, clock_base_utc_ns, clock_hz, bytes, packages, kinds (of events)."""
 
     def counts(self) -> dict[str, Any]:
         """Counts of what was read, left out and lost; final once all rows are handed out."""

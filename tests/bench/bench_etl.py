@@ -2,19 +2,23 @@
 
     python tests/bench/bench_etl.py
 
-Real logs from the samples, their buffers repeated to a size worth measuring, and a constructed one that is nothing but
-disk I/O. The walker only finds events and counts the disk ones, in stored buffers: less than the reader does. Best of
-three after the file is in the page cache. Prints; asserts nothing.
+Real logs from the samples, their buffers repeated to a size worth measuring; a constructed one that is nothing but disk
+I/O; and two of 2 GB, whose import is to need no more memory than a short log's: one nothing but disk I/O, one with one
+disk I/O among 70 events. The walker only finds events and counts the disk ones, in stored buffers: less than the reader
+does. Best of three after the file is in the page cache. Prints; asserts nothing.
 """
 
 import importlib.util
 import os
 import struct
+import subprocess
+import sys
 import tempfile
 import time
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from iotrace.capture import _readers
@@ -24,6 +28,7 @@ TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parents[1] / "shared" / "samples" / "etl"
 TARGET_BYTES = 400 << 20
 WALKER_BYTES = 30 << 20
+LONG_BYTES = 2_000_000_000
 
 
 def repeated(data, target_bytes):
@@ -33,10 +38,15 @@ def repeated(data, target_bytes):
     return data[:first] + body * max(1, target_bytes // len(body))
 
 
-def disk_io_only(target_bytes):
+def builder():
     spec = importlib.util.spec_from_file_location("etl_build", TESTS / "fixtures" / "etl" / "build.py")
-    etl = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(etl)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def disk_io_only(target_bytes):
+    etl = builder()
     buffers = []
     for number in range(400):
         moments = range(etl.T0 + number * 60_000, etl.T0 + number * 60_000 + 600 * 100, 100)
@@ -50,6 +60,67 @@ def disk_io_only(target_bytes):
         for key in range(64)
     ]
     return repeated(etl.log(*buffers, names), target_bytes)
+
+
+def write_long_log(path, target_bytes, every):
+    """A log of buffers full of events, time going on in four interleaved processors; each ``every``-th is a read."""
+    etl = builder()
+    events, size, places = [], 0, []
+    while True:
+        number = len(events)
+        if number % every == 0:
+            payload = etl.transfer(
+                key=1 + number % 61, irp=number, offset=number * 8192, response=900, thread=7
+            )
+            event = etl.pad(etl.perfinfo(etl.READ, 0, payload))
+        else:
+            event = etl.perfinfo(0xF2E, 0, bytes(16), version=2)  # a profile sample
+        if size + len(event) > 65_536 - 72:
+            break
+        places.append((size + 8) // 8)
+        events.append(event)
+        size += len(event)
+    template = np.frombuffer(etl.buffer(events, 1)[72:], "<i8").copy()
+    clocks = [etl.T0 + 1000] * 4
+    with path.open("wb") as file:
+        file.write(etl.log())
+        for sequence in range(1, target_bytes // 65_536):
+            ticks = clocks[sequence % 4] + np.arange(1, len(events) + 1) * 97
+            clocks[sequence % 4] = int(ticks[-1])
+            template[places] = ticks
+            head = bytearray(etl.buffer([], sequence, processor=sequence % 4)[:72])
+            head[0x30:0x34] = struct.pack("<I", 72 + size)
+            file.write(bytes(head) + template.tobytes())
+        names = [
+            etl.system(etl.FILE_RUNDOWN, max(clocks), etl.name(key, f"\\Device\\D\\{key}.mdf"))
+            for key in range(1, 62)
+        ]
+        file.write(etl.buffer(names, target_bytes // 65_536))
+
+
+IMPORT = """
+import resource, sys, time
+from iotrace.capture.importing import import_files
+start = time.perf_counter()
+manifest = import_files([sys.argv[1]], sys.argv[2], overwrite=True).manifest
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+events = manifest.sources[0].events
+print(f"  whole import: {events:,} events, {manifest.rows['io']:,} I/Os, {seconds:.1f} s,", end=" ")
+print(f"{events / seconds / 1e6:.1f} M events/s, peak {peak:,} MiB")
+"""
+
+
+def measure_long_logs(folder):
+    for label, every in (("nothing but disk I/O", 1), ("one disk I/O among 70 events", 70)):
+        path = folder / "long.etl"
+        write_long_log(path, LONG_BYTES, every)
+        print(f"2 GB, {label}")
+        spent = time.process_time()
+        events, _ = read_all(path, 1)
+        spent = time.process_time() - spent
+        print(f"  reader: {events / spent / 1e6:.1f} M events per second of one processor's time")
+        subprocess.run([sys.executable, "-c", IMPORT, str(path), str(folder / "long.iotrace")], check=True)
 
 
 def walk_in_python(data):
@@ -119,6 +190,8 @@ def main():
             output = Path(folder) / "bench.iotrace"
             seconds = best(lambda path=path, output=output: import_files([path], output, overwrite=True), 1)
             print(f"  whole import: {events / seconds / 1e6:6.1f} M events/s, {seconds:.1f} s")
+        path.unlink()
+        measure_long_logs(Path(folder))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ pub fn decompress<'a>(
                 made += 1;
                 continue;
             }
-            let (mut length, distance_bits) = (symbol & 15, symbol - 256 >> 4);
+            let (mut length, distance_bits) = (symbol & 15, (symbol - 256) >> 4);
             if length == 15 {
                 length = bits.long_length()?;
             }

@@ -14,11 +14,8 @@ const CLEANUP: u8 = 0x41;
 const CLOSE: u8 = 0x42;
 const READ: u8 = 0x43;
 const WRITE: u8 = 0x44;
-const SET_INFORMATION: u8 = 0x45;
-const DELETE: u8 = 0x46;
-const RENAME: u8 = 0x47;
+const ENUMERATE: u8 = 0x48;
 const FLUSH: u8 = 0x49;
-const QUERY_INFORMATION: u8 = 0x4A;
 const FILE_SYSTEM_CONTROL: u8 = 0x4B;
 const OPERATION_END: u8 = 0x4C;
 
@@ -88,10 +85,10 @@ fn operation(event: KernelEvent, origin: Origin, buffer: u32, facts: &mut Facts)
     let what = if event.kind == OPERATION_END {
         What::OperationEnd(end(event, origin)?)
     } else {
-        match start(event, origin, facts)? {
-            Some(operation) => What::Operation(operation),
-            None => return Some(()),
+        if !(CREATE..=FILE_SYSTEM_CONTROL).contains(&event.kind) || event.kind == ENUMERATE {
+            return Some(());
         }
+        What::Operation(start(event, origin, facts)?)
     };
     let counts = &mut facts.counts;
     match (&what, origin) {
@@ -116,8 +113,8 @@ fn end(event: KernelEvent, origin: Origin) -> Option<OperationEnd> {
     })
 }
 
-/// The start of an operation; `Some(None)` for one that is of no interest.
-fn start(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<Option<Operation>> {
+/// The start of an operation.
+fn start(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<Operation> {
     let (fields, p) = (event.payload, event.pointer);
     let early = event.version < 3;
     let mut operation = Operation {
@@ -138,8 +135,8 @@ fn start(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<Option
         READ | WRITE => (8, 8 + 3 * p),
         CREATE => (0, 2 * p),
         CLEANUP | CLOSE | FLUSH => (0, 3 * p),
-        SET_INFORMATION | DELETE | RENAME | QUERY_INFORMATION | FILE_SYSTEM_CONTROL => (0, 4 * p),
-        _ => return Some(None),
+        // Information, rename, delete and control: one more pointer.
+        _ => (0, 4 * p),
     };
     operation.irp = fields.pointer(irp, p)?;
     let object = irp + if early { 2 * p } else { p };
@@ -173,7 +170,7 @@ fn start(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<Option
         }
         _ => (),
     }
-    Some(Some(operation))
+    Some(operation)
 }
 
 fn opened(event: KernelEvent, operation: &Operation, facts: &mut Facts) -> Option<()> {

@@ -50,7 +50,7 @@ fn blank(event: ManifestEvent, kind: RequestKind) -> Request {
         status: 0,
         address: None,
         command: 0,
-        request_status: 0,
+        srb_status: 0,
         scsi_status: 0,
         kind,
     }
@@ -68,7 +68,7 @@ fn timed(event: ManifestEvent) -> Option<Request> {
         duration: fields.u64(0)?,
         irp: fields.pointer(8, p)?,
         command: fields.u8(8 + p)?,
-        request_status: fields.u8(9 + p)?,
+        srb_status: fields.u8(9 + p)?,
         original: fields.pointer(10 + p, p)?,
         address: Some(address(fields, 10 + 2 * p)?),
         scsi_status: fields.u8(14 + 2 * p)?,
@@ -102,7 +102,7 @@ fn done(event: ManifestEvent) -> Option<Request> {
     Some(Request {
         irp: fields.pointer(0, p)?,
         status: fields.u32(p)?.cast_signed(),
-        request_status: fields.u8(p + 4)?,
+        srb_status: fields.u8(p + 4)?,
         scsi_status: fields.u8(p + 5)?,
         original: fields.pointer(p + 9, p)?,
         ..blank(event, RequestKind::Done)
@@ -131,7 +131,7 @@ fn detailed(event: ManifestEvent) -> Option<Request> {
         command: command.u8(0)?,
         block,
         length,
-        request_status: rest.u8(0)?,
+        srb_status: rest.u8(0)?,
         irp: rest.pointer(1, p)?,
         original: rest.pointer(1 + p, p)?,
         ..blank(event, RequestKind::Detailed)

@@ -12,9 +12,11 @@
 
 mod clock;
 mod container;
+mod counts;
 mod decode;
 mod decode_files;
 mod decode_requests;
+mod devices;
 mod events;
 mod facts;
 mod fields;
@@ -22,12 +24,14 @@ mod flags;
 mod header;
 mod inspect;
 mod letters;
+mod names;
 mod operations;
 mod pairing;
 mod paths;
 mod processes;
 mod read;
 mod requests;
+mod rows;
 mod sequence;
 mod stream;
 mod tables;

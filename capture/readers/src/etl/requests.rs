@@ -5,15 +5,16 @@
 //! time in the target device (200), the whole command (222, 223), the completion (208, 211). The position comes from the
 //! dispatch of the same Irp, or the disk I/O whose Irp the request names as its original.
 
-use super::facts::{Counts, DiskIo, Op, Request, RequestKind};
+use super::counts::Counts;
+use super::facts::{DiskIo, Op, Request, RequestKind};
 use crate::hashing::NumberMap;
 
 /// Requests that wait for their disk I/O. More than any queue is deep: beyond, the trace lacks the disk I/O.
 const HELD_MAX: usize = 1 << 16;
 const STATUS_IO_DEVICE_ERROR: i32 = 0xC000_0185_u32.cast_signed();
-const REQUEST_STATUS_SUCCESS: u8 = 1;
+const SRB_STATUS_SUCCESS: u8 = 1;
 /// Bits beside the status: sense data there, queue frozen.
-const REQUEST_STATUS_MASK: u8 = 0x3F;
+const SRB_STATUS_MASK: u8 = 0x3F;
 
 /// When a request began.
 #[derive(Debug, Clone, Copy)]
@@ -146,8 +147,8 @@ impl Requests {
             RequestKind::Done => request.status,
             _ => dispatch.map_or(0, |dispatch| dispatch.status),
         };
-        let failed = request.request_status & REQUEST_STATUS_MASK != REQUEST_STATUS_SUCCESS
-            || request.scsi_status != 0;
+        let failed =
+            request.srb_status & SRB_STATUS_MASK != SRB_STATUS_SUCCESS || request.scsi_status != 0;
         let service = Service {
             completed: request.ticks,
             began,

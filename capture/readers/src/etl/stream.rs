@@ -48,7 +48,7 @@ impl Queue {
             .map(|(position, event)| (event.ticks(), event.buffer, position))
             .collect();
         // Positions keep the order inside a buffer, whose events lie one after the other.
-        order.sort();
+        order.sort_unstable();
         Self {
             events,
             order,

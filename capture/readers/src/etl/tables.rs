@@ -8,7 +8,8 @@ use arrow_array::{
 };
 use arrow_schema::ArrowError;
 
-use super::trace::{IoRow, Trace};
+use super::rows::IoRow;
+use super::trace::Trace;
 
 const KIND_DISK: i8 = 0;
 const KIND_PARTITION: i8 = 1;
@@ -91,7 +92,7 @@ pub fn ios(ios: &[IoRow]) -> Result<RecordBatch, ArrowError> {
 
 /// All rows of `devices`.
 pub fn devices(trace: &Trace) -> Result<RecordBatch, ArrowError> {
-    let rows = trace.devices();
+    let rows = trace.devices.rows();
     let kinds = rows.iter().map(|row| {
         if row.parent.is_some() {
             KIND_PARTITION
