@@ -240,7 +240,7 @@ def _values(column: pa.Array) -> np.ndarray:
         trimmed, r"^[+-]?([0-9]{1,19}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?$"
     )
     values = pc.if_else(fits, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
-    return values.to_numpy(zero_copy_only=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _zone_shift_ns(column: pa.Array) -> Integers:
@@ -250,7 +250,8 @@ def _zone_shift_ns(column: pa.Array) -> Integers:
         for name in ("hours", "minutes")
     )
     minus = pc.fill_null(pc.equal(pc.struct_field(parts, "sign"), "-"), fill_value=False)
-    return np.where(minus.to_numpy(zero_copy_only=False), -1, 1) * (hours * 60 + minutes) * 60 * 10**9
+    sign = np.where(minus.to_numpy(zero_copy_only=False), -1, 1)
+    return np.asarray(sign * (hours * 60 + minutes) * 60 * 10**9, np.int64)
 
 
 def _unit(unit: str) -> str:

@@ -198,7 +198,10 @@ def _xml_ticks(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         r"(?P<zone>Z|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))$",
     )
     fits = parts.is_valid().to_numpy(zero_copy_only=False)
-    filled = lambda name, default: pc.fill_null(pc.struct_field(parts, name), default)  # noqa: E731
+
+    def filled(name: str, default: str) -> pa.Array:
+        return pc.fill_null(pc.struct_field(parts, name), default)
+
     second = pc.strptime(
         filled("second", "1970-01-01T00:00:00"), "%Y-%m-%dT%H:%M:%S", "s", error_is_null=True
     )
