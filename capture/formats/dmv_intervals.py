@@ -15,6 +15,8 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from iotrace.schemas import IotraceError
+
 from .dmv_columns import (
     CAPTURE_COLUMN,
     FILE_COUNTS,
@@ -249,5 +251,10 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
     )
     try:
         yield connection
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as problem:
+        raise IotraceError(
+            f"the snapshots do not fit into memory and the temporary folder: {str(problem).splitlines()[0][:200]}",
+            hint="free some room there, or import fewer snapshots at a time",
+        ) from problem
     finally:
         connection.close()
