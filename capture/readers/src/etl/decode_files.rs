@@ -7,7 +7,6 @@ use super::events::{KernelEvent, ManifestEvent, UNKNOWN};
 use super::facts::{
     Event, Facts, FileName, Op, Opened, Operation, OperationEnd, Origin, Valid, What,
 };
-use super::fields::Fields;
 
 const CREATE: u8 = 0x40;
 const CLEANUP: u8 = 0x41;
@@ -72,6 +71,7 @@ fn name(event: KernelEvent, valid: Valid, facts: &mut Facts) -> Option<()> {
     }
     let key = event.payload.pointer(0, event.pointer)?;
     let (path, _) = event.payload.wide(event.pointer)?;
+    let path = facts.paths.number(path);
     facts.names.push(FileName {
         ticks: event.ticks,
         key,
@@ -179,12 +179,14 @@ fn opened(event: KernelEvent, operation: &Operation, facts: &mut Facts) -> Optio
     }
     let (fields, p) = (event.payload, event.pointer);
     let options = if event.version < 3 { 3 * p } else { 2 * p + 4 };
-    let (path, _) = Fields(event.payload.0).wide(options + 12)?;
+    let how = fields.u32(options)?;
+    let (path, _) = fields.wide(options + 12)?;
+    let path = facts.paths.number(path);
     facts.opened.push(Opened {
         ticks: event.ticks,
         object: operation.object,
         path,
-        options: fields.u32(options)?,
+        options: how,
     });
     Some(())
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::counts::Counts;
+use super::names::Paths;
 use crate::hashing::NumberMap;
 
 /// A completed disk I/O.
@@ -168,12 +169,13 @@ pub enum Valid {
 }
 
 /// A file key had, or was given, a name.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct FileName {
     pub ticks: i64,
     pub key: u64,
     pub valid: Valid,
-    pub path: String,
+    /// Number in `Facts::paths`.
+    pub path: u32,
 }
 
 /// A thread belonged to a process.
@@ -233,11 +235,12 @@ pub struct Mapping {
 }
 
 /// An open file was given a path.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Opened {
     pub ticks: i64,
     pub object: u64,
-    pub path: String,
+    /// Number in `Facts::paths`.
+    pub path: u32,
     /// How it was opened.
     pub options: u32,
 }
@@ -279,6 +282,8 @@ pub struct Facts {
     pub disk_numbers: BTreeSet<u32>,
     /// The one inserted last: nearly always the next, too.
     pub latest_disk: Option<u32>,
+    /// What `names` and `opened` name.
+    pub paths: Paths,
     pub names: Vec<FileName>,
     pub opened: Vec<Opened>,
     pub threads: Vec<Thread>,
@@ -327,8 +332,22 @@ impl Facts {
     pub fn absorb(&mut self, mut other: Self) {
         self.events.append(&mut other.events);
         self.index.append(&mut other.index);
-        self.names.append(&mut other.names);
-        self.opened.append(&mut other.opened);
+        let numbers: Vec<u32> = other
+            .paths
+            .into_list()
+            .into_iter()
+            .map(|path| self.paths.number(path))
+            .collect();
+        self.names
+            .extend(other.names.into_iter().map(|name| FileName {
+                path: numbers[name.path as usize],
+                ..name
+            }));
+        self.opened
+            .extend(other.opened.into_iter().map(|opened| Opened {
+                path: numbers[opened.path as usize],
+                ..opened
+            }));
         self.threads.append(&mut other.threads);
         self.processes.append(&mut other.processes);
         self.disks.append(&mut other.disks);

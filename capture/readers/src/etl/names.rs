@@ -6,11 +6,12 @@ use super::facts::{FileName, Opened, Thread, Valid};
 use super::timeline::Timeline;
 
 /// Paths by number, each once.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Paths(HashMap<String, u32>);
 
 impl Paths {
-    fn number(&mut self, path: String) -> u32 {
+    /// Number of a path, new or not.
+    pub fn number(&mut self, path: String) -> u32 {
         let next = self.0.len() as u32;
         *self.0.entry(path).or_insert(next)
     }
@@ -26,18 +27,18 @@ impl Paths {
 }
 
 /// What each file key was called when, as numbers of paths.
-pub fn name_timeline(mut names: Vec<FileName>, paths: &mut Paths) -> Timeline {
+pub fn name_timeline(mut names: Vec<FileName>) -> Timeline {
     names.sort_by_key(|name| name.ticks);
     let mut timeline = Timeline::default();
     for name in names {
-        timeline.insert(name.key, name.ticks, name.valid, paths.number(name.path));
+        timeline.insert(name.key, name.ticks, name.valid, name.path);
     }
     timeline.sort();
     timeline
 }
 
 /// What each open file was opened as when, as positions in a list of path numbers and options.
-pub fn object_timeline(mut opened: Vec<Opened>, paths: &mut Paths) -> (Timeline, Vec<(u32, u32)>) {
+pub fn object_timeline(mut opened: Vec<Opened>) -> (Timeline, Vec<(u32, u32)>) {
     opened.sort_by_key(|opened| opened.ticks);
     let mut timeline = Timeline::default();
     let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
@@ -49,7 +50,7 @@ pub fn object_timeline(mut opened: Vec<Opened>, paths: &mut Paths) -> (Timeline,
         options,
     } in opened
     {
-        let opening = (paths.number(path), options);
+        let opening = (path, options);
         let number = *numbers.entry(opening).or_insert_with(|| {
             openings.push(opening);
             openings.len() as u32 - 1

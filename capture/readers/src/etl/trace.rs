@@ -7,7 +7,7 @@ use super::devices::Devices;
 use super::facts::{DiskIo, Event, Extent, Facts, Mapping, Origin, What};
 use super::header::LogHeader;
 use super::letters::Votes;
-use super::names::{Paths, name_timeline, object_timeline, thread_timeline};
+use super::names::{name_timeline, object_timeline, thread_timeline};
 use super::operations::{Finished, Operations};
 use super::pairing::Pairer;
 use super::processes::Processes;
@@ -79,6 +79,7 @@ impl Trace {
         } = log;
         let stream = Stream::new(file, header.clone(), threads, &mut facts);
         let Facts {
+            paths,
             names,
             opened,
             threads,
@@ -95,9 +96,8 @@ impl Trace {
             ..
         } = facts;
 
-        let mut paths = Paths::default();
-        let names = name_timeline(names, &mut paths);
-        let (objects, openings) = object_timeline(opened, &mut paths);
+        let names = name_timeline(names);
+        let (objects, openings) = object_timeline(opened);
         let paths = paths.into_list();
         mappings.sort_by_key(|mapping| mapping.order);
         let classic = |count: u64| {
