@@ -34,6 +34,9 @@ fn guarded<T: Send>(
         })
 }
 
+type FileTuple = (Option<u64>, Option<u64>, Option<String>, Option<String>);
+type TableBatches = Vec<(String, PyRecordBatch)>;
+
 /// A file of an event session; its rows are taken out batch by batch.
 #[pyclass(frozen, module = "iotrace.capture._readers")]
 struct XelTrace {
@@ -48,11 +51,7 @@ impl XelTrace {
 
 #[pymethods]
 impl XelTrace {
-    fn next(
-        &self,
-        py: Python<'_>,
-        events: usize,
-    ) -> PyResult<Option<Vec<(String, PyRecordBatch)>>> {
+    fn next(&self, py: Python<'_>, events: usize) -> PyResult<Option<TableBatches>> {
         let batches = guarded(py, || {
             self.with(|reader| {
                 let Some(batches) = reader.next(events)? else {
@@ -74,7 +73,7 @@ impl XelTrace {
         }))
     }
 
-    fn files(&self) -> Vec<(Option<u64>, Option<u64>, Option<String>, Option<String>)> {
+    fn files(&self) -> Vec<FileTuple> {
         self.with(|reader| {
             reader
                 .files()

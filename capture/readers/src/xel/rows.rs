@@ -218,7 +218,7 @@ impl Reader {
         let from_actions = actions(raw, metadata, &mut self.actions);
         batches.event(
             at_ns,
-            here.duration_ns().flatten(),
+            here.duration_ns(),
             &event.package,
             &event.name,
             from_actions.sequence,
@@ -247,51 +247,41 @@ impl Reader {
                     }
                 }
             }
-            Meaning::LogFlush => {
-                let duration_ns = here.duration_ns().flatten();
-                let began_ns = at_ns - duration_ns.unwrap_or(0);
-                batches.marker(MarkerRow::new(
-                    began_ns,
-                    duration_ns,
-                    "log_flush",
-                    here.words(),
-                ));
-            }
-            Meaning::CheckpointBegin => {
-                let database_id = here.number(plan.database_id);
-                if let Some(began_ns) = self.checkpoints.insert(database_id, at_ns) {
-                    let text = format!("{}end not in the file", database_words(database_id));
-                    batches.marker(MarkerRow::new(began_ns, None, "checkpoint", Some(text)));
-                }
-            }
-            Meaning::CheckpointEnd => {
-                let database_id = here.number(plan.database_id);
-                let text = here.words();
-                batches.marker(match self.checkpoints.remove(&database_id) {
-                    Some(began_ns) => {
-                        MarkerRow::new(began_ns, Some(at_ns - began_ns), "checkpoint", text)
-                    }
-                    None => {
-                        let text = format!("{}begin not in the file", database_words(database_id));
-                        MarkerRow::new(at_ns, None, "checkpoint", Some(text))
-                    }
-                });
+            Meaning::LogFlush => batches.marker(here.spell("log_flush")),
+            Meaning::CheckpointBegin | Meaning::CheckpointEnd => {
+                note_checkpoint(&mut self.checkpoints, &here, batches);
             }
             Meaning::Growth => {
-                let is_automatic = here.value(plan.is_automatic);
-                if is_automatic != Some(&Value::Boolean(false)) {
-                    let duration_ns = here.duration_ns().flatten();
-                    let began_ns = at_ns - duration_ns.unwrap_or(0);
-                    batches.marker(MarkerRow::new(
-                        began_ns,
-                        duration_ns,
-                        "autogrow",
-                        here.words(),
-                    ));
+                if here.value(plan.is_automatic) != Some(&Value::Boolean(false)) {
+                    batches.marker(here.spell("autogrow"));
                 }
             }
             Meaning::Other => {}
         }
+    }
+}
+
+/// Pair the begin and the end of a database's checkpoint into one marker.
+fn note_checkpoint(begun: &mut HashMap<Option<u64>, i64>, here: &Here<'_>, batches: &mut Batches) {
+    let database_id = here.number(here.plan.database_id);
+    let half = |at_ns, missing| {
+        let text = format!("{}{missing} not in the file", database_words(database_id));
+        MarkerRow::new(at_ns, None, "checkpoint", Some(text))
+    };
+    if here.plan.meaning == Meaning::CheckpointBegin {
+        if let Some(began_ns) = begun.insert(database_id, here.at_ns) {
+            batches.marker(half(began_ns, "end"));
+        }
+    } else if let Some(began_ns) = begun.remove(&database_id) {
+        let duration_ns = here.at_ns - began_ns;
+        batches.marker(MarkerRow::new(
+            began_ns,
+            Some(duration_ns),
+            "checkpoint",
+            here.words(),
+        ));
+    } else {
+        batches.marker(half(here.at_ns, "begin"));
     }
 }
 
@@ -357,17 +347,21 @@ impl Here<'_> {
         self.value(column)?.text()
     }
 
-    /// `None` where the event has no duration, `Some(None)` where it cannot be.
-    fn duration_ns(&self) -> Option<Option<i64>> {
+    /// `None` where the event has no duration, or one that cannot be.
+    fn duration_ns(&self) -> Option<i64> {
         let of = self.plan.duration?;
-        let value = self.value(Some(of.column))?;
-        Some(
-            value
-                .unsigned()
-                .and_then(|number| number.checked_mul(of.unit_ns))
-                .filter(|duration_ns| *duration_ns <= DURATION_NS_MAX)
-                .and_then(|duration_ns| i64::try_from(duration_ns).ok()),
-        )
+        let value = self.number(Some(of.column))?;
+        let duration_ns = value.checked_mul(of.unit_ns)?;
+        i64::try_from(duration_ns)
+            .ok()
+            .filter(|_| duration_ns <= DURATION_NS_MAX)
+    }
+
+    /// A marker for something that this event ends.
+    fn spell(&self, kind: &'static str) -> MarkerRow {
+        let duration_ns = self.duration_ns();
+        let began_ns = self.at_ns - duration_ns.unwrap_or(0);
+        MarkerRow::new(began_ns, duration_ns, kind, self.words())
     }
 
     fn file_key(&self) -> Option<FileKey> {
@@ -383,7 +377,7 @@ impl Here<'_> {
     }
 
     fn io(&self, file: Option<usize>, thread_id: Option<i32>) -> Option<IoRow> {
-        let duration_ns = self.duration_ns().flatten();
+        let duration_ns = self.duration_ns();
         Some(IoRow {
             is_write: self.plan.meaning == Meaning::Write,
             issued_ns: self.at_ns - duration_ns.unwrap_or(0),
@@ -401,7 +395,7 @@ impl Here<'_> {
         Some(WaitRow {
             at_ns: self.at_ns,
             wait_type: self.text(self.plan.wait_type)?.to_owned(),
-            duration_ns: self.duration_ns()??,
+            duration_ns: self.duration_ns()?,
             signal_ns: signal
                 .and_then(|number| number.checked_mul(unit_ns))
                 .and_then(|signal_ns| i64::try_from(signal_ns).ok()),

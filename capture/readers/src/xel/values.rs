@@ -69,12 +69,13 @@ pub fn value<'a>(bytes: &'a [u8], of: Type, metadata: &Metadata) -> Option<Value
 
 /// A GUID in its usual letters.
 pub fn guid(bytes: [u8; 16]) -> String {
-    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
+    let number = u128::from_le_bytes(bytes);
+    let rest = &bytes[8..];
     let mut text = format!(
         "{:08x}-{:04x}-{:04x}-{:02x}{:02x}-",
-        u32::from_le_bytes([a, b, c, d]),
-        u16::from_le_bytes([e, f]),
-        u16::from_le_bytes([g, h]),
+        number as u32,
+        (number >> 32) as u16,
+        (number >> 48) as u16,
         rest[0],
         rest[1]
     );
