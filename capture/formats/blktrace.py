@@ -67,7 +67,9 @@ def _read_binary(path: Path, name: str, progress: Progress) -> "BlockTrace":
     known = _open_families.get(key)
     if known is not None and path not in known.named:
         known.named.add(path)
-        return BlockTrace([], name, progress, "blktrace", note=f"read together with {known.name}")
+        rest = BlockTrace([], name, progress, "blktrace", note=f"read together with {known.name}")
+        rest.clock = known.clock
+        return rest
     trace = BlockTrace(members, name, progress, "blktrace")
     trace.named.add(path)
     if len(members) > 1:

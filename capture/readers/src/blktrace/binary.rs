@@ -185,6 +185,7 @@ impl Binary {
             flags: bits,
             sector: self.u64(record, 16),
             bytes,
+            writes: is_write,
             thread: self.u32(record, 32) as i32,
             error: if kind == Action::Complete { error } else { 0 },
             remapped_from,

@@ -141,6 +141,7 @@ fn finish(
         flags,
         sector,
         bytes,
+        writes: operation.contains(&b'W'),
         thread,
         error,
         remapped_from,

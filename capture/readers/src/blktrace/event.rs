@@ -52,6 +52,8 @@ pub struct Event {
     pub flags: u32,
     pub sector: u64,
     pub bytes: u64,
+    /// Whether the direction is write: tells a flush that was asked for (FWS) from the request it becomes (FN, FF).
+    pub writes: bool,
     pub thread: i32,
     pub error: i32,
     /// Where a remapped bio came from: device and sector.

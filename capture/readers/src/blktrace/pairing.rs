@@ -44,7 +44,8 @@ type Places = BTreeMap<u64, VecDeque<Waiting>>;
 #[derive(Debug, Default)]
 struct InFlight {
     places: Places,
-    empty: VecDeque<Row>,
+    /// With whether its direction is write.
+    empty: VecDeque<(Row, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -91,7 +92,7 @@ impl Pairing {
                     .into_values()
                     .flatten()
                     .map(|waiting| waiting.row);
-                for row in rows.chain(waiting.empty) {
+                for row in rows.chain(waiting.empty.into_iter().map(|(row, _)| row)) {
                     self.unpaired_issues += 1;
                     self.rows.push(row);
                 }
@@ -133,7 +134,10 @@ impl Pairing {
         } else {
             &mut self.device
         };
-        layer.entry(event.device).or_default().insert(row);
+        layer
+            .entry(event.device)
+            .or_default()
+            .insert(row, event.writes);
     }
 
     fn complete(&mut self, event: &Event) {
@@ -177,9 +181,9 @@ impl Pairing {
 }
 
 impl InFlight {
-    fn insert(&mut self, row: Row) {
+    fn insert(&mut self, row: Row, writes: bool) {
         if row.bytes == 0 {
-            self.empty.push_back(row);
+            self.empty.push_back((row, writes));
             return;
         }
         let left = sectors_of(u64::from(row.bytes));
@@ -199,7 +203,7 @@ impl InFlight {
     /// Take out the latest one that begins where the event does.
     fn remove(&mut self, event: &Event) -> Option<Row> {
         if event.bytes == 0 {
-            return self.empty.pop_front();
+            return self.empty.pop_front().map(|(row, _)| row);
         }
         let queue = self.places.get_mut(&event.sector)?;
         let waiting = queue.pop_back();
@@ -212,8 +216,12 @@ impl InFlight {
     /// End everything the event's sectors cover; true if there was anything.
     fn complete(&mut self, event: &Event, rows: &mut Vec<Row>) -> bool {
         if event.bytes == 0 {
-            let place = self.empty.iter().position(|row| row.op == event.op);
-            let Some(row) = place.and_then(|place| self.empty.remove(place)) else {
+            // An empty flush ends as a write of nothing: by then its flush is done.
+            let place = self
+                .empty
+                .iter()
+                .position(|(_, writes)| *writes == event.writes);
+            let Some((row, _)) = place.and_then(|place| self.empty.remove(place)) else {
                 return false;
             };
             rows.push(ended(row, event));
@@ -326,6 +334,7 @@ mod tests {
             flags: 0,
             sector,
             bytes: sectors * 512,
+            writes: true,
             thread: 7,
             error: 0,
             remapped_from: None,

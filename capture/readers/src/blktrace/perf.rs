@@ -127,6 +127,7 @@ pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
         flags,
         sector,
         bytes,
+        writes: operation.contains(&b'W'),
         thread,
         error,
         remapped_from,
