@@ -60,7 +60,8 @@ def test_latencies_are_those_of_btt(rows, name):
     for layer, line in (("block", "Q2C"), ("device", "D2C")):
         low, mean, high, count = btt_line(line)
         ((got_low, got_mean, got_high, got_count),) = ask(
-            f"select min(d), avg(d), max(d), count(d) from (select completed_ns - issued_ns d from io where layer = '{layer}')"
+            "select min(d), avg(d), max(d), count(d) from (select completed_ns - issued_ns d from io "
+            f"where layer = '{layer}')"
         )
         assert (got_low, got_high, got_count) == (low, high, count)
         assert abs(got_mean - mean) <= 1000  # btt prints microseconds
@@ -90,7 +91,7 @@ def test_a_remap_tells_where_the_partition_begins(rows):
 
 
 def test_a_real_perf_script(rows):
-    """The counts are those that grep gives for this file: 31 reads and 43 writes end, and 2 writes of nothing end the flushes."""
+    """The counts are grep's: 31 reads and 43 writes end, and 2 writes of nothing end the flushes."""
     recording, ask = rows(FIXTURES / "perf-loop.txt")
     assert ask("select layer, op, count(*), count(completed_ns) from io group by all order by all") == [
         ("block", "flush", 2, 2), ("block", "read", 40, 31), ("block", "write", 49, 43),
@@ -104,7 +105,8 @@ def test_a_real_perf_script(rows):
 def test_merges_flushes_and_errors_of_blkparse_text(rows):
     _, ask = rows(FIXTURES / "blkparse.txt")
     assert ask(
-        "select layer, op, issued_ns, completed_ns, offset_bytes, size_bytes, thread_id, error, flags & 512 from io order by all"
+        "select layer, op, issued_ns, completed_ns, offset_bytes, size_bytes, thread_id, error, flags & 512 "
+        "from io order by all"
     ) == [
         ("block", "flush", 200_000, 302_000, 0, 0, 100, 0, 0),
         ("block", "read", 400_000, 500_000, 5000 * 512, 4096, 100, 5, 0),
