@@ -30,6 +30,8 @@ pub struct Stream {
     /// What was kept of the first reading, and what is decoded now; each in order of time.
     kept: Queue,
     loaded: Queue,
+    /// Buffers as they lie in the file, with their ranks: kept for their memory.
+    raw: Vec<(u32, Vec<u8>)>,
 }
 
 /// Events that are consumed in order of time.
@@ -100,6 +102,7 @@ impl Stream {
             next_left: 0,
             kept: Queue::new(kept),
             loaded: Queue::default(),
+            raw: Vec::new(),
         }
     }
 
@@ -133,13 +136,14 @@ impl Stream {
         let end = (self.next_left + count).min(self.left.len());
         let chunk = &self.left[self.next_left..end];
         self.next_left = end;
-        let mut raw = Vec::with_capacity(chunk.len());
-        for (rank, entry) in chunk {
-            let mut bytes = vec![0; entry.bytes as usize];
+        self.raw.resize_with(chunk.len(), Default::default);
+        for ((rank, entry), (raw_rank, bytes)) in chunk.iter().zip(&mut self.raw) {
+            *raw_rank = *rank;
+            bytes.resize(entry.bytes as usize, 0);
             self.file.seek(SeekFrom::Start(entry.position))?;
-            self.file.read_exact(&mut bytes)?;
-            raw.push((*rank, bytes));
+            self.file.read_exact(bytes)?;
         }
+        let raw = &self.raw;
         let header = &self.header;
         let share = raw.len().div_ceil(self.threads).max(1);
         let decoded = thread::scope(|scope| {
@@ -152,10 +156,10 @@ impl Stream {
                 .map(|handle| handle.join().map_err(|_| Unreadable::defect()))
                 .collect::<Result<Vec<_>, _>>()
         })?;
-        let mut events: Vec<Event> = self.loaded.rest().collect();
-        for mut more in decoded {
-            events.append(&mut more);
-        }
+        // A buffer is decoded whole, so ranks keep apart what was there from what comes.
+        let mut decoded = decoded.into_iter();
+        let mut events = decoded.next().unwrap_or_default();
+        events.extend(decoded.flatten().chain(self.loaded.rest()));
         self.loaded = Queue::new(events);
         Ok(())
     }
