@@ -167,11 +167,9 @@ class Snapshots:
             FROM (
               SELECT at_utc_ns, server_name, instance, seconds,
                 unnest([{_FILE_COUNTERS if self._is_files else _WAIT_COUNTERS}]) AS entry
-              FROM change
-              WHERE NOT is_reset {idle}
+              FROM (SELECT * FROM change WHERE NOT is_reset {idle} ORDER BY at_utc_ns, server_name, instance)
             )
             WHERE entry.value IS NOT NULL
-            ORDER BY at_ns, source, instance, counter
             """,
             params={
                 "start": start_utc_ns,
@@ -208,7 +206,8 @@ class Snapshots:
         """Lines, snapshots, keys (files or wait types), first and last moment, clock steps, servers."""
         names = ("lines", "snapshots", "keys", "first_utc_ns", "last_utc_ns", "servers")
         (row,) = self._connection.execute(
-            f"SELECT count(*), count(DISTINCT at_utc_ns), count(DISTINCT ({self._key})), min(at_utc_ns), "
+            f"SELECT count(*), count(DISTINCT at_utc_ns), "
+            f"(SELECT count(*) FROM (SELECT DISTINCT {self._key} FROM seen)), min(at_utc_ns), "
             "max(at_utc_ns), list_sort(list(DISTINCT server_name) FILTER (server_name IS NOT NULL)) FROM seen"
         ).fetchall()
         facts: dict[str, Any] = dict(zip(names, row, strict=True))
@@ -216,7 +215,8 @@ class Snapshots:
         facts["clock_steps"] = self._one(
             "SELECT count(DISTINCT at_utc_ns) FROM change WHERE is_clock_step AND NOT is_reset"
         )
-        facts["repeated"] = self._one(f"SELECT count(*) - count(DISTINCT (at_utc_ns, {self._key})) FROM seen")
+        # Each line but a key's first ends an interval; those of length 0 are not kept.
+        facts["repeated"] = facts["lines"] - facts["keys"] - self._one("SELECT count(*) FROM change")
         return facts
 
     def _one(self, query: str) -> int:
