@@ -1,4 +1,4 @@
-//! blktrace's binary records, as linux/blktrace_api.h defines them (version 7): 48 bytes and a payload each.
+//! blktrace's binary records, as `linux/blktrace_api.h` defines them (version 7): 48 bytes and a payload each.
 
 use std::collections::HashMap;
 use std::fs::File;

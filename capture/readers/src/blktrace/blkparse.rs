@@ -113,7 +113,7 @@ fn finish(
 ) -> Result<Option<Event>, ()> {
     let bytes = sectors
         .checked_mul(512)
-        .filter(|bytes| *bytes <= u64::from(u32::MAX))
+        .filter(|bytes| u32::try_from(*bytes).is_ok())
         .ok_or(())?;
     let Some((op, flags)) = letters(operation, bytes) else {
         facts.passthrough += 1;

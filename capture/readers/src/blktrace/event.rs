@@ -114,16 +114,15 @@ pub fn letters(text: &[u8], bytes: u64) -> Option<(Op, u32)> {
             b'R' => op = Some(Op::Read),
             b'W' => op = Some(Op::Write),
             b'D' | b'E' => op = Some(Op::Discard),
-            b'N' => {}
             // F before the direction asks for a flush first; after it, for forced unit access.
             b'F' if place == 0 || (place == 1 && text[0] == b'F' && op.is_none()) => {
-                bits |= flags::PREFLUSH
+                bits |= flags::PREFLUSH;
             }
             b'F' => bits |= flags::WRITE_THROUGH,
             b'S' => bits |= flags::SYNCHRONOUS,
             b'M' => bits |= flags::METADATA,
             b'A' => bits |= flags::READAHEAD,
-            b'B' | b'V' | b'H' | b'P' | b'I' | b'U' | b'T' => {}
+            b'N' | b'B' | b'V' | b'H' | b'P' | b'I' | b'U' | b'T' => {}
             _ => return None,
         }
     }

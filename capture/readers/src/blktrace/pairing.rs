@@ -341,7 +341,10 @@ mod tests {
         }
     }
 
-    fn rows(events: &[Event]) -> (Vec<(i8, i64, Option<i64>, u64)>, Pairing) {
+    /// Layer, start, end and sector.
+    type Told = (i8, i64, Option<i64>, u64);
+
+    fn rows(events: &[Event]) -> (Vec<Told>, Pairing) {
         let mut pairing = Pairing::default();
         for event in events {
             pairing.take(event);

@@ -39,27 +39,7 @@ pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
     };
     // A bio's own completion repeats the request's, except on devices that have no requests.
     let is_bio_completion = line[at..].starts_with(b" block:block_bio_complete:");
-    let head = line[..at].trim_ascii_end().strip_suffix(b":").ok_or(())?;
-    let clock = head.iter().rposition(u8::is_ascii_whitespace).ok_or(())?;
-    let time_ns = seconds(&head[clock + 1..]).ok_or(())?;
-    let mut before = head[..clock].trim_ascii_end();
-    if before.ends_with(b"]") {
-        before =
-            before[..before.iter().rposition(|byte| *byte == b'[').ok_or(())?].trim_ascii_end();
-    }
-    let space = before.iter().rposition(u8::is_ascii_whitespace).ok_or(())?;
-    // With -F pid,tid it is PID/TID.
-    let thread = before[space + 1..]
-        .rsplit(|byte| *byte == b'/')
-        .next()
-        .ok_or(())?;
-    let thread = number(thread)
-        .and_then(|thread| i32::try_from(thread).ok())
-        .ok_or(())?;
-    facts.name(
-        thread,
-        &String::from_utf8_lossy(before[..space].trim_ascii()),
-    );
+    let (time_ns, thread) = asker(&line[..at], facts).ok_or(())?;
 
     let device_number = device(parts.next().ok_or(())?).ok_or(())?;
     let operation = parts.next().ok_or(())?;
@@ -84,7 +64,7 @@ pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
     let sectors = if separator == b"+" { count } else { 0 };
     let bytes = sectors
         .checked_mul(512)
-        .filter(|bytes| *bytes <= u64::from(u32::MAX))
+        .filter(|bytes| u32::try_from(*bytes).is_ok())
         .ok_or(())?;
     if told_bytes.is_some_and(|told| told > 0) && sectors == 0 {
         facts.passthrough += 1;
@@ -132,6 +112,26 @@ pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
         error,
         remapped_from,
     }))
+}
+
+/// Time and thread of what stands before an event, whose thread's name is noted.
+fn asker(head: &[u8], facts: &mut Facts) -> Option<(i64, i32)> {
+    let head = head.trim_ascii_end().strip_suffix(b":")?;
+    let clock = head.iter().rposition(u8::is_ascii_whitespace)?;
+    let time_ns = seconds(&head[clock + 1..])?;
+    let mut before = head[..clock].trim_ascii_end();
+    if before.ends_with(b"]") {
+        before = before[..before.iter().rposition(|byte| *byte == b'[')?].trim_ascii_end();
+    }
+    let space = before.iter().rposition(u8::is_ascii_whitespace)?;
+    // With -F pid,tid it is PID/TID.
+    let thread = before[space + 1..].rsplit(|byte| *byte == b'/').next()?;
+    let thread = number(thread).and_then(|thread| i32::try_from(thread).ok())?;
+    facts.name(
+        thread,
+        &String::from_utf8_lossy(before[..space].trim_ascii()),
+    );
+    Some((time_ns, thread))
 }
 
 fn find(line: &[u8], text: &[u8]) -> Option<usize> {
