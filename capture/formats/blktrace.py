@@ -22,8 +22,8 @@ from .format import Format, Outcome, Progress, naming
 from .text_blocks import head_lines, inspect_text
 
 _BATCH_ROWS: Final = 1 << 18
-_MAGIC: Final = 0x65617407
-_MAGIC_TWO: Final = 0x65617408
+# The fourth byte is the version; another than 7 is recognised too, to be refused by its name.
+_MAGIC: Final = 0x656174
 _MEMBER: Final = re.compile(r"(.+\.blktrace\.)[0-9]+")
 _TEXT: Final = re.compile(r"\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s+\d+\s+[A-Z]{1,2}\s+.*")
 _PERF: Final = re.compile(r"\s*\S.*\s\d+(/\d+)?\s+(\[\d+\]\s+)?\d+\.\d+:\s+block:block_\w+:\s.*")
@@ -34,7 +34,8 @@ _open_families: "WeakValueDictionary[str, BlockTrace]" = WeakValueDictionary()
 
 
 def _recognises_binary(head: bytes, _path: Path) -> bool:
-    return len(head) >= 48 and _MAGIC in {int.from_bytes(head[:4], "little"), int.from_bytes(head[:4], "big")}
+    orders = {int.from_bytes(head[:4], "little") >> 8, int.from_bytes(head[:4], "big") >> 8}
+    return len(head) >= 48 and _MAGIC in orders
 
 
 def _recognises_blkparse(head: bytes, _path: Path) -> bool:

@@ -188,3 +188,11 @@ def test_a_first_record_that_is_cut_is_named(tmp_path):
     with pytest.raises(IotraceError, match="holds no whole event") as caught:
         import_files([path], tmp_path / "out.iotrace")
     assert str(path) in caught.value.message
+
+
+def test_another_version_is_named(tmp_path):
+    path = tmp_path / "trace"
+    path.write_bytes(b"\x08tae" + bytes(60))
+    with pytest.raises(IotraceError, match="no blktrace file of version 7") as caught:
+        import_files([path], tmp_path / "out.iotrace")
+    assert str(path) in caught.value.message
