@@ -22,7 +22,7 @@ from .dmv_columns import (
 _SEPARATORS: Final = (",", "|", "\t", ";")
 _LINES_LOOKED_AT: Final = 20
 _LINE_BYTES_MAX: Final = 1 << 20
-_BLOCK_BYTES: Final = 1 << 23
+_BLOCK_BYTES: Final = 1 << 25
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _KINDS: Final = {
     "file_stats": (FILE_STATS_COLUMNS, FILE_STATS_REQUIRED),
