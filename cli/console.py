@@ -84,7 +84,7 @@ def bars(rows: Sequence[Sequence[str]]) -> None:
     """Print label, figure and bar per row."""
     grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     for justify in ("left", "right", "left"):
-        grid.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        grid.add_column(justify=justify, no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(printable(cell)) for cell in row))
     data.print(grid)

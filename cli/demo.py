@@ -19,7 +19,7 @@ from iotrace.analyze.report import write_report
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity_sweep import check_sweep
 from iotrace.analyze.walk import StepSummary
-from iotrace.replay import DirectIoRefused, Progress, ReplayOptions
+from iotrace.replay import DirectIoRefusedError, Progress, ReplayOptions
 from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
@@ -167,7 +167,7 @@ class _Story:
         options = ReplayOptions(targets=(str(self._place.work / "target.bin"),), window_ns=window)
         try:
             return self._sweep(options)
-        except DirectIoRefused as refusal:
+        except DirectIoRefusedError as refusal:
             console.warn(f"{refusal.message}; going through the cache, which measures memory and not storage")
             return self._sweep(replace(options, buffered=True), overwrite=True)
 
