@@ -95,7 +95,7 @@ def threads_backend(subject: Subject) -> Finding | None:
         "threads played the I/O, not io_uring",
         f"{subject.replay.get('backend_reason') or 'the threads backend was chosen'}: latencies of some tens of "
         "microseconds more, and fewer I/Os per second, are the replay's own",
-        "use --backend uring on a Linux that allows it",
+        "use --backend io_uring on a Linux that allows it",
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -59,9 +60,9 @@ def heading(text: str) -> None:
     data.print(Text(printable(text), style="bold"), soft_wrap=True)
 
 
-def paragraph(text: str, *, style: str = "") -> None:
-    """Text that belongs to the answer."""
-    data.print(Text(printable(text), style=style))
+def paragraph(text: str, *, style: str = "", indent: int = 0) -> None:
+    """Text that belongs to the answer; further lines of it are indented like the first."""
+    data.print(Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
