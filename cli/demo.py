@@ -31,7 +31,7 @@ from .meters import show_replay
 from .options import Json
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
-"""A checkpoint and a stretch with more lookups; the scan at 110 s would ask for gigabytes a second at a few times 1x."""
+"""A checkpoint and a stretch with more lookups; the scan at 110 s, a few times as fast, would be gigabytes a second."""
 STEP_SECONDS: Final = 4.0
 STEPS_MAX: Final = 8
 SLO: Final = "p99<15ms"
