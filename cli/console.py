@@ -38,20 +38,25 @@ def _finite(value: Any) -> Any:  # noqa: ANN401
 
 def say(text: str) -> None:
     """A remark for the person at the terminal."""
-    words.print(printable(text), soft_wrap=True)
+    _tell(Text(printable(text)))
 
 
 def warn(text: str) -> None:
     """Something the reader must know before trusting the figures."""
-    words.print(Text.assemble(("warning: ", "yellow"), printable(text)), soft_wrap=True)
+    _tell(Text.assemble(("warning: ", "yellow"), printable(text)))
 
 
 def fail(message: str, hint: str) -> None:
     """Print an error as design §7 wants it: what, on which word, and after a blank line what to do next."""
-    words.print(Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
+    _tell(Text.assemble(("error: ", "bold red"), printable(message)))
     if hint:
         words.print()
-        words.print(Text.assemble(("hint: ", "bold cyan"), printable(hint)), soft_wrap=True)
+        _tell(Text.assemble(("hint: ", "bold cyan"), printable(hint)))
+
+
+def _tell(text: Text) -> None:
+    """Break lines between words on a terminal, and not at all in a pipe, where a line is what a program looks for."""
+    words.print(text, soft_wrap=not words.is_terminal)
 
 
 def heading(text: str) -> None:
