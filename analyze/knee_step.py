@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy import stats
 
 from iotrace.schemas import IotraceError, Recording
 
@@ -221,6 +220,8 @@ def _steadiness(
     if filled.sum() < 9:
         return True, ""
     medians = np.array([_any_quantile(buckets, row, 0.5) for row in counts[filled]], dtype=np.float64)
+    from scipy import stats  # noqa: PLC0415 - it takes half a second to import, and every command would wait for it
+
     tau, p_value = stats.kendalltau(np.arange(len(medians)), medians)
     thirds = [
         _any_quantile(buckets, part.sum(axis=0), 0.5) for part in np.array_split(counts, 3) if part.sum() > 0
