@@ -16,10 +16,13 @@ def busiest_window_ns(recording: Recording, length_seconds: int, *, layer: str) 
     if last - first <= length_ns:
         return first, last
     with library.opened(recording) as connection:
-        found = library.run(connection, "busiest_window", layer=layer, seconds_after=length_seconds - 1).to_pylist()
+        found = library.run(
+            connection, "busiest_window", layer=layer, seconds_after=length_seconds - 1
+        ).to_pylist()
     if not found:
         raise IotraceError(
-            f"'{recording.path}' has no I/O at the {layer} layer", hint="choose another with --layer, or see iotrace describe"
+            f"'{recording.path}' has no I/O at the {layer} layer",
+            hint="choose another with --layer, or see iotrace describe",
         )
     start = min(found[0]["start_ns"], last - length_ns)
     return start, start + length_ns

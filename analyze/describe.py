@@ -155,7 +155,7 @@ class _Describer:
         return Workload(
             device_id=device_id,
             device=device.get("name"),
-            mount=device.get("mount"),
+            mount=self._mount(device_id),
             role=role,
             is_total=is_total,
             read=read,
@@ -175,6 +175,16 @@ class _Describer:
             read_working_set_bytes=working_set["read_touched_count"],
             written_working_set_bytes=working_set["written_touched_count"],
         )
+
+    def _mount(self, device_id: int | None) -> str | None:
+        """Where the device, or each of its partitions, is mounted: ``E:``, or ``C: D:`` of a disk with two."""
+        if device_id is None:
+            return None
+        parts = [
+            row for row in self.devices.values() if row["parent_device_id"] == device_id and row["mount"]
+        ]
+        letters = [row["mount"] for row in sorted(parts, key=lambda row: row["start_bytes"] or 0)]
+        return self.devices[device_id]["mount"] or " ".join(letters) or None
 
     def _flow(self, rows: list[Row], op: str, where: dict[str, object]) -> Flow:
         mine = [row for row in rows if row["op"] == op]

@@ -1,6 +1,6 @@
 """Mergeable latency histograms with three significant digits.
 
-Rule (after HdrHistogram, https://hdrhistogram.org): values below 2,048 ns are their own bucket. Above, each doubling
+Rule (after HdrHistogram by Gil Tene): values below 2,048 ns are their own bucket. Above, each doubling
 is cut into 1,024 buckets of equal width, and a bucket is named by the value in its middle; so a value read back from
 a histogram is within 1/2,048 (0.05 %) of the one that went in. Histograms with this rule merge by adding the counts
 of equal ``bucket_ns``; nothing else ever needs averaging.

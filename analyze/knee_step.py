@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy import stats
 
 from iotrace.schemas import IotraceError, Recording
 
@@ -24,7 +23,7 @@ from . import histogram, library
 CARRIED_SHARE_MIN: Final = 0.97
 """Below this share of the offered load a step has not kept up."""
 LATENESS_SHARE_MAX: Final = 0.1
-"""Lateness p99 above this share of the median response: the generator, not the storage, was measured."""
+"""Lateness p99 above this share of the p99 of response: the generator, not the storage, was measured."""
 ERROR_SHARE_MAX: Final = 0.01
 BLOCKS: Final = 48
 """Stretches a step is cut into for trend and bootstrap."""
@@ -164,13 +163,10 @@ def _step(
     buckets, counts = samples.by_block(Selection())
     totals = counts.sum(axis=0)
     response = {name: _quantile(buckets, totals, name) for name in _QUANTILES}
-    median_ns = _any_quantile(buckets, totals, 0.5)
     is_steady, trend = _steadiness(buckets, counts, ends, block_count, span_ns)
     replay = recording.manifest.replay or {}
-    late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * median_ns
-    # I/Os that waited for room in flight were late because the storage was slow; a verdict that counts them in their
-    # lateness does not hold.
-    limited = late if load["delayed_count"] else bool(replay.get("generator_limited", late))
+    late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * _any_quantile(buckets, totals, 0.99)
+    limited = bool(replay.get("generator_limited", late))
     notes = []
     if limited:
         notes.append("the load generator was late: not a measurement of the storage")
@@ -224,6 +220,8 @@ def _steadiness(
     if filled.sum() < 9:
         return True, ""
     medians = np.array([_any_quantile(buckets, row, 0.5) for row in counts[filled]], dtype=np.float64)
+    from scipy import stats  # noqa: PLC0415 - it takes half a second to import, and every command would wait for it
+
     tau, p_value = stats.kendalltau(np.arange(len(medians)), medians)
     thirds = [
         _any_quantile(buckets, part.sum(axis=0), 0.5) for part in np.array_split(counts, 3) if part.sum() > 0

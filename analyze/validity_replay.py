@@ -8,9 +8,6 @@ from .validity_subject import Finding, Rule, Subject
 CACHE_BYTES: Final = 8 << 30
 """RAID controllers come with caches of 1 to 8 GiB, arrays with more: a smaller footprint may never reach the media."""
 
-LIMITED_SHARE: Final = 0.10
-"""Lateness p99 above this share of the median response makes the generator the slow part."""
-
 
 def cache_not_bypassed(subject: Subject) -> Finding | None:
     """Memory answers instead of the storage."""
@@ -29,15 +26,17 @@ def cache_not_bypassed(subject: Subject) -> Finding | None:
 
 def generator_limited(subject: Subject) -> Finding | None:
     """The replay itself was too slow to offer the load."""
-    lateness, response = subject.figure("lateness_ns_p99"), subject.figure("response_ns_p50")
-    if not subject.replay.get("generator_limited") and not (response and lateness > LIMITED_SHARE * response):
+    if not subject.replay.get("generator_limited"):
         return None
+    lateness: dict[str, int] = subject.replay.get("generator_lateness_ns") or {}
+    response: dict[str, int] = subject.replay.get("generator_response_ns") or {}
     return Finding(
         "generator-limited",
         "invalid",
         "the replay itself ran late",
-        f"p99 of lateness is {format_duration_ns(lateness)}, the median response {format_duration_ns(response)}: "
-        "response times show this machine, not the storage",
+        f"lateness p50 {format_duration_ns(lateness.get('p50'))}, p99 {format_duration_ns(lateness.get('p99'))}; "
+        f"response p50 {format_duration_ns(response.get('p50'))}, p99 {format_duration_ns(response.get('p99'))}: "
+        "that much of it shows this machine, not the storage",
         "replay from an idle machine with more processors, or at a lower scale",
     )
 
@@ -49,7 +48,8 @@ def target_not_filled(subject: Subject) -> Finding | None:
         return None
     return Finding(
         "target-not-filled",
-        "invalid",
+        # A replay that writes plays on a target given up for it, which is new storage more often than not.
+        "invalid" if subject.counts.get("write", {}).get("io_count") else "warning",
         "the target was never filled",
         f"{', '.join(empty)} may hold blocks never written, which arrays and thin volumes read without touching media",
         "let replay fill the target first",
@@ -95,7 +95,7 @@ def threads_backend(subject: Subject) -> Finding | None:
         "threads played the I/O, not io_uring",
         f"{subject.replay.get('backend_reason') or 'the threads backend was chosen'}: latencies of some tens of "
         "microseconds more, and fewer I/Os per second, are the replay's own",
-        "use --backend uring on a Linux that allows it",
+        "use --backend io_uring on a Linux that allows it",
     )
 
 

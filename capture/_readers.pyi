@@ -1,4 +1,3 @@
-# ruff: noqa: PYI021 - the stub is where a native module is documented
 """Native readers of trace files. Messages name no path: the caller knows the user's word."""
 
 from collections.abc import Callable

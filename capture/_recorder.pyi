@@ -1,4 +1,3 @@
-# ruff: noqa: PYI021 - the stub is where native code is documented
 """Reads the kernel's block trace events and pairs them into I/Os (Linux; elsewhere only `is_debug_build`)."""
 
 from collections.abc import Mapping, Sequence

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -37,20 +38,25 @@ def _finite(value: Any) -> Any:  # noqa: ANN401
 
 def say(text: str) -> None:
     """A remark for the person at the terminal."""
-    words.print(printable(text), soft_wrap=True)
+    _tell(Text(printable(text)))
 
 
 def warn(text: str) -> None:
     """Something the reader must know before trusting the figures."""
-    words.print(Text.assemble(("warning: ", "yellow"), printable(text)), soft_wrap=True)
+    _tell(Text.assemble(("warning: ", "yellow"), printable(text)))
 
 
 def fail(message: str, hint: str) -> None:
     """Print an error as design §7 wants it: what, on which word, and after a blank line what to do next."""
-    words.print(Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
+    _tell(Text.assemble(("error: ", "bold red"), printable(message)))
     if hint:
         words.print()
-        words.print(Text.assemble(("hint: ", "bold cyan"), printable(hint)), soft_wrap=True)
+        _tell(Text.assemble(("hint: ", "bold cyan"), printable(hint)))
+
+
+def _tell(text: Text) -> None:
+    """Break lines between words on a terminal, and not at all in a pipe, where a line is what a program looks for."""
+    words.print(text, soft_wrap=not words.is_terminal)
 
 
 def heading(text: str) -> None:
@@ -59,9 +65,9 @@ def heading(text: str) -> None:
     data.print(Text(printable(text), style="bold"), soft_wrap=True)
 
 
-def paragraph(text: str, *, style: str = "") -> None:
-    """Text that belongs to the answer."""
-    data.print(Text(printable(text), style=style))
+def paragraph(text: str, *, style: str = "", indent: int = 0) -> None:
+    """Text that belongs to the answer; further lines of it are indented like the first."""
+    data.print(Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
@@ -84,7 +90,7 @@ def bars(rows: Sequence[Sequence[str]]) -> None:
     """Print label, figure and bar per row."""
     grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     for justify in ("left", "right", "left"):
-        grid.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        grid.add_column(justify=justify, no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(printable(cell)) for cell in row))
     data.print(grid)

@@ -18,9 +18,9 @@ def print_findings(findings: Sequence[Finding]) -> None:
     for entry in findings:
         style = "bold red" if entry.level == "invalid" else "yellow"
         console.data.print(Text.assemble((f"{entry.level}: ", style), console.printable(entry.title)))
-        console.paragraph(f"  {entry.detail}")
+        console.paragraph(entry.detail, indent=2)
         if entry.hint:
-            console.paragraph(f"  {entry.hint}", style="dim")
+            console.paragraph(entry.hint, style="dim", indent=2)
 
 
 def has_invalid(findings: Sequence[Finding]) -> bool:

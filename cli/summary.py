@@ -42,9 +42,9 @@ def print_recording(recording: Recording) -> None:
     start = datetime.fromtimestamp(manifest.clock.start_utc_ns / 1e9, UTC)
     counts = ", ".join(f"{rows:,} {name}" for name, rows in manifest.rows.items() if rows)
     console.paragraph(f"wrote {recording.path}: {facts['bytes_on_disk'] / 1024:,.0f} KiB")
-    console.paragraph(f"  {manifest.title}")
-    console.paragraph(f"  {start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s")
-    console.paragraph(f"  rows: {counts or 'none'}")
+    console.paragraph(manifest.title, indent=2)
+    console.paragraph(f"{start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s", indent=2)
+    console.paragraph(f"rows: {counts or 'none'}", indent=2)
     for note in manifest.quality.notes:
-        console.paragraph(f"  note: {note}")
+        console.paragraph(f"note: {note}", indent=2)
     console.quality(recording.path.name, manifest.quality)

@@ -4,10 +4,11 @@ import warnings
 
 from ._engine import is_debug_build
 from .options import Progress, ReplayOptions
+from .refusals import DirectIoRefusedError
 from .run import replay
 from .scale import parse_scale
 
 if is_debug_build():
     warnings.warn("iotrace replays with an engine built without optimisation: its times lie", stacklevel=2)
 
-__all__ = ["Progress", "ReplayOptions", "parse_scale", "replay"]
+__all__ = ["DirectIoRefusedError", "Progress", "ReplayOptions", "parse_scale", "replay"]

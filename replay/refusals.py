@@ -20,6 +20,10 @@ _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 """They take direct I/O or its flag, and have no disk below."""
 
 
+class DirectIoRefusedError(IotraceError):
+    """The place of a target lets no I/O past the cache; ``buffered`` plays on it all the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Permission:
     """What the user allows: writing to what iotrace did not make, and the devices whose data may be destroyed."""
@@ -109,7 +113,7 @@ def refuse_memory(place: Path, name: str, *, direct: bool) -> None:
     """Refuse direct I/O to a file system that lives in memory."""
     kind = blockdevice.filesystem_of(place)
     if direct and kind in _IN_MEMORY:
-        raise IotraceError(
+        raise DirectIoRefusedError(
             f"target '{name}' lies on {kind}, which keeps its files in memory: there is no disk to measure",
             hint="choose another place, or play on memory knowingly with --buffered",
         )
@@ -128,7 +132,7 @@ def opening_error(name: str, problem: OSError) -> IotraceError:
                 hint="choose a device that nobody uses",
             )
         case errno.EINVAL:
-            return IotraceError(
+            return DirectIoRefusedError(
                 f"target '{name}' lies on a file system without direct I/O",
                 hint="choose another place, or play through the cache knowingly with --buffered",
             )

@@ -13,7 +13,7 @@ def main() -> None:
     if shutil.which("cargo") is None:
         sys.exit(
             "error: no Rust toolchain: cargo is not on the PATH\n\n"
-            "hint: install Rust 1.88 or newer with rustup (rustup.rs) and open a new shell"
+            "hint: install Rust 1.88 or newer with rustup and open a new shell"
         )
     text = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"(\d+)\.(\d+)", text)

@@ -24,7 +24,15 @@ def recording(tmp_path: Path) -> Recording:
 
 @pytest.mark.parametrize(
     ("length_seconds", "expected"),
-    [(1, (21, 22)), (2, (20, 22)), (5, (20, 25)), (6, (20, 26)), (59, (0, 59)), (60, (0, 60)), (600, (0, 60))],
+    [
+        (1, (21, 22)),
+        (2, (20, 22)),
+        (5, (20, 25)),
+        (6, (20, 26)),
+        (59, (0, 59)),
+        (60, (0, 60)),
+        (600, (0, 60)),
+    ],
 )
 def test_busiest_window(recording: Recording, length_seconds: int, expected: tuple[int, int]) -> None:
     start, end = expected

@@ -159,7 +159,12 @@ def test_a_slow_request_that_was_split_is_no_clock_error(make_recording):
         ({("read", 8192): 999}, SECOND, {"scale": 1}, "999 reads were replayed, 1,000 were to be"),
         ({("read", 8192): 1000}, SECOND // 2, {"scale": 2, "mode": "compress"}, None),
         ({("read", 8192): 2000}, SECOND, {"scale": 2, "mode": "superpose"}, None),
-        ({("read", 8192): 1000}, SECOND, {"scale": 2, "mode": "compress"}, "ran at 1,000 I/Os per second"),
+        (
+            {("read", 8192): 1000},
+            SECOND,
+            {"scale": 2, "mode": "compress", "planned_duration_ns": SECOND // 2, "issued_span_ns": SECOND},
+            "issued its I/Os in 1.00 s; 500 ms were planned at 2x",
+        ),
         (
             {("read", 8192): 900, ("read", 512): 100},
             SECOND,

@@ -77,6 +77,37 @@ def test_an_io_seen_at_several_layers_counts_once(make_recording):
     }
 
 
+def test_a_disk_is_called_by_the_letters_of_its_partitions(make_recording):
+    devices = [
+        {
+            "device_id": 0,
+            "name": "disk 0",
+            "kind": "disk",
+            "parent_device_id": None,
+            "start_bytes": None,
+            "mount": None,
+        },
+        {
+            "device_id": 1,
+            "name": "2",
+            "kind": "partition",
+            "parent_device_id": 0,
+            "start_bytes": 1 << 30,
+            "mount": "D:",
+        },
+        {
+            "device_id": 2,
+            "name": "1",
+            "kind": "partition",
+            "parent_device_id": 0,
+            "start_bytes": 0,
+            "mount": "C:",
+        },
+    ]
+    found = describe(make_recording([{"issued_ns": 1, "device_id": 0}], SECOND, tables={"devices": devices}))
+    assert [load.mount for load in found.workloads if load.device_id == 0 and load.role is None] == ["C: D:"]
+
+
 def test_a_replay_gives_response_service_and_lateness(make_recording):
     ios = [{"intended_ns": i * MS, "issued_ns": i * MS + 10, "completed_ns": i * MS + 110} for i in range(10)]
     found = describe(make_recording(ios, window_ns=SECOND, kind="replayed"))

@@ -216,7 +216,6 @@ def test_step_that_filled_the_cap_in_flight_is_saturated_not_late(tmp_path):
         name="capped",
         issued_s=issued,
         flags=np.where(issued > arrival, 0x400, 0),
-        replay={"generator_limited": True},
     )
     step, _ = knee_step.measure(capped)
     assert step.delayed_count > 5000

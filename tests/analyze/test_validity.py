@@ -86,9 +86,13 @@ BUSY = {
     [
         ("cache-not-bypassed", "invalid", {"direct": False}, "page cache"),
         ("cache-not-bypassed", "invalid", {"targets": NOT_DIRECT}, "/dev/sdx"),
-        ("generator-limited", "invalid", {"generator_limited": True}, "lateness"),
-        ("generator-limited", "invalid", {"lateness_ns_p99": 30_001}, "30.0 µs"),
-        ("target-not-filled", "invalid", {"targets": NOT_FILLED}, "/dev/sdx"),
+        (
+            "generator-limited",
+            "invalid",
+            {"generator_limited": True, "generator_lateness_ns": {"p50": 10, "p99": 30_001}},
+            "p99 30.0 µs",
+        ),
+        ("target-not-filled", "warning", {"targets": NOT_FILLED}, "/dev/sdx"),
         ("small-footprint", "warning", {"size_bytes": 8192}, "MiB were touched"),
         ("interrupted", "warning", {"interrupted": True}, "12,000"),
         ("interrupted", "warning", {"issued_ios": 11_000}, "11,000 of 12,000"),

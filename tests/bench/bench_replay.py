@@ -3,8 +3,8 @@
     .venv/bin/python tests/bench/bench_replay.py [--folder DIR] [--seconds 5] [--runs 5]
 
 Reads of 8 KiB at random places of one file of 1 GiB, direct: evenly and in bursts of 100, at 10,000 a second and four
-times that. Medians over the runs. fio plays the same plan from an iolog with waits, and reads closed-loop one at a time
-for the latency of the bare device. Nothing is asserted: a shared machine steals time.
+times that. Medians over the runs. fio plays the same plan from an iolog with time stamps, and reads closed-loop one at
+a time for the latency of the bare device. Nothing is asserted: a shared machine steals time.
 """
 
 import argparse
@@ -79,17 +79,15 @@ def fio(*words: str) -> dict[str, Any]:
 
 
 def fio_plays(source: Recording, target: Path, folder: Path, scale: float) -> tuple[float, float]:
-    """Length error and median latency of fio's own replay of the plan, from an iolog with waits."""
+    """Length error and median latency of fio's own replay of the plan, from an iolog with time stamps."""
     io = source.read("io", ["issued_ns", "offset_bytes"])
     issued, offsets = io["issued_ns"].to_numpy() / scale, io["offset_bytes"].to_numpy()
     log = folder / "plan.iolog"
     with log.open("w") as file:
-        file.write(f"fio version 2 iolog\n{target} add\n{target} open\n")
-        for gap, offset in zip(np.diff(issued, prepend=0), offsets, strict=True):
-            if gap:
-                file.write(f"{target} wait {round(gap / 1000)} 0\n")
-            file.write(f"{target} read {offset} {READ_BYTES}\n")
-        file.write(f"{target} close\n")
+        file.write(f"fio version 3 iolog\n0 {target} add\n0 {target} open\n")
+        for at_us, offset in zip(np.rint(issued / 1000).astype(int), offsets, strict=True):
+            file.write(f"{at_us} {target} read {offset} {READ_BYTES}\n")
+        file.write(f"{at_us} {target} close\n")
     job = fio(f"--read_iolog={log}", "--iodepth=1024")["read"]
     return job["runtime"] / (issued[-1] / 1e6) - 1, job["lat_ns"]["mean"]
 

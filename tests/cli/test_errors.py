@@ -49,7 +49,7 @@ BAD_TRACES = {
     "random.etl": lambda path: path.write_bytes(os.urandom(100_000)),
     "empty.etl": Path.touch,
     "folder.etl": Path.mkdir,
-    "missing.etl": lambda path: None,
+    "missing.etl": lambda _: None,
     "bomb.zip": make_zip_bomb,
     "text.txt": lambda path: path.write_text("not a trace\n" * 1000),
     "broken.zip": lambda path: path.write_bytes(b"PK\x03\x04" + os.urandom(1000)),
