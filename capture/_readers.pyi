@@ -67,8 +67,8 @@ def inspect_etl(path: str | PathLike[str]) -> dict[str, Any]:
 
     Keys: header, buffers, compressed_buffers, damaged_buffers, truncated, payload_bytes, payload_crc32 (of all payloads
     in file order), events, by_header_type (type byte → events), by_hook (group << 8 | type → events), by_provider
-    (manifest providers that are read → events), first_event_ns, last_event_ns, holes ([first missing number, how many]),
-    first_buffers (sizes and checksums of up to 8).
+    (manifest providers that are read → events), first_event_ns, last_event_ns, holes ([first missing number, how
+    many]), first_buffers (sizes and checksums of up to 8).
     Raises `UnreadableError`, ``OSError``.
     """
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from iotrace.schemas import Quality, Source
+
 _NAME_BYTES: Final = 5
 _ENDINGS: Final = frozenset(
     [
@@ -89,6 +91,12 @@ class Anonymizer:
             key: self.name(value) if key in {"name", "hostname"} and isinstance(value, str) else value
             for key, value in facts.items()
         }
+
+    def sources(self, sources: list[Source], quality: Quality) -> None:
+        """Take names out of what the manifest says of the sources; notes may quote them, so they go."""
+        for source in sources:
+            source.name = self.path(source.name)
+        quality.notes = ["names are replaced and notes left out: this import was anonymized"]
 
     def _hashed(self, name: str) -> str:
         # Windows knows names in any case, and so does the pseudonym.

@@ -11,22 +11,14 @@ from typing import Final
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source
 from iotrace.schemas.writer import check_replaceable
 
+from .anonymizing import Anonymizer
 from .archives import Archive, is_zip
-from .formats import blg, dmv, etl, perfmon_csv, text_formats, xel
-from .formats.format import HEAD_BYTES, Format, Outcome, Progress, Trace, naming
+from .formats.array_csv import with_map
+from .formats.format import Format, Outcome, Progress, Trace, naming
 from .merging import Merger, merge_quality
+from .recognition import format_names, not_recognised, read_head, recognise
 
-FORMATS: Final[tuple[Format, ...]] = (
-    blg.FORMAT,
-    dmv.FORMAT,
-    etl.FORMAT,
-    perfmon_csv.FORMAT,
-    xel.FORMAT,
-    *text_formats.FORMATS,
-)
-"""Every format that can be imported; the first that recognises a file reads it."""
-
-_PACKED: Final = {b"7z\xbc\xaf": "7z", b"MSCF": "cab", b"Rar!": "rar", b"\x1f\x8b": "gzip"}
+_DAY_NS: Final = 86_400_000_000_000
 
 
 def import_files(
@@ -36,13 +28,16 @@ def import_files(
     overwrite: bool = False,
     title: str | None = None,
     progress: Progress | None = None,
+    maps: Sequence[Path | str] = (),
+    anonymizer: Anonymizer | None = None,
 ) -> Recording:
     """Read every file of ``paths`` into one new recording at ``output``.
 
     Files are recognised by content (`FORMATS`); a .zip is taken as it is, with every member that is recognised. Several
     traces go onto one clock by their UTC starts, the earliest being the recording's; their ids are re-keyed, and disks,
-    files and processes that they share become one. ``progress`` is called with what is being done, how much of it is
-    done and how much there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
+    files and processes that they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for CSV files
+    that no format knows; ``anonymizer`` takes names out. ``progress`` is called with what is being done, how much of it
+    is done and how much there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
     """
     report = progress or _silent
     if not paths:
@@ -51,16 +46,18 @@ def import_files(
         )
     check_replaceable(Path(output), overwrite=overwrite)
     with ExitStack() as stack:
-        opening = _Opening(Path(output), stack, report)
+        opening = _Opening(Path(output), stack, report, [with_map(Path(path)) for path in maps])
         for path in paths:
             opening.add(Path(path), str(path))
-        return _write(opening, Path(output), title or _title(paths), overwrite=overwrite)
+        _refuse_undated_beside_dated(opening.traces)
+        return _write(opening, Path(output), title or _title(paths), anonymizer, overwrite=overwrite)
 
 
 class _Opening:
     """Finds the traces in what the user named. Files are unpacked beside the output, where room has to be anyway."""
 
-    def __init__(self, output: Path, stack: ExitStack, progress: Progress) -> None:
+    def __init__(self, output: Path, stack: ExitStack, progress: Progress, mapped: list[Format]) -> None:
+        self._mapped = mapped
         self.traces: list[tuple[Source, Trace]] = []
         self.notes: list[str] = []
         self._sources: list[tuple[Source, Future[str] | None]] = []
@@ -70,12 +67,12 @@ class _Opening:
         self._hashing = stack.enter_context(ThreadPoolExecutor(1))
 
     def add(self, path: Path, name: str) -> None:
-        head = _head(path, name)
+        head = read_head(path, name)
         with naming(name):
-            chosen = _recognise(head, path)
+            chosen = recognise(head, path, self._mapped)
             kind = chosen.name if chosen else "zip" if is_zip(head) else None
             if kind is None:
-                raise _not_recognised(head, name)
+                raise not_recognised(head, name)
             source = Source(name, kind, path.stat().st_size)
             self._sources.append((source, self._hashing.submit(_sha256, path)))
             if chosen is None:
@@ -99,7 +96,7 @@ class _Opening:
                 tempfile.TemporaryDirectory(prefix=".iotrace-unpacked-", dir=self._parent)
             )
             for number, member in enumerate(archive.members()):
-                chosen = _recognise(member.head, Path(member.name))
+                chosen = recognise(member.head, Path(member.name), self._mapped)
                 if chosen is None:
                     continue
                 inner = f"{name}/{member.name}"
@@ -121,26 +118,46 @@ class _Opening:
             raise problems[0]
         else:
             raise IotraceError(
-                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {_format_names()} in a zip"
+                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {format_names()} in a zip"
             )
 
 
-def _write(opening: _Opening, output: Path, title: str, *, overwrite: bool) -> Recording:
+def _refuse_undated_beside_dated(traces: list[tuple[Source, Trace]]) -> None:
+    """A trace without a date starts in 1970; on one clock with a dated one it would lie decades away."""
+    undated = [source.name for source, trace in traces if trace.clock.start_utc_ns < _DAY_NS]
+    if undated and len(undated) < len(traces):
+        raise IotraceError(
+            f"'{undated[0]}' has no date, and others have", hint="import it into a recording of its own"
+        )
+
+
+def _write(
+    opening: _Opening, output: Path, title: str, anonymizer: Anonymizer | None, *, overwrite: bool
+) -> Recording:
     traces = sorted(opening.traces, key=lambda entry: entry[1].clock.start_utc_ns)
     clock = traces[0][1].clock
     merger = Merger()
     outcomes: list[tuple[str, int, Outcome]] = []
+    with_io: set[str] = set()
     with RecordingWriter(output, overwrite=overwrite) as writer:
         for source, trace in traces:
             shift_ns = trace.clock.start_utc_ns - clock.start_utc_ns
+            ios_before = writer.rows("io")
             into = merger.trace(trace.host, shift_ns)
             for table_name, batch in trace.batches():
-                writer.append(table_name, into.rekey(table_name, batch))
+                rows = into.rekey(table_name, batch)
+                writer.append(table_name, anonymizer.batch(table_name, rows) if anonymizer else rows)
+            if writer.rows("io") > ios_before:
+                with_io.add(source.name)
             outcome = trace.outcome()
             source.events = outcome.events
             outcomes.append((source.name, shift_ns, outcome))
-        quality = merge_quality(outcomes)
+        quality = merge_quality(outcomes, with_io)
         quality.notes += opening.notes
+        sources, host = opening.sources(), traces[0][1].host
+        if anonymizer:
+            title, host = "anonymized import", anonymizer.host(host)
+            anonymizer.sources(sources, quality)
         manifest = Manifest(
             kind="captured",
             title=title,
@@ -149,46 +166,11 @@ def _write(opening: _Opening, output: Path, title: str, *, overwrite: bool) -> R
             ),
             window_start_ns=min(shift + outcome.window_start_ns for _, shift, outcome in outcomes),
             window_end_ns=max(shift + outcome.window_end_ns for _, shift, outcome in outcomes),
-            host=traces[0][1].host,
-            sources=opening.sources(),
+            host=host,
+            sources=sources,
             quality=quality.judge(writer.rows("io")),
         )
         return writer.commit(manifest)
-
-
-def _head(path: Path, name: str) -> bytes:
-    with naming(name):
-        if path.is_dir():
-            if path.suffix == ".iotrace":
-                raise IotraceError(
-                    f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"
-                )
-            raise IotraceError(f"'{name}' is a folder", hint="name the trace files in it")
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        if not head:
-            raise IotraceError(
-                f"'{name}' is empty", hint="check that the trace was stopped and copied completely"
-            )
-        return head
-
-
-def _recognise(head: bytes, path: Path) -> Format | None:
-    return next((entry for entry in FORMATS if entry.recognises(head, path)), None)
-
-
-def _not_recognised(head: bytes, name: str) -> IotraceError:
-    for magic, kind in _PACKED.items():
-        if head.startswith(magic):
-            return IotraceError(f"'{name}' is a {kind} archive", hint="unpack it and import what is inside")
-    return IotraceError(
-        f"'{name}' is no trace that iotrace knows",
-        hint=f"files are recognised by content; it takes {_format_names()}, or a zip of them",
-    )
-
-
-def _format_names() -> str:
-    return ", ".join(f".{entry.name}" for entry in FORMATS)
 
 
 def _sha256(path: Path) -> str:

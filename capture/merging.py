@@ -20,6 +20,8 @@ _REFERENCES: Final = {
     "process_id": "processes",
 }
 
+_OVERLAP_SHARE: Final = 0.05
+
 _Identity = tuple[Any, ...]
 
 
@@ -91,8 +93,11 @@ class TraceMerger:
         return row["os_process_id"], row["name"], row["command_line"], moment
 
 
-def merge_quality(outcomes: list[tuple[str, int, Outcome]]) -> Quality:
-    """One quality for all traces: counts added up, notes naming the trace where there are several."""
+def merge_quality(outcomes: list[tuple[str, int, Outcome]], with_io: set[str]) -> Quality:
+    """One quality for all traces: counts added up, notes naming the trace where there are several.
+
+    ``with_io`` are the names of those that brought I/Os, which overlapping traces of one host bring twice.
+    """
     merged = Quality()
     for name, _, outcome in outcomes:
         quality = outcome.quality
@@ -111,7 +116,7 @@ def merge_quality(outcomes: list[tuple[str, int, Outcome]]) -> Quality:
         if merged.ended == "normally":
             merged.ended = quality.ended
         merged.notes += [note if len(outcomes) == 1 else f"{name}: {note}" for note in quality.notes]
-    merged.notes += _overlaps(outcomes)
+    merged.notes += _overlaps([entry for entry in outcomes if entry[0] in with_io])
     return merged
 
 
@@ -120,6 +125,8 @@ def _overlaps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
         (shift + outcome.window_start_ns, shift + outcome.window_end_ns, name)
         for name, shift, outcome in outcomes
     )
-    for (_, end_ns, name), (start_ns, _, other) in pairwise(spans):
-        if start_ns < end_ns:
+    for (begin_ns, end_ns, name), (start_ns, last_ns, other) in pairwise(spans):
+        # Files that a session rolled over into overlap by what was in its buffers.
+        shorter_ns = min(end_ns - begin_ns, last_ns - start_ns)
+        if min(end_ns, last_ns) - start_ns > _OVERLAP_SHARE * shorter_ns:
             yield f"{name} and {other} overlap in time: if both are of one host, its I/O counts twice"

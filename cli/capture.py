@@ -1,18 +1,23 @@
 """Commands that make recordings of production I/O: import, and capture."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from iotrace.analyze.units import format_rate
+from iotrace.analyze.units import format_bytes, format_rate
 from iotrace.capture import linux
+from iotrace.capture.anonymizing import Anonymizer
 from iotrace.capture.importing import import_files
+from iotrace.capture.inspecting import inspect_file
 from iotrace.schemas import IotraceError, Recording
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
 from .summary import print_recording, recording_facts
+
+_FACTS_SHOWN: Final = 12
 
 capture_group = typer.Typer(
     help="Record production I/O.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
@@ -22,6 +27,7 @@ capture_group = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("import")(import_command)
+    app.command("inspect")(inspect_command)
     app.add_typer(capture_group, name="capture")
 
 
@@ -30,11 +36,28 @@ def import_command(
         list[Path], typer.Argument(metavar="FILE…", help="Trace files, plain or zipped.", show_default=False)
     ],
     output: OutputPath,
+    map_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--map", metavar="COLUMNS.toml", help="How to read a CSV that is not known.", show_default=False
+        ),
+    ] = None,
+    anonymize: Annotated[
+        bool, typer.Option("--anonymize", help="Replace names by pseudonyms, leave text out.")
+    ] = False,
+    anonymize_key: Annotated[
+        str | None,
+        typer.Option(
+            "--anonymize-key", metavar="SECRET", help="The same pseudonyms again.", show_default=False
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
 ) -> None:
     """Turn trace files into a recording.
+
+    Files are known by their content, and several go onto one clock.
 
     Example: iotrace import kernel.etl -o prod.iotrace
     """
@@ -45,8 +68,55 @@ def import_command(
             overwrite=overwrite,
             title=title,
             progress=lambda name, done, total: meter.update(done, total, name),
+            maps=map_ or [],
+            anonymizer=Anonymizer(anonymize_key) if anonymize or anonymize_key else None,
         )
     _show(recording, json=json)
+
+
+def inspect_command(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Trace files, plain or zipped.", show_default=False)
+    ],
+    json: Json = False,
+) -> int:
+    """Tell what is in a file, and whether it is whole.
+
+    Nothing is imported. Exit status 1 if a trace in it cannot be read.
+
+    Example: iotrace inspect kernel.etl
+    """
+    with console.working("inspecting"):
+        found = [entry for path in files for entry in inspect_file(path)]
+    if json:
+        console.print_json([asdict(entry) for entry in found])
+    else:
+        for entry in found:
+            console.heading(f"{entry.name}: {entry.format}, {format_bytes(entry.bytes)}")
+            if entry.problem:
+                console.paragraph(f"cannot be read: {entry.problem}", indent=2)
+            for name, value in (entry.facts or {}).items():
+                console.paragraph(f"{name}: {_short(value)}", indent=2)
+    return 1 if any(entry.problem for entry in found) else 0
+
+
+def _short(value: object) -> str:
+    """A fact in at most a few lines."""
+    if isinstance(value, dict | list | tuple):
+        entries = (
+            [f"{key} {_short(entry)}" for key, entry in value.items()]
+            if isinstance(value, dict)
+            else [_short(entry) for entry in value]
+        )
+        more = len(entries) - _FACTS_SHOWN
+        return (
+            ", ".join(entries[:_FACTS_SHOWN]) + (f", and {more} more" if more > 0 else "")
+            if entries
+            else "none"
+        )
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "unknown"}[value]
+    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**12 else str(value)
 
 
 @capture_group.command("linux")

@@ -1,0 +1,61 @@
+"""Which format a file has: known by its content, whatever it is called."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from iotrace.schemas import IotraceError
+
+from .formats import blg, dmv, etl, perfmon_csv, text_formats, xel
+from .formats.format import HEAD_BYTES, Format, naming
+
+FORMATS: Final[tuple[Format, ...]] = (
+    blg.FORMAT,
+    dmv.FORMAT,
+    etl.FORMAT,
+    perfmon_csv.FORMAT,
+    xel.FORMAT,
+    *text_formats.FORMATS,
+)
+"""Every format that can be imported; the first that recognises a file reads it."""
+
+_PACKED: Final = {b"7z\xbc\xaf": "7z", b"MSCF": "cab", b"Rar!": "rar", b"\x1f\x8b": "gzip"}
+
+
+def read_head(path: Path, name: str) -> bytes:
+    """The start of a file, enough to know it by. Raises `IotraceError` for folders and empty files."""
+    with naming(name):
+        if path.is_dir():
+            if path.suffix == ".iotrace":
+                raise IotraceError(
+                    f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"
+                )
+            raise IotraceError(f"'{name}' is a folder", hint="name the trace files in it")
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        if not head:
+            raise IotraceError(
+                f"'{name}' is empty", hint="check that the trace was stopped and copied completely"
+            )
+        return head
+
+
+def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format | None:
+    """The format of a file that begins with ``head``; those of ``first`` are asked before all others."""
+    return next((entry for entry in (*first, *FORMATS) if entry.recognises(head, path)), None)
+
+
+def not_recognised(head: bytes, name: str) -> IotraceError:
+    """What to tell of a file that nothing recognises."""
+    for magic, kind in _PACKED.items():
+        if head.startswith(magic):
+            return IotraceError(f"'{name}' is a {kind} archive", hint="unpack it and import what is inside")
+    return IotraceError(
+        f"'{name}' is no trace that iotrace knows",
+        hint=f"files are recognised by content; it takes {format_names()}, or a zip of them",
+    )
+
+
+def format_names() -> str:
+    """All formats, for a hint."""
+    return ", ".join(entry.name for entry in FORMATS)
