@@ -61,11 +61,12 @@ def demo_command(
     """
     with bundled_recording() as recording, _workshop(folder, keep=keep) as place:
         report = place.output / REPORT_NAME
+        overwrite = _is_own_report(report)
         _announce(recording, place, report, keep=keep)
         story = _Story(recording, place, step_seconds, quiet=json)
         story.tell()
         facts = write_report(
-            [story.sweep, recording], report, slo=SLO, title="iotrace demo", overwrite=_is_own_report(report)
+            [story.sweep, recording], report, slo=SLO, title="iotrace demo", overwrite=overwrite
         )
         if json:
             console.print_json(facts.to_dict() | {"findings": [asdict(entry) for entry in story.findings]})

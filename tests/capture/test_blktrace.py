@@ -25,7 +25,7 @@ def rows(tmp_path):
         recording = import_files(list(paths), tmp_path / "out.iotrace", overwrite=True)
         assert validate(recording.path) == []
         io = recording.path / "io.parquet"
-        return recording, lambda query: duckdb.sql(query.replace("io", f"'{io}'", 1)).fetchall()
+        return recording, lambda query: duckdb.connect().sql(query.replace("io", f"'{io}'", 1)).fetchall()
 
     return run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture import _readers, importing
+from iotrace.capture import _readers, recognition
 from iotrace.capture.archives import RATIO_FREE_BYTES
 from iotrace.capture.importing import import_files
 from iotrace.schemas import IotraceError, Recording, validate
@@ -290,7 +290,7 @@ def test_one_bad_file_among_good_ones_leaves_nothing(file, output):
 
 
 def test_every_format_has_its_own_name():
-    names = [entry.name for entry in importing.FORMATS]
+    names = [entry.name for entry in recognition.FORMATS]
     assert len(set(names)) == len(names)
 
 

@@ -156,7 +156,8 @@ def test_buffers_that_overlap_come_out_in_order_of_time(imported):
 def test_duckdb_reads_fields_and_actions(imported):
     recording = imported(x=build.file([read_event(1, path=PATH), plain(2, 5)]))
     columns = "name, fields->>'path', CAST(actions->>'event_sequence' AS BIGINT)"
-    found = duckdb.sql(f"SELECT {columns} FROM '{recording.path}/xevents.parquet'").fetchall()
+    with duckdb.connect() as connection:
+        found = connection.sql(f"SELECT {columns} FROM '{recording.path}/xevents.parquet'").fetchall()
     assert found == [("file_read_completed", PATH, None), ("checkpoint_begin", None, 5)]
 
 
