@@ -67,7 +67,9 @@ def heading(text: str) -> None:
 
 def paragraph(text: str, *, style: str = "", indent: int = 0) -> None:
     """Text that belongs to the answer; further lines of it are indented like the first."""
-    data.print(Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False))
+    words_of_it = Text(printable(text), style=style)
+    # Padding fills wrapped lines up with spaces, so it is used only where there is something to indent.
+    data.print(Padding(words_of_it, (0, 0, 0, indent), expand=False) if indent else words_of_it)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
