@@ -67,7 +67,7 @@ def small_footprint(subject: Subject) -> Finding | None:
         "the footprint may fit the storage's own cache",
         f"{format_bytes(touched)} were touched; controller caches hold up to {format_bytes(CACHE_BYTES)}, arrays more, "
         "and whether one answered cannot be seen from here",
-        "replay a longer window of the recording, or superpose copies with separate footprints",
+        "replay a longer part of the recording, which touches more of the storage",
     )
 
 

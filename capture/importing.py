@@ -33,11 +33,11 @@ def import_files(
 ) -> Recording:
     """Read every file of ``paths`` into one new recording at ``output``.
 
-    Files are recognised by content (`FORMATS`); a .zip is taken as it is, with every member that is recognised. Several
-    traces go onto one clock by their UTC starts, the earliest being the recording's; their ids are re-keyed, and disks,
-    files and processes that they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for CSV files
-    that no format knows; ``anonymizer`` takes names out. ``progress`` is called with what is being done, how much of it
-    is done and how much there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
+    Files are recognised by content (`recognition`); a .zip is taken as it is, with every member that is recognised.
+    Several traces go onto one clock by their UTC starts, the earliest being the recording's; their ids are re-keyed,
+    and disks, files and processes that they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for
+    CSV files that no format knows; ``anonymizer`` takes names out. ``progress`` is called with what is being done, how
+    much of it is done and how much there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
     """
     report = progress or _silent
     if not paths:

@@ -69,7 +69,7 @@ class ReplayOptions:
                 f"{self.max_in_flight} I/Os in flight are not possible",
                 "--max-in-flight takes 1 to 16384",
             ),
-            (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "--repeat takes 1 or more"),
+            (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "once is the least"),
             (
                 self.window_ns is None or self.window_ns[0] < self.window_ns[1],
                 "the window ends before it starts",

@@ -79,7 +79,7 @@ class Dialect:
     """Where the clock starts; None for the first line's time."""
 
     def format(self, recognises: Callable[[bytes, Path], bool]) -> Format:
-        """The entry for `iotrace.capture.importing.FORMATS`."""
+        """The entry for `text_formats.FORMATS`."""
         return Format(
             self.kind,
             recognises,

@@ -9,5 +9,5 @@ def record(*_: object, **__: object) -> NoReturn:
     """Say what to use instead."""
     raise IotraceError(
         "live recording needs Linux",
-        hint="for Windows: iotrace capture plan --output DIR, then iotrace import",
+        hint="on Windows record an event trace (logman or wpr with disk I/O) and import its .etl: iotrace import",
     )

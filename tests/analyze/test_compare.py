@@ -158,7 +158,13 @@ def test_a_slow_request_that_was_split_is_no_clock_error(make_recording):
         ({("read", 8192): 1000}, SECOND, {"scale": 1}, None),
         ({("read", 8192): 999}, SECOND, {"scale": 1}, "999 reads were replayed, 1,000 were to be"),
         ({("read", 8192): 1000}, SECOND // 2, {"scale": 2, "mode": "compress"}, None),
-        ({("read", 8192): 2000}, SECOND, {"scale": 2, "mode": "superpose"}, None),
+        ({("read", 8192): 2000}, SECOND, {"scale": 1, "repeat": 2}, None),
+        (
+            {("read", 8192): 1000},
+            SECOND,
+            {"scale": 1, "repeat": 2},
+            "1,000 reads were replayed, 2,000 were to be",
+        ),
         (
             {("read", 8192): 1000},
             SECOND,
