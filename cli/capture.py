@@ -1,17 +1,16 @@
-"""Commands that make recordings of production I/O: import, and capture."""
+"""Commands that turn traces into recordings, and the group of those that record live."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from iotrace.analyze.units import format_bytes, format_rate
-from iotrace.capture import linux
+from iotrace.analyze.units import format_bytes
 from iotrace.capture.anonymizing import Anonymizer
 from iotrace.capture.importing import import_files
 from iotrace.capture.inspecting import inspect_file
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import Recording
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
@@ -71,7 +70,7 @@ def import_command(
             maps=map_ or [],
             anonymizer=Anonymizer(anonymize_key) if anonymize or anonymize_key else None,
         )
-    _show(recording, json=json)
+    show_recording(recording, json=json)
 
 
 def inspect_command(
@@ -119,66 +118,8 @@ def _short(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and abs(value) < 10**12 else str(value)
 
 
-@capture_group.command("linux")
-def linux_command(
-    devices: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DEVICE…", help="Devices, mount points, or files on them.", show_default=False
-        ),
-    ],
-    output: OutputPath,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds", min=0.1, help="How long to record; otherwise until Ctrl-C.", show_default=False
-        ),
-    ] = None,
-    role: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--role", metavar="DEVICE=ROLE", help="What a device holds: data, log, …", show_default=False
-        ),
-    ] = None,
-    overwrite: Overwrite = False,
-    title: Title = None,
-    json: Json = False,
-) -> None:
-    """Record the block layer of a Linux host live.
-
-    Example: iotrace capture linux /dev/sdb --seconds 600 -o prod.iotrace
-    """
-    roles = dict(_split_role(text) for text in role or [])
-    if seconds is None:
-        console.say("recording until Ctrl-C")
-    with console.progress("recording") as meter:
-
-        def show(state: dict[str, Any]) -> None:
-            detail = f"{state['ios']:,} I/Os, {format_rate(state['bytes_per_second'], 'B')}"
-            if state["events_lost"]:
-                detail += f", {state['events_lost']:,} events lost"
-            meter.update(state["elapsed_ns"] / 1e9, seconds, detail)
-
-        recording = linux.record(
-            devices,
-            output,
-            seconds=seconds,
-            roles=roles,
-            overwrite=overwrite,
-            title=title,
-            progress=show,
-        )
-    _show(recording, json=json)
-
-
-def _split_role(text: str) -> tuple[str, str]:
-    device, equals, role = text.rpartition("=")
-    if not equals or not device or not role:
-        raise IotraceError(f"--role '{text}' is not DEVICE=ROLE", hint="for example --role /dev/sdb=log")
-    return device, role
-
-
-def _show(recording: Recording, *, json: bool) -> None:
+def show_recording(recording: Recording, *, json: bool) -> None:
+    """What was made, for people or programs."""
     if json:
         console.print_json(recording_facts(recording))
     else:

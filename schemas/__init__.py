@@ -5,6 +5,7 @@ schemas, its vocabulary, its manifest, and the ways to open, write and validate 
 """
 
 from .errors import IotraceError
+from .growing import GrowingRecording, OutputError
 from .manifest import Clock, Manifest, Quality, Source
 from .recording import Recording
 from .sweep import Sweep, SweepStep, SweepWriter
@@ -17,12 +18,14 @@ __all__ = [
     "TABLES",
     "Clock",
     "Finding",
+    "GrowingRecording",
     "IoFlags",
     "IotraceError",
     "Kind",
     "Layer",
     "Manifest",
     "Op",
+    "OutputError",
     "Quality",
     "Recording",
     "RecordingWriter",

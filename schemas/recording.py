@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +12,8 @@ from .manifest import Manifest
 from .tables import TABLES
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
+UNFINISHED_SUFFIX: Final = ".unfinished"
+"""Ends the name of the folder in which a live recording grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,12 @@ class Recording:
         folder = Path(path)
         try:
             if not folder.exists():
+                if folder.with_name(folder.name + UNFINISHED_SUFFIX).is_dir():
+                    raise IotraceError(
+                        f"'{path}' is still being recorded, or its recording was cut off",
+                        hint=f"iotrace capture snapshot {path} -o OTHER.iotrace for what there is so far; "
+                        f"iotrace capture recover {path} if nobody records it any more",
+                    )
                 raise IotraceError(
                     f"no recording at '{path}'", hint="check the path; recordings end in .iotrace"
                 )
@@ -69,17 +77,14 @@ class Recording:
 
     def table_names(self) -> list[str]:
         """Names of the tables present, the standard ones first."""
-        present = {entry.stem for entry in self.path.glob("*.parquet")}
-        present |= {entry.parent.name for entry in self.path.glob("*/part-*.parquet")}
-        return [name for name in TABLES if name in present] + sorted(present - set(TABLES))
+        return table_names_in(self.path)
 
     def parquet_paths(self, table_name: str) -> list[Path]:
         """Files of a table in order: ``[NAME.parquet]`` or the parts ``NAME/part-*.parquet``.
 
         Raises `IotraceError` when the recording lacks the table.
         """
-        single = self.path / f"{table_name}.parquet"
-        paths = [single] if single.is_file() else sorted((self.path / table_name).glob("part-*.parquet"))
+        paths = parquet_paths_in(self.path, table_name)
         if not paths:
             raise IotraceError(
                 f"'{self.path}' has no table {table_name}",
@@ -101,3 +106,16 @@ class Recording:
     def row_count(self, table_name: str) -> int:
         """Rows of a table as its files' footers tell."""
         return sum(pq.read_metadata(path).num_rows for path in self.parquet_paths(table_name))
+
+
+def table_names_in(folder: Path) -> list[str]:
+    """Names of the tables in ``folder``, the standard ones first."""
+    present = {entry.stem for entry in folder.glob("*.parquet")}
+    present |= {entry.parent.name for entry in folder.glob("*/part-*.parquet")}
+    return [name for name in TABLES if name in present] + sorted(present - set(TABLES))
+
+
+def parquet_paths_in(folder: Path, table_name: str) -> list[Path]:
+    """Files of a table in order; empty if it is not there."""
+    single = folder / f"{table_name}.parquet"
+    return [single] if single.is_file() else sorted((folder / table_name).glob("part-*.parquet"))

@@ -21,7 +21,7 @@ from .manifest import Manifest
 from .recording import Recording
 from .tables import TABLES, conform
 
-_ROW_GROUP_ROWS: Final = 1 << 19
+ROW_GROUP_ROWS: Final = 1 << 19
 _PART_ROWS: Final = 1 << 25
 """A part of about half a gigabyte: long recordings stay partitioned by time."""
 
@@ -59,7 +59,7 @@ class RecordingWriter:
 
         Raises `IotraceError` when the disk takes no more.
         """
-        table = conform(data, table_name) if table_name in TABLES else _as_table(data)
+        table = conform(data, table_name) if table_name in TABLES else as_table(data)
         if table_name == "io":
             table = table.sort_by("issued_ns")
         with self._disk_errors_named():
@@ -84,7 +84,7 @@ class RecordingWriter:
                 table.close()
             manifest.rows = {name: table.rows for name, table in self._tables.items()}
             (self._partial / "manifest.json").write_text(manifest.to_json(), "utf-8")
-            _sync_tree(self._partial)
+            sync_tree(self._partial)
             check_replaceable(self.path, overwrite=self._overwrite)
             move_into_place(self._partial, self.path)
         self._done = True
@@ -129,7 +129,7 @@ class _TableWriter:
         self.rows += table.num_rows
         self._pending.append(table)
         self._pending_rows += table.num_rows
-        if self._pending_rows >= _ROW_GROUP_ROWS:
+        if self._pending_rows >= ROW_GROUP_ROWS:
             self._write_pending()
 
     def close(self) -> None:
@@ -149,15 +149,15 @@ class _TableWriter:
     def _write_pending(self, *, last: bool = False) -> None:
         table = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
         start = 0
-        while table.num_rows - start >= _ROW_GROUP_ROWS or (
+        while table.num_rows - start >= ROW_GROUP_ROWS or (
             last and (start < table.num_rows or self._parts == 0)
         ):
             if self._part_rows >= _PART_ROWS:
                 self._close_part()
-            group = table.slice(start, _ROW_GROUP_ROWS)
-            self._part_writer().write_table(group, row_group_size=_ROW_GROUP_ROWS)
+            group = table.slice(start, ROW_GROUP_ROWS)
+            self._part_writer().write_table(group, row_group_size=ROW_GROUP_ROWS)
             self._part_rows += group.num_rows
-            start += _ROW_GROUP_ROWS
+            start += ROW_GROUP_ROWS
         self._pending = [table.slice(start)] if start < table.num_rows else []
         self._pending_rows = sum(piece.num_rows for piece in self._pending)
 
@@ -165,15 +165,7 @@ class _TableWriter:
         if self._writer is None:
             (self._folder / self._name).mkdir(exist_ok=True)
             path = self._folder / self._name / f"part-{self._parts:05}.parquet"
-            delta = [name for name in self._schema.names if name in _DELTA_COLUMNS]
-            self._writer = pq.ParquetWriter(
-                path,
-                self._schema,
-                compression="zstd",
-                use_dictionary=[name for name in self._schema.names if name not in _DELTA_COLUMNS],
-                column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
-                write_page_index=True,
-            )
+            self._writer = parquet_writer(path, self._schema)
             self._parts += 1
         return self._writer
 
@@ -181,6 +173,19 @@ class _TableWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer, self._part_rows = None, 0
+
+
+def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A file of a recording's table, encoded as all of them are."""
+    delta = [name for name in schema.names if name in _DELTA_COLUMNS]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in _DELTA_COLUMNS],
+        column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
+        write_page_index=True,
+    )
 
 
 def check_replaceable(path: Path, *, overwrite: bool) -> None:
@@ -216,11 +221,13 @@ def move_into_place(partial: Path, path: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _as_table(data: pa.Table | pa.RecordBatch) -> pa.Table:
+def as_table(data: pa.Table | pa.RecordBatch) -> pa.Table:
+    """A batch as a table; a table itself."""
     return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
 
 
-def _sync_tree(folder: Path) -> None:
+def sync_tree(folder: Path) -> None:
+    """Wait until everything below ``folder`` is on the disk."""
     for root, _, names in os.walk(folder):
         for name in names:
             _sync(Path(root) / name)

@@ -4,7 +4,8 @@ import sys
 
 if sys.platform == "linux":
     from .live import record
+    from .unfinished import recover, snapshot
 else:
-    from .elsewhere import record
+    from .elsewhere import record, recover, snapshot
 
-__all__ = ["record"]
+__all__ = ["record", "recover", "snapshot"]

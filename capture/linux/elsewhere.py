@@ -11,3 +11,6 @@ def record(*_: object, **__: object) -> NoReturn:
         "live recording needs Linux",
         hint="on Windows record an event trace (logman or wpr with disk I/O) and import its .etl: iotrace import",
     )
+
+
+snapshot = recover = record

@@ -6,32 +6,42 @@ given a role belongs to that role's one row of ``files``.
 """
 
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Quality, Recording, RecordingWriter, Source
+from iotrace.schemas import (
+    Clock,
+    GrowingRecording,
+    IotraceError,
+    Kind,
+    Manifest,
+    OutputError,
+    Quality,
+    Recording,
+    Source,
+)
 
 from .._recorder import BlockTrace
 from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
-from .host import host_facts, utc_offset_ns
+from .host import host_facts
+from .keeping import Keeper
+from .manners import ends_on_signals, lower_priority
 from .progress import ProgressMeter
 from .tracefs import TraceInstance, reading_the_trace
+from .watching import ClockWatch, DeviceWatch
 
-_POLL_MS = 100
+_POLL_MS = 250
 _SAMPLE_NS = 1_000_000_000
-_BATCH_ROWS = 1 << 15
-_NICENESS = 5
-_CLOCK_STEP_NS = 1_000_000
+_CUT_OFF = "the recorder was killed, or the machine went down"
 
 Markers = Callable[[Clock, int], pa.Table]
+Progress = Callable[[dict[str, Any]], None]
 
 
 def record(
@@ -42,125 +52,185 @@ def record(
     overwrite: bool = False,
     title: str | None = None,
     stop: threading.Event | None = None,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    progress: Progress | None = None,
     roles: Mapping[str, str] | None = None,
     markers: Markers | None = None,
     host_name: str | None = None,
+    max_bytes: int | None = None,
+    ring_seconds: float | None = None,
 ) -> Recording:
     """Record the I/O of block devices until ``seconds`` are over, ``stop`` is set, or a signal asks to end.
 
     ``devices``: paths of disks or partitions, mount points, or files on them. ``roles``: device → role (data, log, …),
     attributed by device. ``progress`` is called about once a second with what `ProgressMeter.report` returns.
     ``markers`` is called once at the end with the recording's clock and length in nanoseconds, and returns rows for
-    ``markers``. ``host_name`` stands in for the machine's own name. The first Ctrl-C or SIGTERM ends the recording and
-    keeps it; a second one gives it up. Raises `IotraceError` for devices that are none, a machine that cannot be
-    traced, and an output that cannot be written.
+    ``markers``. ``host_name`` stands in for the machine's own name. ``max_bytes`` bounds the disk: reaching it ends the
+    recording, or with ``ring_seconds``, which keeps only the last so many seconds, drops the oldest of it.
+
+    The first Ctrl-C or SIGTERM ends the recording and keeps it. So do a device that vanishes and a full disk. Whatever
+    kills the recorder, what it saved up to a second or two before is left for `recover`. Raises `IotraceError` for
+    devices that are none, a machine that cannot be traced, and an output that cannot be written.
     """
     selection = select(devices, roles)
     ended = stop or threading.Event()
     with (
-        RecordingWriter(output, overwrite=overwrite) as writer,
-        _lower_priority(),
-        _ends_on_signals(ended),
-        TraceInstance(selection) as instance,
+        GrowingRecording.create(output, overwrite=overwrite) as growing,
+        lower_priority(),
+        ends_on_signals(ended),
     ):
-        quality = Quality(notes=_notes(selection, Path(output)))
-        offset_ns, uncertainty_ns = utc_offset_ns()
-        start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        clock = Clock(start_ns + offset_ns, 1.0, "CLOCK_MONOTONIC (ftrace mono)")
+        ring_ns = None if ring_seconds is None else int(ring_seconds * 1e9)
+        keeper = Keeper(growing, max_bytes=max_bytes, ring_ns=ring_ns)
+        try:
+            with TraceInstance(selection) as instance, _Live(selection, growing, keeper, instance) as live:
+                live.title = title or f"I/O of {', '.join(devices)}"
+                live.host = host_facts(host_name)
+                live.run(seconds, ended, progress)
+                manifest = live.finish(markers)
+        except BaseException:
+            if not any(growing.rows.values()):
+                growing.discard()
+            raise
+        return growing.commit(manifest)
+
+
+class _Live:
+    """A recording being made. Context manager: leaving it lets go of the trace."""
+
+    def __init__(
+        self, selection: Selection, growing: GrowingRecording, keeper: Keeper, instance: TraceInstance
+    ) -> None:
+        self.title = ""
+        self.host: dict[str, Any] = {}
+        self._selection, self._growing, self._keeper, self._instance = selection, growing, keeper, instance
+        self._ended = "normally"
+        self._notes = _notes(selection, growing.folder)
+        self._clocks = ClockWatch()
+        self._devices = DeviceWatch(selection.disks)
+        self._start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self._end_ns = 0
+        self._clock = Clock(
+            self._start_ns + self._clocks.start_offset_ns, 1.0, "CLOCK_MONOTONIC (ftrace mono)"
+        )
+        self._sampler = CounterSampler([disk.name for disk in selection.disks], self._now_ns())
+        self._meter = ProgressMeter()
+        self._saved_processes: pa.RecordBatch | None = None
         with reading_the_trace():
-            trace = BlockTrace(
+            self._trace = BlockTrace(
                 str(instance.folder),
                 numbers=selection.positions(),
                 devices=_ids(selection),
-                start_ns=start_ns,
+                start_ns=self._start_ns,
                 own_process=os.getpid(),
             )
+
+    def run(self, seconds: float | None, ended: threading.Event, progress: Progress | None) -> None:
+        """Record until something ends it."""
+        length_ns = None if seconds is None else int(seconds * 1e9)
+        next_look_ns = 0
+        self._growing.replace("devices", devices_table(self._selection))
+        self._growing.replace("files", files_table(self._selection))
+        self._instance.start()
         try:
-            end_ns = _run(instance, trace, writer, selection, start_ns, seconds, ended, progress)
-            counts = trace.statistics()
-            writer.append("processes", trace.processes())
+            while not ended.is_set() and self._ended == "normally":
+                at_ns = self._now_ns()
+                if at_ns >= next_look_ns:
+                    next_look_ns = at_ns - at_ns % _SAMPLE_NS + _SAMPLE_NS
+                    self._look(at_ns, progress)
+                if length_ns is not None and at_ns >= length_ns:
+                    break
+                left_ms = (min(next_look_ns, length_ns or next_look_ns) - self._now_ns()) // 1_000_000 + 1
+                self._read(max(1, min(_POLL_MS, left_ms)))
         finally:
-            trace.close()
-        writer.append("devices", devices_table(selection))
-        writer.append("files", files_table(selection))
+            self._instance.stop()
+        self._end_ns = self._now_ns()
+        self._read(0, last=True)
+        self._growing.append("counters", self._sampler.sample(self._end_ns))
+        self._report(self._end_ns, progress)
+
+    def finish(self, markers: Markers | None) -> Manifest:
+        """Save what was gathered; the manifest of the whole."""
+        self._growing.release_reserve()
+        self._clocks.look(self._end_ns)
+        self._save_tables()
+        self._growing.replace("devices", devices_table(self._selection))
         if markers is not None:
-            writer.append("markers", markers(clock, end_ns))
-        stepped_ns = utc_offset_ns()[0] - offset_ns
-        if abs(stepped_ns) > max(_CLOCK_STEP_NS, end_ns // 2000):
-            quality.notes.append(
-                f"UTC moved by {stepped_ns / 1e6:+.1f} ms against the recording's clock meanwhile"
-            )
-        quality.notes.append(f"start in UTC known to within {uncertainty_ns} ns of this host's clock")
-        _judge(quality, counts, writer.rows("io"))
-        return writer.commit(
-            Manifest(
-                kind=Kind.CAPTURED,
-                title=title or f"I/O of {', '.join(devices)}",
-                clock=clock,
-                window_end_ns=end_ns,
-                host=host_facts(host_name),
-                sources=[
-                    Source(name=", ".join(devices), kind="ftrace block events", events=counts["events"])
-                ],
-                quality=quality,
-            )
+            self._growing.replace("markers", markers(self._clock, self._end_ns))
+        manifest = self._manifest(self._end_ns, self._ended)
+        self._growing.flush(manifest)
+        return manifest
+
+    def _read(self, timeout_ms: int, *, last: bool = False) -> None:
+        try:
+            with reading_the_trace():
+                batch = self._trace.read(timeout_ms, last=last)
+        except IotraceError as problem:
+            self._ended = problem.message
+            return
+        self._meter.add(batch)
+        self._growing.append("io", batch)
+
+    def _look(self, at_ns: int, progress: Progress | None) -> None:
+        """Once a second: counters, what happens to the host, and everything so far made safe."""
+        if at_ns >= _SAMPLE_NS // 2:
+            self._growing.append("counters", self._sampler.sample(at_ns))
+        self._clocks.look(at_ns)
+        if gone := self._devices.vanished():
+            self._ended = f"{' and '.join(gone)} vanished"
+        try:
+            self._save_tables()
+            self._keeper.keep(at_ns, self._manifest(at_ns, _CUT_OFF))
+        except OutputError as problem:
+            if not problem.is_full:
+                raise
+            self._ended = "the disk that the recording is written to was full"
+            self._growing.release_reserve()
+        if self._keeper.is_full:
+            self._ended = "it had reached its greatest size"
+        self._report(at_ns, progress)
+
+    def _report(self, at_ns: int, progress: Progress | None) -> None:
+        if progress is not None:
+            progress(self._meter.report(at_ns, self._trace.statistics(), self._growing.size_bytes))
+
+    def _save_tables(self) -> None:
+        """What rows refer to is saved before them."""
+        processes = self._trace.processes()
+        if self._saved_processes is None or not processes.equals(self._saved_processes):
+            self._growing.replace("processes", processes)
+            self._saved_processes = processes
+
+    def _manifest(self, at_ns: int, ended: str) -> Manifest:
+        counts = self._trace.statistics()
+        quality = Quality(ended=ended, clock_steps=self._clocks.steps)
+        quality.notes = [*self._notes, *self._clocks.notes]
+        quality.notes.append(
+            f"start in UTC known to within {self._clocks.uncertainty_ns} ns of this host's clock"
+        )
+        _count(quality, counts)
+        quality.judge(self._growing.rows.get("io", 0))
+        return Manifest(
+            kind=Kind.CAPTURED,
+            title=self.title,
+            clock=self._clock,
+            window_start_ns=self._keeper.window_start_ns,
+            window_end_ns=at_ns,
+            host=self.host,
+            sources=[
+                Source(
+                    name=", ".join(self._selection.words), kind="ftrace block events", events=counts["events"]
+                )
+            ],
+            quality=quality,
         )
 
+    def _now_ns(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC) - self._start_ns
 
-def _run(
-    instance: TraceInstance,
-    trace: BlockTrace,
-    writer: RecordingWriter,
-    selection: Selection,
-    start_ns: int,
-    seconds: float | None,
-    ended: threading.Event,
-    progress: Callable[[dict[str, Any]], None] | None,
-) -> int:
-    """Read until the end; the recording's length in nanoseconds."""
-    gathered: list[pa.RecordBatch] = []
+    def __enter__(self) -> Self:
+        return self
 
-    def take(batch: pa.RecordBatch, *, all_of_it: bool = False) -> None:
-        meter.add(batch)
-        gathered.append(batch)
-        if all_of_it or sum(piece.num_rows for piece in gathered) >= _BATCH_ROWS:
-            writer.append("io", pa.Table.from_batches(gathered).combine_chunks())
-            gathered.clear()
-
-    def read(timeout_ms: int, *, last: bool = False) -> pa.RecordBatch:
-        with reading_the_trace():
-            return trace.read(timeout_ms, last=last)
-
-    def now_ns() -> int:
-        return time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start_ns
-
-    length_ns = None if seconds is None else int(seconds * 1e9)
-    meter = ProgressMeter()
-    sampler = CounterSampler([disk.name for disk in selection.disks], now_ns())
-    next_sample_ns = _SAMPLE_NS
-    instance.start()
-    try:
-        while not ended.is_set():
-            at_ns = now_ns()
-            if length_ns is not None and at_ns >= length_ns:
-                break
-            left_ms = _POLL_MS if length_ns is None else min(_POLL_MS, (length_ns - at_ns) // 1_000_000 + 1)
-            take(read(left_ms))
-            at_ns = now_ns()
-            if at_ns >= next_sample_ns:
-                next_sample_ns = at_ns - at_ns % _SAMPLE_NS + _SAMPLE_NS
-                writer.append("counters", sampler.sample(at_ns))
-                if progress is not None:
-                    progress(meter.report(at_ns, trace.statistics()))
-    finally:
-        instance.stop()
-    end_ns = now_ns()
-    take(read(0, last=True), all_of_it=True)
-    writer.append("counters", sampler.sample(end_ns))
-    if progress is not None:
-        progress(meter.report(end_ns, trace.statistics()))
-    return end_ns
+    def __exit__(self, *_: object) -> None:
+        self._trace.close()
 
 
 def _ids(selection: Selection) -> list[tuple[int, int | None]]:
@@ -172,7 +242,7 @@ def _ids(selection: Selection) -> list[tuple[int, int | None]]:
     ]
 
 
-def _notes(selection: Selection, output: Path) -> list[str]:
+def _notes(selection: Selection, folder: Path) -> list[str]:
     notes = [
         f"{word} takes bios, not requests: it has no device layer; record the disks beneath it for that"
         for word, device in selection.words.items()
@@ -180,7 +250,7 @@ def _notes(selection: Selection, output: Path) -> list[str]:
     ]
     if selection.roles:
         notes.append("roles are attributed by device: all I/O of a device belongs to its role")
-    if _disk_number(output.absolute().parent) in {disk.number for disk in selection.disks}:
+    if _disk_number(folder) in {disk.number for disk in selection.disks}:
         notes.append("the recording was written to a recorded device, and its write-back is part of it")
     return notes
 
@@ -193,7 +263,7 @@ def _disk_number(folder: Path) -> int | None:
         return None
 
 
-def _judge(quality: Quality, counts: Mapping[str, int], rows: int) -> None:
+def _count(quality: Quality, counts: Mapping[str, int]) -> None:
     quality.events_lost = counts["events_lost"]
     quality.damaged_buffers = counts["damaged_pages"]
     quality.unpaired_issues = counts["unpaired_issues"]
@@ -204,38 +274,3 @@ def _judge(quality: Quality, counts: Mapping[str, int], rows: int) -> None:
         quality.notes.append(
             f"{counts['would_block']:,} I/Os that would have had to wait were turned away and retried"
         )
-    quality.judge(rows)
-
-
-@contextmanager
-def _lower_priority() -> Iterator[None]:
-    """The recorder gives way to what it records; the kernel's buffers bridge the time."""
-    thread = threading.get_native_id()
-    before = os.getpriority(os.PRIO_PROCESS, thread)
-    os.setpriority(os.PRIO_PROCESS, thread, min(19, before + _NICENESS))
-    try:
-        yield
-    finally:
-        with suppress(PermissionError):  # only root may take priority back; nobody else gets to trace
-            os.setpriority(os.PRIO_PROCESS, thread, before)
-
-
-@contextmanager
-def _ends_on_signals(ended: threading.Event) -> Iterator[None]:
-    """The first signal sets ``ended``; the next one does what it would have done without us."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-
-    def end(number: int, _frame: object) -> None:
-        ended.set()
-        signal.signal(number, signal.default_int_handler)
-
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

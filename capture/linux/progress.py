@@ -21,11 +21,11 @@ class ProgressMeter:
         if batch.num_rows:
             self._batches.append(batch.select(["layer", "op", "issued_ns", "completed_ns", "size_bytes"]))
 
-    def report(self, at_ns: int, counts: dict[str, int]) -> dict[str, Any]:
+    def report(self, at_ns: int, counts: dict[str, int], size_bytes: int) -> dict[str, Any]:
         """Elapsed time, I/Os so far, and rates and mean latency since the last report (None without I/O).
 
         Keys: ``elapsed_ns``, ``ios``, ``read_iops``, ``write_iops``, ``bytes_per_second``, ``latency_ns_mean``,
-        ``events_lost``.
+        ``events_lost``, ``size_bytes`` (of the recording on disk so far).
         """
         seconds = max(at_ns - self._last_ns, 1) / 1e9
         self._last_ns = at_ns
@@ -33,7 +33,7 @@ class ProgressMeter:
         self._batches = []
         report: dict[str, Any] = {
             "elapsed_ns": at_ns, "ios": self._ios, "read_iops": 0.0, "write_iops": 0.0, "bytes_per_second": 0.0,
-            "latency_ns_mean": None, "events_lost": counts["events_lost"],
+            "latency_ns_mean": None, "events_lost": counts["events_lost"], "size_bytes": size_bytes,
         }  # fmt: skip
         if ios is None:
             return report

@@ -34,7 +34,7 @@ class TraceInstance:
         root = find_tracefs()
         _check_lockdown()
         instances = root / "instances"
-        _remove_leftovers(instances)
+        remove_leftovers(instances)
         self.folder = instances / f"{_PREFIX}-{os.getpid()}-{secrets.token_hex(3)}"
         try:
             self.folder.mkdir()
@@ -144,14 +144,27 @@ def _check_lockdown() -> None:
             )
 
 
-def _remove_leftovers(instances: Path) -> None:
-    """Remove instances of recorders that were killed; one that is being read cannot be removed."""
-    with suppress(OSError):
-        for entry in instances.iterdir():
-            words = entry.name.split("-")
-            if len(words) == 3 and words[0] == _PREFIX and not Path("/proc", words[1]).exists():
-                with suppress(OSError):
-                    entry.rmdir()
+def leftovers(instances: Path) -> list[Path]:
+    """Instances of recorders that were killed, and which trace on."""
+    try:
+        names = [entry.name.split("-") for entry in instances.iterdir()]
+    except OSError:
+        return []
+    return [
+        instances / "-".join(words)
+        for words in names
+        if len(words) == 3 and words[0] == _PREFIX and not Path("/proc", words[1]).exists()
+    ]
+
+
+def remove_leftovers(instances: Path) -> list[Path]:
+    """Remove instances of recorders that were killed, and tell which; one that is being read cannot be removed."""
+    removed = []
+    for folder in leftovers(instances):
+        with suppress(OSError):
+            folder.rmdir()
+            removed.append(folder)
+    return removed
 
 
 def _not_allowed(problem: OSError, path: Path) -> IotraceError:

@@ -1,0 +1,64 @@
+"""The recorder gives way to what it records, and ends when it is asked to."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import psutil
+
+_NICENESS: Final = 10
+
+
+@contextmanager
+def lower_priority() -> Iterator[None]:
+    """Processor and disk go to others first; the kernel's buffers bridge the time. Restored afterwards, if allowed."""
+    thread = threading.get_native_id()
+    before = os.getpriority(os.PRIO_PROCESS, thread)
+    os.setpriority(os.PRIO_PROCESS, thread, min(19, before + _NICENESS))
+    try:
+        with _lower_disk_priority():
+            yield
+    finally:
+        with suppress(PermissionError):  # only root may take priority back; nobody else gets to trace
+            os.setpriority(os.PRIO_PROCESS, thread, before)
+
+
+@contextmanager
+def _lower_disk_priority() -> Iterator[None]:
+    """For the main thread, the only one that can be named to the kernel from here."""
+    process = psutil.Process()
+    if threading.get_native_id() != process.pid:
+        yield
+        return
+    before = process.ionice()
+    with suppress(psutil.Error, OSError):
+        process.ionice(psutil.IOPRIO_CLASS_BE, 7)
+    try:
+        yield
+    finally:
+        with suppress(psutil.Error, OSError, ValueError):
+            process.ionice(before.ioclass, before.value)
+
+
+@contextmanager
+def ends_on_signals(ended: threading.Event) -> Iterator[None]:
+    """The first signal sets ``ended``; the next one does what it would have done without us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+    def end(number: int, _frame: object) -> None:
+        ended.set()
+        signal.signal(number, signal.default_int_handler)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

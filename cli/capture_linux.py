@@ -1,0 +1,156 @@
+"""Commands of the Linux recorder: record, freeze what there is so far, and save what a killed recorder left."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from iotrace.analyze.units import format_bytes, format_rate
+from iotrace.capture import linux
+from iotrace.schemas import IotraceError
+
+from . import console
+from .amounts import parse_bytes
+from .capture import capture_group, show_recording
+from .options import Json, OutputPath, Overwrite, Title
+
+
+def register(_app: typer.Typer) -> None:
+    """Add the commands to the group of capture commands."""
+    capture_group.command("linux")(linux_command)
+    capture_group.command("snapshot")(snapshot_command)
+    capture_group.command("recover")(recover_command)
+
+
+def linux_command(
+    devices: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DEVICE…", help="Devices, mount points, or files on them.", show_default=False
+        ),
+    ],
+    output: OutputPath,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", min=0.1, help="How long to record; otherwise until Ctrl-C.", show_default=False
+        ),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role", metavar="DEVICE=ROLE", help="What a device holds: data, log, …", show_default=False
+        ),
+    ] = None,
+    ring: Annotated[
+        float | None,
+        typer.Option(
+            "--ring",
+            metavar="MINUTES",
+            min=0.1,
+            help="Keep only the last so many minutes.",
+            show_default=False,
+        ),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            help="Stop at this size on disk, such as 20G; with --ring drop the oldest.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    title: Title = None,
+    json: Json = False,
+) -> None:
+    """Record the block layer of a Linux host live.
+
+    What is recorded survives a crash: iotrace capture recover makes a recording of it.
+
+    Example: iotrace capture linux /dev/sdb --seconds 600 -o prod.iotrace
+    """
+    roles = dict(_split_role(text) for text in role or [])
+    max_bytes = None if max_size is None else parse_bytes(max_size)
+    if seconds is None:
+        console.say("recording until Ctrl-C")
+    with console.progress("recording") as meter:
+
+        def show(state: dict[str, Any]) -> None:
+            detail = (
+                f"{state['ios']:,} I/Os, {format_rate(state['bytes_per_second'], 'B')}, "
+                f"{format_bytes(state['size_bytes'])} on disk"
+            )
+            if state["events_lost"]:
+                detail += f", {state['events_lost']:,} events lost"
+            meter.update(state["elapsed_ns"] / 1e9, seconds, detail)
+
+        recording = linux.record(
+            devices,
+            output,
+            seconds=seconds,
+            roles=roles,
+            overwrite=overwrite,
+            title=title,
+            progress=show,
+            max_bytes=max_bytes,
+            ring_seconds=None if ring is None else ring * 60,
+        )
+    ended = recording.manifest.quality.ended
+    if ended != "normally":
+        console.warn(f"the recording ended early: {ended}; what was recorded until then is kept")
+    show_recording(recording, json=json)
+
+
+def snapshot_command(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NAME.iotrace",
+            help="The recording that is being made, as its -o names it.",
+            show_default=False,
+        ),
+    ],
+    output: OutputPath,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Freeze what a running recorder has so far.
+
+    The recorder goes on. With its --ring this keeps the minutes before an incident.
+
+    Example: iotrace capture snapshot ring.iotrace -o incident.iotrace
+    """
+    with console.working("taking a snapshot"):
+        recording = linux.snapshot(path, output, overwrite=overwrite)
+    show_recording(recording, json=json)
+
+
+def recover_command(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NAME.iotrace",
+            help="The recording that was cut off, as its -o named it.",
+            show_default=False,
+        ),
+    ],
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Make a recording of what a killed recorder saved.
+
+    Example: iotrace capture recover prod.iotrace
+    """
+    with console.working("recovering"):
+        recording = linux.recover(path, overwrite=overwrite)
+    console.say(f"'{recording.path}' ended early: {recording.manifest.quality.ended}")
+    show_recording(recording, json=json)
+
+
+def _split_role(text: str) -> tuple[str, str]:
+    device, equals, role = text.rpartition("=")
+    if not equals or not device or not role:
+        raise IotraceError(f"--role '{text}' is not DEVICE=ROLE", hint="for example --role /dev/sdb=log")
+    return device, role

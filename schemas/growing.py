@@ -1,0 +1,437 @@
+"""A recording that grows while it is made, and of which a crash costs only the last moments.
+
+It lies beside its later name, as ``NAME.iotrace.unfinished``, and holds for each table:
+
+- ``TABLE/part-N.parquet``: finished parts;
+- ``TABLE/tail-N.arrows``: rows of the parts to come, as Arrow IPC streams, the last of them growing. What a killed
+  writer leaves of a stream is readable up to its last whole batch;
+- or ``TABLE.parquet``, for small tables that are replaced as a whole.
+
+``manifest.json`` says at every moment what would be true if nothing came after it. Files are replaced by renaming, so
+whatever moment the writer dies at, `commit` of the same folder by another process yields a whole recording. A lock on
+``writer.lock`` tells whether the writer lives. Nothing is forced to the disk before `commit`: that would hurt what is
+recorded, and a crash of the whole machine may cost what its page cache held.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .errors import IotraceError
+from .locking import FileLock
+from .manifest import Manifest
+from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in, table_names_in
+from .streams import StreamFile, read_stream
+from .tables import TABLES, conform
+from .writer import ROW_GROUP_ROWS, as_table, check_replaceable, move_into_place, parquet_writer, sync_tree
+
+_LOCK: Final = "writer.lock"
+_RESERVE: Final = "reserve"
+_RESERVE_BYTES: Final = 32 << 20
+"""Room kept back to finish in when the disk is full: a part and a manifest."""
+_RESERVE_SHARE: Final = 8
+
+
+class GrowingRecording:
+    """Context manager: `append`, `replace` and `flush` while it grows, then `commit`.
+
+    Leaving without `commit` keeps the folder, so that nothing recorded is lost; `discard` removes it.
+    """
+
+    def __init__(self, path: str | Path, folder: Path, lock: FileLock, *, overwrite: bool) -> None:
+        """Use `create` or `resume`."""
+        self.path = Path(path)
+        self.folder = folder
+        self._lock = lock
+        self._overwrite = overwrite
+        self._tables: dict[str, _Table] = {}
+        self._number = 0
+        self._find_tables()
+        self._done = False
+
+    @classmethod
+    def create(cls, path: str | Path, *, overwrite: bool = False) -> Self:
+        """Start the recording ``path``. Raises `IotraceError` if it, or an unfinished one of that name, is there."""
+        path = Path(path)
+        check_replaceable(path, overwrite=overwrite)
+        folder = unfinished_folder(path)
+        if folder.exists():
+            raise _is_there(path, folder)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as problem:
+            raise IotraceError(
+                f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
+            ) from problem
+        growing = cls(path, folder, FileLock.take(folder / _LOCK), overwrite=overwrite)
+        _reserve_room(folder)
+        return growing
+
+    @classmethod
+    def resume(cls, path: str | Path, folder: Path, *, overwrite: bool = False) -> Self:
+        """Take over what a writer that is gone left in ``folder``, to become ``path``.
+
+        Raises `IotraceError` if the writer lives.
+        """
+        if not FileLock.is_free(folder / _LOCK):
+            raise _is_there(Path(path), folder)
+        return cls(path, folder, FileLock.take(folder / _LOCK), overwrite=overwrite)
+
+    @classmethod
+    def snapshot(cls, path: str | Path, source: Path, *, overwrite: bool = False) -> Self:
+        """A second recording, ``path``, of what is in ``source``, whose writer goes on undisturbed."""
+        growing = cls.create(path, overwrite=overwrite)
+        try:
+            growing.copy_of(source)
+        except BaseException:
+            growing.discard()
+            raise
+        return growing
+
+    def copy_of(self, source: Path) -> None:
+        """Take in what another writer's folder holds at this moment. Raises `IotraceError`."""
+        with self._disk_errors_named():
+            _copy_growing(source, self.folder)
+            self._find_tables()
+
+    def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
+        """Add rows; `flush` makes them survive. See `conform` for what is accepted."""
+        table = conform(data, table_name) if table_name in TABLES else as_table(data)
+        if table.num_rows:
+            if table_name not in self._tables:
+                self._tables[table_name] = _Table(self.folder / table_name)
+            self._tables[table_name].pending.append(table)
+
+    def replace(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
+        """Make ``data`` all that a small table holds. Raises `IotraceError` when the disk takes no more."""
+        table = conform(data, table_name) if table_name in TABLES else as_table(data)
+        target = self.folder / f"{table_name}.parquet"
+        with (
+            self._disk_errors_named(),
+            _replacing(target) as new,
+            parquet_writer(new, table.schema) as writer,
+        ):
+            writer.write_table(table)
+
+    def flush(self, manifest: Manifest) -> None:
+        """Make everything so far survive this process. Raises `IotraceError` when the disk takes no more.
+
+        After such an error the rows are still pending: `release_reserve` and flush again.
+        """
+        with self._disk_errors_named():
+            self._flush_tables()
+            with _replacing(self.folder / "manifest.json") as new:
+                new.write_text(manifest.to_json(), "utf-8")
+
+    def seal(self) -> int:
+        """Let what comes next go to new tails; the number of the part that is complete with this."""
+        for table in self._tables.values():
+            table.close_tail()
+        self._number += 1
+        return self._number - 1
+
+    def drop(self, number: int) -> None:
+        """Remove part ``number`` of all tables, encoded or not."""
+        for table in self._tables.values():
+            table.drop(number)
+
+    def encode_one(self) -> bool:
+        """Turn the oldest sealed tail into a part; False if there is none. Raises `IotraceError`."""
+        for name, table in self._tables.items():
+            for tail in table.sealed():
+                with self._disk_errors_named():
+                    table.encode(tail, sort_by="issued_ns" if name == "io" else None)
+                return True
+        return False
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows of each appended table that this process has added and not dropped."""
+        return {name: sum(table.rows.values()) for name, table in self._tables.items()}
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of the tails that still grow."""
+        return sum(table.open_bytes for table in self._tables.values())
+
+    @property
+    def sealed_bytes(self) -> int:
+        """Bytes of tails that `encode_one` can turn into parts."""
+        return sum(tail.stat().st_size for table in self._tables.values() for tail in table.sealed())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk, the reserve left out."""
+        files = (file for file in self.folder.rglob("*") if file.is_file() and file.name != _RESERVE)
+        return sum(file.stat().st_size for file in files)
+
+    def release_reserve(self) -> None:
+        """Free the room kept back for finishing on a full disk."""
+        (self.folder / _RESERVE).unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Encode what is left. Raises `IotraceError`, losing nothing."""
+        self.release_reserve()
+        with self._disk_errors_named():
+            self._flush_tables()
+        self.seal()
+        while self.encode_one():
+            pass
+
+    def commit(self, manifest: Manifest) -> Recording:
+        """`finish`, and move the recording to its place. Raises `IotraceError`, losing nothing."""
+        self.finish()
+        with self._disk_errors_named():
+            for table in self._tables.values():
+                table.move_single_part()
+            self._write_absent_tables()
+            manifest.rows = {name: self._row_count(name) for name in table_names_in(self.folder)}
+            with _replacing(self.folder / "manifest.json") as new:
+                new.write_text(manifest.to_json(), "utf-8")
+            _remove_foreign(self.folder)
+            sync_tree(self.folder)
+            check_replaceable(self.path, overwrite=self._overwrite)
+            move_into_place(self.folder, self.path)
+        (self.path / _LOCK).unlink(missing_ok=True)
+        self._done = True
+        self._lock.release()
+        return Recording(self.path, manifest)
+
+    def manifest(self) -> Manifest:
+        """The manifest of the last `flush`. Raises `IotraceError`."""
+        try:
+            text = (self.folder / "manifest.json").read_text("utf-8")
+        except FileNotFoundError as problem:
+            raise IotraceError(
+                f"'{self.path}' was cut off before anything was saved", hint=f"delete '{self.folder}'"
+            ) from problem
+        return Manifest.from_json(text, str(self.folder))
+
+    def discard(self) -> None:
+        """Remove everything."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._done = True
+        self._lock.release()
+
+    def _flush_tables(self) -> None:
+        try:
+            for table in self._tables.values():
+                table.flush(self._number)
+        except OSError:
+            self.seal()  # what the tails hold is whole, and they take no more
+            raise
+
+    def _find_tables(self) -> None:
+        for entry in self.folder.iterdir():
+            if entry.is_dir():
+                self._tables[entry.name] = _Table(entry)
+        self._number = 1 + max((table.last_number() for table in self._tables.values()), default=-1)
+
+    def _row_count(self, name: str) -> int:
+        return sum(pq.read_metadata(path).num_rows for path in parquet_paths_in(self.folder, name))
+
+    def _write_absent_tables(self) -> None:
+        present = table_names_in(self.folder)
+        for name in set(TABLES) - set(present):
+            with suppress(OSError):
+                (self.folder / name).rmdir()
+            self.replace(name, TABLES[name].empty_table())
+
+    @contextmanager
+    def _disk_errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as problem:
+            reason = problem.strerror or str(problem).splitlines()[0][:200]
+            raise OutputError(
+                f"cannot write '{self.path}': {reason}",
+                hint=f"what was recorded so far is kept: make room, then iotrace capture recover {self.path}",
+                is_full=problem.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(problem),
+            ) from problem
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._done:
+            self._lock.release()
+
+
+def _reserve_room(folder: Path) -> None:
+    """Without room to reserve, or the means to, the recording just starts."""
+    free = shutil.disk_usage(folder).free
+    with suppress(OSError, AttributeError), (folder / _RESERVE).open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, min(_RESERVE_BYTES, free // _RESERVE_SHARE)))
+
+
+class OutputError(IotraceError):
+    """The disk that the recording goes to takes no more; ``is_full`` tells whether for want of room."""
+
+    def __init__(self, message: str, hint: str, *, is_full: bool) -> None:
+        super().__init__(message, hint=hint)
+        self.is_full = is_full
+
+
+class _Table:
+    """Parts and tails of one table, by number."""
+
+    def __init__(self, folder: Path) -> None:
+        """Go on from what is in ``folder``. A tail whose part exists was encoded; half a part bears another name."""
+        self.folder = folder
+        self.pending: list[pa.Table] = []
+        self.rows: dict[int, int] = {}
+        """Rows of each part or tail."""
+        self._stream: StreamFile | None = None
+        self._stream_number = -1
+        for unfinished in folder.glob(".*"):
+            unfinished.unlink()
+        for tail in self.sealed():
+            if self._part(_number(tail)).exists():
+                tail.unlink()
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of the growing tail."""
+        return 0 if self._stream is None else self._stream.size_bytes
+
+    def last_number(self) -> int:
+        """The highest number of a part or tail, -1 if there is none."""
+        return max((_number(entry) for entry in self.folder.glob("*-*")), default=-1)
+
+    def flush(self, number: int) -> None:
+        """Append what is pending to tail ``number``."""
+        if not self.pending:
+            return
+        if self._stream is None:
+            self.folder.mkdir(exist_ok=True)
+            self._stream, self._stream_number = StreamFile(self._tail(number), self.pending[0].schema), number
+        self._stream.write(self.pending)
+        self.rows[number] = self.rows.get(number, 0) + sum(table.num_rows for table in self.pending)
+        self.pending = []
+
+    def close_tail(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream, self._stream_number = None, -1
+
+    def sealed(self) -> list[Path]:
+        """Tails that grow no more, oldest first."""
+        return [
+            tail for tail in sorted(self.folder.glob("tail-*.arrows")) if _number(tail) != self._stream_number
+        ]
+
+    def encode(self, tail: Path, sort_by: str | None) -> None:
+        table = read_stream(tail)
+        if table is not None and table.num_rows:
+            if sort_by is not None:
+                table = table.sort_by(sort_by)
+            with _replacing(self._part(_number(tail))) as new, parquet_writer(new, table.schema) as writer:
+                writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        tail.unlink()
+
+    def move_single_part(self) -> None:
+        """A table of one part is one file, as everywhere."""
+        parts = list(self.folder.glob("part-*.parquet"))
+        if len(parts) == 1:
+            parts[0].rename(self.folder.with_name(f"{self.folder.name}.parquet"))
+            self.folder.rmdir()
+
+    def drop(self, number: int) -> None:
+        self._part(number).unlink(missing_ok=True)
+        self._tail(number).unlink(missing_ok=True)
+        self.rows.pop(number, None)
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"part-{number:08}.parquet"
+
+    def _tail(self, number: int) -> Path:
+        return self.folder / f"tail-{number:08}.arrows"
+
+
+def unfinished_folder(path: str | Path) -> Path:
+    """Where the recording that is to become ``path`` grows."""
+    path = Path(path)
+    return path.with_name(path.name + UNFINISHED_SUFFIX)
+
+
+def is_growing(folder: Path) -> bool:
+    """Whether the writer of the unfinished recording in ``folder`` lives."""
+    return not FileLock.is_free(folder / _LOCK)
+
+
+def _is_there(path: Path, folder: Path) -> IotraceError:
+    if is_growing(folder):
+        return IotraceError(
+            f"'{path}' is being recorded just now",
+            hint=f"iotrace capture snapshot {path} -o OTHER.iotrace makes a recording of what there is so far",
+        )
+    return IotraceError(
+        f"a recording of '{path}' was cut off, and what it saved is in '{folder}'",
+        hint=f"iotrace capture recover {path} makes a recording of it; or delete that folder",
+    )
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name to write to that takes the place of ``path`` when all went well."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        yield new
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _copy_growing(source: Path, target: Path) -> None:
+    """Rows first, then what they refer to, so that nothing referred to is missing."""
+    missed = True
+    while missed:
+        missed = False
+        for file in sorted(source.glob("*/*-*")):
+            copy = target / file.relative_to(source)
+            if copy.exists():
+                continue
+            copy.parent.mkdir(exist_ok=True)
+            try:
+                # A tail may still grow, and rows would arrive in the copy that refer to what it lacks.
+                _link_or_copy(file, copy) if file.suffix == ".parquet" else shutil.copyfile(file, copy)
+            except FileNotFoundError:
+                missed = True  # encoded, or dropped, meanwhile
+    for file in source.iterdir():
+        if file.suffix in {".parquet", ".json"} and not file.name.startswith("."):
+            shutil.copyfile(file, target / file.name)
+
+
+def _link_or_copy(file: Path, copy: Path) -> None:
+    try:
+        os.link(file, copy)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(file, copy)
+
+
+def _remove_foreign(folder: Path) -> None:
+    """What belongs to growing alone, and empty folders of tables."""
+    (folder / _RESERVE).unlink(missing_ok=True)
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            with suppress(OSError):
+                entry.rmdir()
+        elif entry.name.startswith("."):
+            entry.unlink()
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2])
