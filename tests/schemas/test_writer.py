@@ -48,7 +48,7 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
 
 
 def test_long_inputs_are_split_into_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iotrace.schemas.writer._ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr("iotrace.schemas.writer.ROW_GROUP_ROWS", 10)
     monkeypatch.setattr("iotrace.schemas.writer._PART_ROWS", 20)
     with RecordingWriter(tmp_path / "a.iotrace") as writer:
         for start in range(0, 55, 11):
