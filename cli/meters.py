@@ -8,6 +8,10 @@ from . import console
 
 def show_replay(meter: console.Meter, state: Progress, prefix: str = "") -> None:
     """Elapsed over planned, achieved over offered rate, latency now, in flight; or how far a target is filled."""
+    if state.phase == "survey":
+        detail = f"reading the recording, {state.due_ios:,} I/Os"
+        meter.update(state.due_ios, state.planned_ios, prefix + detail)
+        return
     if state.phase == "fill":
         detail = f"filling {state.target}, {format_bytes(state.fill_bytes)}"
         meter.update(state.fill_bytes, state.fill_bytes_total, prefix + detail)

@@ -2,11 +2,12 @@
 
 ``identity``: the same address, where the target is large enough; several source spaces on one target lie side by
 side. ``compact``: the stretches that the workload touches, packed densely in their old order, so that neighbours
-stay neighbours and each address keeps its place within 4 KiB. A transfer that does not fit the target's logical block
-is widened outwards and flagged adjusted.
+stay neighbours and each address keeps its place within 4 KiB. ``fold``: packed, and what lies beyond the target's end
+starts over at its beginning. Superposed copies lie one behind the other. A transfer that does not fit the target's
+logical block is widened outwards and flagged adjusted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,114 +16,202 @@ import numpy.typing as npt
 
 from iotrace.schemas import IotraceError
 
-from .scale import extents
+from .extents import GRANULE_BYTES, Places, granule_of, place, union
 
 _SPACE_ALIGNMENT_BYTES = 1 << 20
 
+Int64s = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
-class SpaceMap:
-    """Stretches of one address space, and where each begins on the target. Arrays of equal length, rising."""
+class Stretches:
+    """What is touched of one address space: places, rising and disjoint. ``bytes`` is the space's size if known."""
 
-    starts: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
-    bases: npt.NDArray[np.int64]
+    space: int
+    slot: int
+    starts: Places
+    ends: Places
+    bytes: int = 0
 
-    def place(self, offset_bytes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Addresses on the target. Each offset must lie in a stretch."""
-        index = np.searchsorted(self.starts, offset_bytes, side="right") - 1
-        placed: npt.NDArray[np.int64] = offset_bytes - self.starts[index] + self.bases[index]
-        return placed
+    @property
+    def reach_bytes(self) -> int:
+        """From the space's start to the end of the last stretch, or of the space where that is further."""
+        reach = int(granule_of(self.ends[-1:] - 1)[0] + 1) * GRANULE_BYTES if len(self.ends) else 0
+        return max(reach, self.bytes)
+
+    @property
+    def touched_bytes(self) -> int:
+        """Bytes in the stretches."""
+        return int((self.ends - self.starts).sum()) * GRANULE_BYTES
+
+    def widened(self, block_bytes: int) -> "Stretches":
+        """The stretches in whole blocks, for targets whose logical block is larger than a granule."""
+        granules = block_bytes // GRANULE_BYTES
+        if granules <= 1:
+            return self
+        starts, ends = union(self.starts // granules * granules, -(-self.ends // granules) * granules)
+        return Stretches(self.space, self.slot, starts, ends, self.bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the spaces of one target lie on it: ``mode`` identity or compact, and the bytes they take up."""
+    """How the spaces of one target lie on it."""
 
     mode: str
+    starts: Places
+    bases: Int64s
+    """First address on the target of each stretch in ``starts``."""
+    copy_bytes: int
+    """Distance of one superposed copy from the next."""
     bytes: int
-    spaces: Mapping[int, SpaceMap]
+    """What all copies take up."""
+    capacity_bytes: int
+    """Where folding starts over; 0 where nothing is folded."""
+    spaces: Mapping[int, dict[str, Any]]
+    """For the manifest, by space: mode, base_bytes, extents, touched_bytes."""
 
-    def describe(self, space: int) -> dict[str, Any]:
-        """For the manifest: mode, first address, stretches and bytes of one space."""
-        part = self.spaces[space]
-        return {
-            "mode": self.mode,
-            "base_bytes": int(part.bases[0]) if len(part.bases) else 0,
-            "extents": len(part.starts) if self.mode == "compact" else None,
-            "touched_bytes": int((part.ends - part.starts).sum()) if self.mode == "compact" else None,
+
+def identity_bytes(spaces: Sequence[Stretches]) -> int:
+    """What a target needs for every address to stay where it is."""
+    reaches = [space.reach_bytes for space in spaces]
+    return sum(_align(reach) for reach in reaches[:-1]) + (reaches[-1] if reaches else 0)
+
+
+def compact_bytes(spaces: Sequence[Stretches]) -> int:
+    """What a target needs for everything packed."""
+    return sum(space.touched_bytes for space in spaces)
+
+
+def copies_bytes(one_bytes: int, copies: int) -> int:
+    """What ``copies`` of something take up, each starting on a whole MiB."""
+    return _align(one_bytes) * (copies - 1) + one_bytes
+
+
+def lay_out(
+    spaces: Sequence[Stretches],
+    target_bytes: int,
+    target_name: str,
+    *,
+    mode: str = "auto",
+    copies: int = 1,
+    block_bytes: int = 512,
+) -> Layout:
+    """Lay ``spaces`` out on a target in ``mode``; ``auto`` is identity if the target holds it, else compact.
+
+    Raises `IotraceError` if the target is too small for what is asked.
+    """
+    spaces = [space.widened(block_bytes) for space in sorted(spaces, key=lambda space: space.space)]
+    identity, compact = identity_bytes(spaces), compact_bytes(spaces)
+    if mode == "auto":
+        mode = "identity" if copies_bytes(identity, copies) <= target_bytes else "compact"
+    one_bytes = identity if mode == "identity" else compact
+    needed = copies_bytes(one_bytes, copies)
+    if mode != "fold" and needed > target_bytes:
+        raise _too_small(target_name, target_bytes, needed, mode, copies)
+    capacity = target_bytes // max(block_bytes, GRANULE_BYTES) * max(block_bytes, GRANULE_BYTES)
+    if mode == "fold" and not capacity:
+        raise _too_small(target_name, target_bytes, GRANULE_BYTES, mode, copies)
+    starts, bases, described = [], [], {}
+    base = 0
+    for space in spaces:
+        if mode == "identity":
+            starts.append(place(np.array([space.slot], np.int64), np.array([0], np.int64)))
+            bases.append(np.array([base], np.int64))
+            described[space.space] = {
+                "mode": mode,
+                "base_bytes": base,
+                "extents": None,
+                "touched_bytes": None,
+            }
+            base += _align(space.reach_bytes)
+            continue
+        lengths = (space.ends - space.starts) * GRANULE_BYTES
+        starts.append(space.starts)
+        bases.append(base + np.cumsum(lengths) - lengths)
+        described[space.space] = {
+            "mode": mode,
+            "base_bytes": base,
+            "extents": len(space.starts),
+            "touched_bytes": space.touched_bytes,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """The stretches one target's spaces touch, in whole granules; the input of both layouts."""
-
-    granule_bytes: int
-    extents: Mapping[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-
-    @property
-    def compact_bytes(self) -> int:
-        """What a target needs for everything packed."""
-        return sum(int((ends - starts).sum()) for starts, ends in self.extents.values())
-
-    @property
-    def identity_bytes(self) -> int:
-        """What a target needs for every address to stay where it is."""
-        reaches = [int(ends[-1]) if len(ends) else 0 for _, ends in self.extents.values()]
-        return sum(_align(reach) for reach in reaches[:-1]) + (reaches[-1] if reaches else 0)
-
-
-def footprint(
-    space: npt.NDArray[np.int32],
-    offset_bytes: npt.NDArray[np.uint64],
-    size_bytes: npt.NDArray[np.uint32],
-    logical_block_bytes: int,
-) -> Footprint:
-    """Stretches touched per space. Granules are 4 KiB, or the target's logical block where that is larger."""
-    granule = max(4096, logical_block_bytes)
-    return Footprint(
-        granule,
-        {
-            int(one): extents(offset_bytes[space == one], size_bytes[space == one], granule)
-            for one in np.unique(space)
-        },
+        base += space.touched_bytes
+    nothing = np.zeros(0, np.int64)
+    return Layout(
+        mode=mode,
+        starts=np.concatenate([nothing, *starts]),
+        bases=np.concatenate([nothing, *bases]),
+        copy_bytes=_align(one_bytes),
+        bytes=needed,
+        capacity_bytes=capacity if mode == "fold" else 0,
+        spaces=described,
     )
 
 
-def lay_out(touched: Footprint, target_bytes: int, target_name: str) -> Layout:
-    """Identity if the target holds it, else compact. Raises `IotraceError` if even that is too large."""
-    if touched.identity_bytes <= target_bytes:
-        spaces, base = {}, 0
-        for space, (_, ends) in touched.extents.items():
-            reach = int(ends[-1]) if len(ends) else 0
-            spaces[space] = SpaceMap(np.array([0]), np.array([reach]), np.array([base]))
-            base += _align(reach)
-        return Layout("identity", touched.identity_bytes, spaces)
-    needed = touched.compact_bytes
-    if needed > target_bytes:
-        raise IotraceError(
-            f"target '{target_name}' is too small: the workload touches {needed:,} bytes, it has {target_bytes:,}",
-            hint="choose a larger target, replay a shorter window, or spread the source's devices with --map",
+@dataclass(frozen=True, slots=True)
+class AddressMap:
+    """All layouts at once: arrays over stretches, rising by place, and arrays over targets."""
+
+    starts: Places
+    bases: Int64s
+    block_bytes: Int64s
+    copy_bytes: Int64s
+    capacity_bytes: Int64s
+
+    @classmethod
+    def of(cls, layouts: Sequence[Layout], block_bytes: Sequence[int]) -> "AddressMap":
+        """Put together the layouts of all targets, in their order."""
+        nothing = np.zeros(0, np.int64)
+        starts = np.concatenate([nothing, *(layout.starts for layout in layouts)])
+        bases = np.concatenate([nothing, *(layout.bases for layout in layouts)])
+        order = np.argsort(starts)
+        return cls(
+            starts[order],
+            bases[order],
+            np.array(block_bytes, np.int64),
+            np.array([layout.copy_bytes for layout in layouts], np.int64),
+            np.array([layout.capacity_bytes for layout in layouts], np.int64),
         )
-    spaces, base = {}, 0
-    for space, (starts, ends) in touched.extents.items():
-        lengths = ends - starts
-        spaces[space] = SpaceMap(
-            starts, ends, base + np.concatenate([[0], np.cumsum(lengths)[:-1]])[: len(starts)]
-        )
-        base += int(lengths.sum())
-    return Layout("compact", needed, spaces)
+
+    def map(
+        self, slot: Int64s, target: Int64s, copy: Int64s, offset_bytes: Int64s, size_bytes: Int64s
+    ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+        """New offsets and sizes of transfers, and which were changed to fit. Each must lie in a stretch."""
+        starts, sizes, changed = align(offset_bytes, size_bytes, self.block_bytes[target])
+        places = place(slot, starts)
+        index = np.searchsorted(self.starts, places, side="right") - 1
+        placed = (places - self.starts[index]) * GRANULE_BYTES + (starts & (GRANULE_BYTES - 1))
+        placed += self.bases[index] + copy * self.copy_bytes[target]
+        if self.capacity_bytes.any():
+            capacity = self.capacity_bytes[target]
+            folded = capacity > 0
+            fitting = np.where(folded, np.minimum(sizes, capacity), sizes)
+            turned = np.where(folded, placed % np.maximum(capacity, 1), placed)
+            moved = np.where(folded, np.minimum(turned, capacity - fitting), turned)
+            changed |= (moved != turned) | (fitting != sizes)
+            placed, sizes = moved, fitting
+        return placed, sizes, changed
 
 
 def align(
-    offset_bytes: npt.NDArray[np.int64], size_bytes: npt.NDArray[np.int64], block_bytes: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    offset_bytes: Int64s, size_bytes: Int64s, block_bytes: Int64s | int
+) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
     """Widen transfers to whole blocks: new offsets, new sizes, and which were changed."""
     starts = offset_bytes // block_bytes * block_bytes
     ends = -(-(offset_bytes + size_bytes) // block_bytes) * block_bytes
     sizes = ends - starts
     return starts, sizes, (starts != offset_bytes) | (sizes != size_bytes)
+
+
+def _too_small(name: str, has: int, needs: int, mode: str, copies: int) -> IotraceError:
+    what = "the workload touches" if mode == "compact" else f"{mode} addresses need"
+    times = f", {copies} copies of it" if copies > 1 else ""
+    more = ", or superpose with --footprint same" if copies > 1 else ""
+    other = "let --addresses compact pack it, or " if mode == "identity" else ""
+    return IotraceError(
+        f"target '{name}' is too small: {what} {needs:,} bytes{times}, it has {has:,}",
+        hint=f"{other}choose a larger target, a shorter --window, several targets with --map, "
+        f"or fold it onto this one with --addresses fold{more}",
+    )
 
 
 def _align(size: int) -> int:

@@ -66,6 +66,14 @@ def use(device_number: int, *, root: Path = _ROOT) -> str | None:
     return None
 
 
+def sequence(device_number: int, *, root: Path = _ROOT) -> int | None:
+    """Which of the disks that have had this number it is now; the kernel counts them since boot. None: it does not."""
+    folder = _folder(device_number, root)
+    disk = folder.parent if (folder / "partition").exists() else folder
+    told = _word(disk / "diskseq")
+    return int(told) if told else None
+
+
 def counters(device_number: int, *, root: Path = _ROOT) -> dict[str, int] | None:
     """The device's line of /proc/diskstats: I/Os, bytes and busy time since boot, everybody's included."""
     wanted = [str(os.major(device_number)), str(os.minor(device_number))]

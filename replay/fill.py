@@ -1,4 +1,4 @@
-"""File targets of iotrace's own: made of incompressible data, marked as made, recognised again.
+"""File targets of iotrace's own: made of data of a stated kind, marked as made, recognised again.
 
 An array may answer reads of never-written or zero blocks without touching its media, so a file is written in full
 before it is played on. It comes into being under its name only when it is whole. The mark is an extended attribute
@@ -15,15 +15,52 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from iotrace.schemas import IotraceError
+
+from .allocation import unallocated_bytes
 
 MARK = "user.iotrace.target"
 _CHUNK_BYTES = 4 << 20
 _BLOCK_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What a file is made of.
+
+    ``compressible``: how many bytes a compressor makes one of, in each 4 KiB: that much of them is random, the rest
+    repeats one byte. ``dedupe``: bytes in all for each in blocks unlike any other. The file repeats its first so many
+    bytes, so copies of a block are far apart and aligned for any block of up to 64 KiB.
+    """
+
+    compressible: float = 1.0
+    dedupe: float = 1.0
+
+    @property
+    def random_bytes(self) -> int:
+        """Random bytes in each block."""
+        return _BLOCK_BYTES if self.compressible == 1.0 else max(16, round(_BLOCK_BYTES / self.compressible))
+
+    def unique_bytes(self, size_bytes: int) -> int:
+        """After how many bytes a file of ``size_bytes`` starts over."""
+        if self.dedupe == 1.0:
+            return size_bytes
+        return max(1, round(size_bytes / self.dedupe / DEDUPE_UNIT_BYTES)) * DEDUPE_UNIT_BYTES
+
+    def describe(self) -> str:
+        """In words; also what the mark on a file says."""
+        kind = "incompressible" if self.compressible == 1.0 else f"compressible {self.compressible:g}:1"
+        return kind if self.dedupe == 1.0 else f"{kind}, dedupe {self.dedupe:g}:1"
+
+
+DEDUPE_UNIT_BYTES = 64 << 10
 
 
 def create(
@@ -32,9 +69,10 @@ def create(
     *,
     direct: bool,
     seed: int,
+    fill_with: Fill = Fill(),
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Make the file ``path`` of at least ``size_bytes`` (whole 4 KiB) of incompressible data, allocated in full.
+    """Make the file ``path`` of at least ``size_bytes`` (whole 4 KiB) of data, allocated in full.
 
     ``progress`` is told bytes done and bytes in all. Nothing is left behind on any failure. Raises `IotraceError`
     naming ``path`` when something is there already, the disk is full, or the folder cannot be written.
@@ -45,12 +83,12 @@ def create(
     except OSError as problem:
         raise creation_error(path, problem) from problem
     try:
-        _write(file, path, size_bytes, seed, progress)
+        _write(file, path, size_bytes, seed, fill_with, progress)
         _name(file, partial, path)
         if partial is not None:
             partial.unlink()
             partial = None
-        mark(file)
+        mark(file, fill_with)
     except OSError as problem:
         raise creation_error(path, problem) from problem
     finally:
@@ -59,47 +97,42 @@ def create(
         os.close(file)
 
 
-def mark(file: int) -> bool:
+def mark(file: int, fill_with: Fill) -> bool:
     """Note on the open file that iotrace made it and left it as it is now. False where the system has no such notes."""
-    found = os.fstat(file)
-    text = json.dumps(
-        {
-            "version": 1,
-            "device": found.st_dev,
-            "inode": found.st_ino,
-            "bytes": found.st_size,
-            "changed_ns": found.st_mtime_ns,
-            "fill": "incompressible",
-        }
-    )
     try:
-        os.setxattr(file, MARK, text.encode())
+        os.setxattr(file, MARK, json.dumps(_state(file, fill_with)).encode())
     except OSError:
         return False
     return True
 
 
-def is_ours(file: int) -> bool:
-    """Whether iotrace made this open file, and nobody has changed it since."""
+def fill_of(file: int) -> Fill | None:
+    """What iotrace filled this open file with; None if it did not make it, or somebody has changed it since."""
     try:
         noted = json.loads(os.getxattr(file, MARK))
     except (OSError, ValueError):
-        return False
+        return None
+    if not isinstance(noted, dict) or not stat.S_ISREG(os.fstat(file).st_mode):
+        return None
+    ratios = [noted.get(name, 1.0) for name in ("compressible", "dedupe")]
+    if not all(isinstance(ratio, float | int) and ratio >= 1 for ratio in ratios):
+        return None
+    found = Fill(*map(float, ratios))
+    return found if noted == noted | _state(file, found) else None
+
+
+def _state(file: int, fill_with: Fill) -> dict[str, Any]:
     found = os.fstat(file)
-    return (
-        stat.S_ISREG(found.st_mode)
-        and isinstance(noted, dict)
-        and noted
-        == noted
-        | {
-            "version": 1,
-            "device": found.st_dev,
-            "inode": found.st_ino,
-            "bytes": found.st_size,
-            "changed_ns": found.st_mtime_ns,
-            "fill": "incompressible",
-        }
-    )
+    return {
+        "version": 1,
+        "device": found.st_dev,
+        "inode": found.st_ino,
+        "bytes": found.st_size,
+        "changed_ns": found.st_mtime_ns,
+        "fill": fill_with.describe(),
+        "compressible": fill_with.compressible,
+        "dedupe": fill_with.dedupe,
+    }
 
 
 def was_ours(file: int) -> bool:
@@ -176,17 +209,51 @@ def _name(file: int, partial: Path | None, path: Path) -> None:
         os.close(folder)
 
 
+class _Data:
+    """The bytes of a file, from any 64 KiB on: a counter-based generator, so that no copy has to be kept."""
+
+    def __init__(self, fill_with: Fill, size_bytes: int, seed: int) -> None:
+        self._fill = fill_with
+        self._unique_bytes = fill_with.unique_bytes(size_bytes)
+        self._key = np.random.SeedSequence([seed, secrets.randbits(64)]).generate_state(2, np.uint64)
+
+    def at(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``, a multiple of 64 KiB."""
+        pieces = []
+        while length > 0:
+            start = offset % self._unique_bytes
+            piece = min(length, self._unique_bytes - start)
+            pieces.append(self._unique(start, piece))
+            offset, length = offset + piece, length - piece
+        return b"".join(pieces)
+
+    def _unique(self, start: int, length: int) -> bytes:
+        # Each step of Philox's counter gives 32 bytes.
+        generator = np.random.Philox(key=self._key, counter=start // 32)
+        words: npt.NDArray[np.uint64] = generator.random_raw(-(-length // 8))
+        if self._fill.compressible == 1.0:
+            return words.tobytes()[:length]
+        blocks = np.resize(words.view(np.uint8), (-(-length // _BLOCK_BYTES), _BLOCK_BYTES))
+        blocks[:, self._fill.random_bytes :] = blocks[:, :1]
+        return blocks.tobytes()[:length]
+
+
 def _write(
-    file: int, path: Path, size_bytes: int, seed: int, progress: Callable[[int, int], None] | None
+    file: int,
+    path: Path,
+    size_bytes: int,
+    seed: int,
+    fill_with: Fill,
+    progress: Callable[[int, int], None] | None,
 ) -> None:
     try:
         os.posix_fallocate(file, 0, size_bytes)
-        random = np.random.default_rng([seed, secrets.randbits(64)])
+        data = _Data(fill_with, size_bytes, seed)
         with mmap.mmap(-1, _CHUNK_BYTES) as chunk:  # page-aligned, as direct I/O wants it
             done = 0
             while done < size_bytes:
                 length = min(_CHUNK_BYTES, size_bytes - done)
-                chunk[:length] = random.bytes(length)
+                chunk[:length] = data.at(done, length)
                 with memoryview(chunk) as view, view[:length] as part:
                     done += os.pwrite(file, part, done)
                 if progress is not None:
@@ -202,7 +269,7 @@ def _write(
             f"{free.f_bavail * free.f_frsize:,} are free",
             hint="choose another place, or replay a shorter window",
         ) from problem
-    allocated = os.fstat(file).st_blocks * 512
+    allocated = min(os.fstat(file).st_blocks * 512, size_bytes - unallocated_bytes(file))
     if allocated < size_bytes:
         raise IotraceError(
             f"target '{path}' was written but only {allocated:,} of {size_bytes:,} bytes are allocated",

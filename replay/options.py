@@ -6,9 +6,12 @@ from typing import Literal
 
 from iotrace.schemas import IotraceError
 
-from .scale import MODES
-
 BACKENDS = ("auto", "io_uring", "threads")
+MODES = ("compress", "superpose", "think")
+ADDRESSES = ("auto", "identity", "compact", "fold")
+FOOTPRINTS = ("disjoint", "same")
+COPIES_MAX = 256
+RATIO_MAX = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +24,26 @@ class ReplayOptions:
     """Source device (id or name; for the filesystem and sql layers the source file's id or path) to target."""
     scale: float = 1.0
     mode: str = "compress"
+    footprint: Literal["disjoint", "same"] = "disjoint"
+    """Whether superposed copies have addresses of their own."""
     window_ns: tuple[int, int] | None = None
     """The part of the recording to play, on its own clock: start included, end not."""
     repeat: int = 1
     """Play the plan so many times back to back."""
+    loop_seconds: float | None = None
+    """Play it again and again until so much time has passed; ``repeat`` is not looked at then."""
+    ramp_seconds: float = 0.0
+    """Let the load climb evenly from nothing for so long at the start."""
+    roles: tuple[str, ...] = ()
+    """Play only I/O of files with one of these roles; ``unattributed`` is I/O whose file is unknown."""
+    files: tuple[str, ...] = ()
+    """Play only I/O of files whose path matches one of these patterns."""
+    processes: tuple[str, ...] = ()
+    """Play only I/O of processes whose name matches, or whose number is, one of these."""
+    ops: tuple[str, ...] = ()
+    """Play only these of read, write and flush."""
+    addresses: str = "auto"
+    """See `addresses`: auto, identity, compact or fold."""
     layer: str | None = None
     """The layer whose I/Os to play; None for the first present of block, device, filesystem, sql."""
     buffered: bool = False
@@ -34,7 +53,11 @@ class ReplayOptions:
     destroy_data: tuple[str, ...] = ()
     """Devices whose data may be destroyed, each by the very name it has among the targets."""
     file_bytes: int | None = None
-    """Size of file targets that iotrace makes; None for what the touched addresses need when packed."""
+    """Size of file targets that iotrace makes; None for what the addresses need."""
+    compressible: float = 1.0
+    """How many bytes of the data on file targets a compressor makes one of."""
+    dedupe: float = 1.0
+    """How many bytes of the data on file targets there are for each unlike any other."""
     max_in_flight: int = 1024
     max_errors: int | None = None
     """Stop once more than this many I/Os failed; None for never."""
@@ -54,6 +77,46 @@ class ReplayOptions:
                 "--target PATH names a file or a block device",
             ),
             (self.mode in MODES, f"there is no mode '{self.mode}'", f"modes are {', '.join(MODES)}"),
+            (
+                self.mode != "superpose" or self.scale <= COPIES_MAX,
+                f"{self.scale:g} copies are too many",
+                f"superpose at most {COPIES_MAX}, or use --mode compress",
+            ),
+            (
+                self.footprint in FOOTPRINTS,
+                f"there is no footprint '{self.footprint}'",
+                f"footprints are {' and '.join(FOOTPRINTS)}",
+            ),
+            (
+                self.addresses in ADDRESSES,
+                f"there is no way of mapping addresses called '{self.addresses}'",
+                f"--addresses takes {', '.join(ADDRESSES)}",
+            ),
+            (
+                self.loop_seconds is None or 0 < self.loop_seconds <= 10**7,
+                f"{self.loop_seconds} s is no time to loop for",
+                "--loop takes a time such as 10m, or a number of passes",
+            ),
+            (
+                0 <= self.ramp_seconds <= 10**6,
+                f"{self.ramp_seconds:g} s is no time to ramp up in",
+                "--ramp takes a time such as 30s",
+            ),
+            (
+                1 <= self.compressible <= RATIO_MAX,
+                f"data cannot be compressible {self.compressible:g}:1",
+                f"--compressible takes 1:1 to {RATIO_MAX:g}:1",
+            ),
+            (
+                1 <= self.dedupe <= RATIO_MAX,
+                f"data cannot be deduplicated {self.dedupe:g}:1",
+                f"--dedupe takes 1:1 to {RATIO_MAX:g}:1",
+            ),
+            (
+                not (self.reads_only and self.ops and "read" not in self.ops),
+                f"reads only and only {' and '.join(self.ops)} leave nothing to play",
+                "choose one of --reads-only and --op",
+            ),
             (
                 self.backend in BACKENDS,
                 f"there is no backend '{self.backend}'",
@@ -98,13 +161,14 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a replay is. ``phase`` is fill (bytes of a target being made) or play.
+    """How far a replay is.
 
-    Counts are totals since the start of play; ``response_ns_mean`` and ``rate_per_s`` stand for the time since the
-    last report, and are None where nothing completed in it.
+    ``phase`` is survey (I/Os of the recording seen: ``due_ios`` of ``planned_ios``), fill (bytes of a target being
+    made) or play. Counts are totals since the start of play; ``response_ns_mean`` and ``rate_per_s`` stand for the
+    time since the last report, and are None where nothing completed in it.
     """
 
-    phase: Literal["fill", "play"]
+    phase: Literal["survey", "fill", "play"]
     elapsed_ns: int = 0
     planned_ns: int = 0
     planned_ios: int = 0

@@ -12,47 +12,43 @@ import pyarrow as pa
 
 from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording
 
-from .plan import Rows
-from .schedule import Assignment, Schedule
+from .assignment import Assignment
+from .source import Source
 from .targets import Target
 
-_CARRIED_FLAGS = (
-    IoFlags.PAGING | IoFlags.SYNCHRONOUS | IoFlags.WRITE_THROUGH | IoFlags.READAHEAD | IoFlags.METADATA
-    | IoFlags.BACKGROUND | IoFlags.PRIORITY_LOW | IoFlags.PRIORITY_HIGH
-)  # fmt: skip
-"""What the source meant by an I/O. How it travelled there (split, merged, cached) is no fact about the replay."""
-
+CARRIED = ("flags", "file_id", "process_id", "thread_id", "copy")
+"""Columns of a plan that mean nothing to the engine and go into the recording as they are."""
 
 _JUDGED = {"p50": 0.5, "p99": 0.99}
 _LIMITED_SHARE = 0.1
 
 
-def io_table(rows: Rows, plan: Schedule, outcome: pa.RecordBatch, targets: Sequence[Target]) -> pa.Table:
+def io_table(plan: pa.RecordBatch, outcome: pa.RecordBatch, targets: Sequence[Target]) -> pa.Table:
     """The ``io`` rows of a replay: one per I/O issued. ``device_id`` is the position of the target."""
-    source = np.arange(outcome.num_rows) % len(rows)
-    target = plan.target[source]
+    played = plan.slice(0, outcome.num_rows)
+    target = played["target"].to_numpy()
     direct = np.array([int(IoFlags.NO_CACHE) if one.direct else 0 for one in targets], np.uint32)
-    flags = (rows.flags[source] & np.uint32(_CARRIED_FLAGS)) | direct[target]
-    flags |= np.where(plan.adjusted[source], np.uint32(IoFlags.ADJUSTED), np.uint32(0))
-    flags |= outcome["flags"].to_numpy()
-    op_words = pa.array(list(Op), pa.string())
+    flags = played["flags"].to_numpy() | direct[target] | outcome["flags"].to_numpy()
     return pa.table(
         {
             "layer": pa.DictionaryArray.from_arrays(
-                pa.array(np.zeros(len(source), np.int8)), pa.array([Layer.BLOCK], pa.string())
+                pa.array(np.zeros(len(target), np.int8)), pa.array([Layer.BLOCK], pa.string())
             ),
-            "op": pa.DictionaryArray.from_arrays(pa.array(rows.op[source].astype(np.int8)), op_words),
+            "op": pa.DictionaryArray.from_arrays(
+                played["op"].cast(pa.int8()), pa.array(list(Op), pa.string())
+            ),
             "intended_ns": outcome["intended_ns"],
             "issued_ns": outcome["issued_ns"],
             "completed_ns": outcome["completed_ns"],
-            "offset_bytes": plan.offset_bytes[source],
-            "size_bytes": plan.size_bytes[source],
+            "offset_bytes": played["offset_bytes"],
+            "size_bytes": played["size_bytes"],
             "device_id": target.astype(np.int32),
-            "file_id": _nullable(rows.file_id[source]),
-            "process_id": _nullable(rows.process_id[source]),
-            "thread_id": _nullable(rows.thread_id[source]),
+            "file_id": played["file_id"],
+            "process_id": played["process_id"],
+            "thread_id": played["thread_id"],
             "flags": flags,
             "error": outcome["error"],
+            "copy": played["copy"],
         }
     )
 
@@ -77,11 +73,10 @@ def devices_table(targets: Sequence[Target]) -> pa.Table:
     )
 
 
-def files_table(source: Recording, rows: Rows, assignment: Assignment) -> pa.Table:
+def files_table(source: Source, assignment: Assignment) -> pa.Table:
     """The source's files; ``device_id`` is the target that their device, or they themselves, went to."""
-    files = source.read("files")
-    by_file = rows.layer in (Layer.FILESYSTEM, Layer.SQL)
-    spaces = files["file_id" if by_file else "device_id"].to_pylist()
+    files = source.recording.read("files")
+    spaces = files["device_id" if source.space_is == "device" else "file_id"].to_pylist()
     went_to = pa.array([assignment.of_space.get(space) for space in spaces], pa.int32())
     return files.set_column(files.schema.get_field_index("device_id"), "device_id", went_to)
 
@@ -198,7 +193,3 @@ def host_facts() -> dict[str, Any]:
         "machine": platform.machine(),
         "processors": os.cpu_count(),
     }
-
-
-def _nullable(ids: npt.NDArray[np.int32]) -> pa.Array:
-    return pa.array(ids, mask=ids < 0)

@@ -8,13 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter, Source
+from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Source as ManifestSource
 
-from . import _engine, blockdevice, result, schedule
+from . import _engine, blockdevice, result
+from .assignment import Assignment, assign, folder_target, needed_bytes
+from .fill import Fill
 from .options import Progress, ReplayOptions
-from .plan import Rows, load_rows, space_names
 from .refusals import Permission
-from .schedule import Assignment, Schedule
+from .scale import needs_streams
+from .schedule import Schedule, schedule
+from .selection import select
+from .source import Source, space_names
+from .survey import Survey, survey
 from .targets import Target, open_target
 
 _GLANCE_SECONDS = 0.1
@@ -43,49 +49,65 @@ def replay(
         raise IotraceError(
             "replay runs on Linux only", hint="copy the recording to a Linux machine and replay it there"
         )
-    rows = load_rows(
-        recording, layer=options.layer, window_ns=options.window_ns, reads_only=options.reads_only
+    source = Source.open(
+        recording, select(recording, options), file_by_file=folder_target(options) is not None
     )
-    spaces = space_names(recording, rows)
-    assignment = schedule.assign(spaces, options)
+    found = survey(
+        source, count_streams=needs_streams(options), progress=_survey_progress(recording, progress)
+    )
+    names = space_names(source)
+    assignment = assign(source, found, names, options)
     with RecordingWriter(output, overwrite=overwrite) as writer, ExitStack() as opened:
-        targets = _open_targets(rows, assignment, options, opened, progress)
-        plan = schedule.schedule(rows, spaces, assignment, targets, options)
-        batch = plan.batch(rows, options.repeat)
+        targets = _open_targets(found, assignment, options, opened, progress)
+        plan, mapping = schedule(source, found, names, assignment, targets, options)
+        batch = pa.Table.from_batches(plan.batches(), plan.schema).combine_chunks().to_batches()[0]
         run = _play(batch, targets, options, progress)
-        table = result.io_table(rows, plan, run["outcome"], targets)
+        table = result.io_table(batch, run["outcome"], targets)
         figures = result.figures(run["outcome"], table["flags"].to_numpy(), batch)
-        manifest = _manifest(recording, rows, plan, targets, options, run, figures)
+        manifest = _manifest(plan, mapping, targets, run, figures)
         writer.append("io", table)
         writer.append("devices", result.devices_table(targets))
-        writer.append("files", result.files_table(recording, rows, assignment))
+        writer.append("files", result.files_table(source, assignment))
         writer.append("processes", result.processes_table(recording))
         return writer.commit(manifest)
 
 
+def _survey_progress(
+    recording: Recording, progress: Callable[[Progress], None] | None
+) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    total = recording.manifest.rows.get("io", 0)
+    return lambda seen: progress(Progress("survey", planned_ios=max(total, seen), due_ios=seen))
+
+
 def _open_targets(
-    rows: Rows,
+    found: Survey,
     assignment: Assignment,
     options: ReplayOptions,
     opened: ExitStack,
     progress: Callable[[Progress], None] | None,
 ) -> list[Target]:
     permission = Permission(options.allow_writes, options.destroy_data)
-    targets = []
+    targets: list[Target] = []
     for index, name in enumerate(assignment.names):
-        spaces = [space for space, target in assignment.of_space.items() if target == index]
 
         def report(done: int, total: int, name: str = name) -> None:
             if progress is not None:
                 progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
 
+        make_bytes, least_bytes = needed_bytes(
+            assignment.stretches[index], options, whole_files=assignment.whole_files
+        )
         target = open_target(
             name,
-            writes=rows.writes_in(spaces),
+            writes=not found.written.isdisjoint(assignment.spaces_of(index)),
             permission=permission,
             direct=not options.buffered,
-            needed_bytes=schedule.touched(rows, assignment, index, 4096).compact_bytes,
+            needed_bytes=make_bytes,
+            least_bytes=least_bytes,
             file_bytes=options.file_bytes,
+            fill_with=Fill(options.compressible, options.dedupe),
             seed=options.seed,
             progress=report,
         )
@@ -106,7 +128,7 @@ def _play(
     cpu_before = time.process_time()
     try:
         engine = _engine.Engine(
-            batch,
+            batch.select([name for name in batch.schema.names if name not in result.CARRIED]),
             [target.file for target in targets],
             in_flight_max=options.max_in_flight,
             errors_max=options.max_errors,
@@ -186,15 +208,14 @@ def _progress(now: dict[str, int], last: dict[str, int], planned_ns: int, planne
 
 
 def _manifest(
-    recording: Recording,
-    rows: Rows,
     plan: Schedule,
+    mapping: list[dict[str, Any]],
     targets: list[Target],
-    options: ReplayOptions,
     run: dict[str, Any],
     figures: dict[str, Any],
 ) -> Manifest:
-    set_up, source = run["set_up"], recording.manifest
+    options, recording, set_up = plan.options, plan.source.recording, run["set_up"]
+    source = recording.manifest
     quality = result.judge(figures, run["ended"], run["reason"], options.max_errors)
     if options.buffered:
         quality.notes.append("through the cache: some I/Os were answered by memory, not by the storage")
@@ -213,7 +234,9 @@ def _manifest(
         window_end_ns=figures["duration_ns"],
         host=result.host_facts(),
         sources=[
-            Source(name=str(recording.path), kind="recording", events=sum(source.rows.values()) or None)
+            ManifestSource(
+                name=str(recording.path), kind="recording", events=sum(source.rows.values()) or None
+            )
         ],
         quality=quality,
         replay={
@@ -222,24 +245,33 @@ def _manifest(
             "scale": options.scale,
             "mode": options.mode,
             "window_ns": list(options.window_ns) if options.window_ns else None,
-            "repeat": options.repeat,
-            "layer": rows.layer,
+            "layer": plan.source.selection.layer,
             "reads_only": options.reads_only,
+            "filters": {
+                "roles": list(options.roles),
+                "files": list(options.files),
+                "processes": list(options.processes),
+                "ops": list(options.ops),
+            },
             "seed": options.seed,
             "backend": set_up["backend"],
             "backend_reason": set_up["reason"],
             "direct": not options.buffered,
-            "mapping": plan.mapping,
-            "targets": [target.describe() for target in targets],
+            "addresses": options.addresses,
+            "mapping": mapping,
+            "targets": [
+                target.describe() | {"touched_bytes": layout.bytes, "addresses": layout.mode}
+                for target, layout in zip(targets, plan.layouts, strict=True)
+            ],
+            **plan.describe(),
             **figures,
-            "skipped_ios": sum(rows.skipped.values()),
-            "skipped": rows.skipped,
+            "skipped_ios": sum(plan.survey.skipped.values()),
+            "skipped": dict(plan.survey.skipped),
             "max_in_flight": set_up["in_flight_max"],
             "max_errors": options.max_errors,
             "preferred": set_up["preferred"],
             "ended": run["ended"],
             "interrupted": run["ended"] == "stopped",
-            "scaling": plan.load_shapes(rows),
             "device_counters": run["device_counters"],
             "cpu_seconds": run["cpu_seconds"],
         },

@@ -1,19 +1,26 @@
-"""How hard to play: the factor, what it does to the deadlines, and the load's shape before and after.
+"""How hard to play: the factor, and what each mode makes of a recording.
 
-Mode ``compress`` divides all times by the factor: same order, footprint and pattern, bursts that many times sharper.
+``compress`` divides all times by the factor: same order, footprint and pattern, bursts that many times sharper.
+``superpose`` plays so many copies of the recording at once, each turned round in time; a fraction of a copy is made of
+whole streams. ``think`` keeps what waited for what and divides only the time between a completion and the next I/O.
 """
 
 import math
 import re
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.schemas import IotraceError
 
-MODES = ("compress",)
-_WINDOWS_NS = {"10ms": 10_000_000, "100ms": 100_000_000, "1s": 1_000_000_000}
+from .log_stream import LogStream, Overlaps, Share, is_log
+from .options import ReplayOptions
+from .rows import Rows, merge
+from .source import Source
+from .streams import Thinning, thin
+from .survey import Survey
+from .timeline import Cycle, divided
 
 
 def parse_scale(text: str) -> float:
@@ -25,90 +32,89 @@ def parse_scale(text: str) -> float:
     return factor
 
 
-def compress(issued_ns: npt.NDArray[np.int64], start_ns: int, scale: float) -> npt.NDArray[np.int64]:
-    """Deadlines from the run's start for I/Os issued at ``issued_ns``: exact at 1x, to the nanosecond elsewhere."""
-    since = issued_ns - start_ns
-    return since if scale == 1.0 else np.rint(since / scale).astype(np.int64)
+def whole_and_part(scale: float) -> tuple[int, float]:
+    """Whole copies, and the fraction of one more: 1.5 is 1 and 0.5. A thousandth more or less is none."""
+    whole = math.floor(scale + 1e-3)
+    part = scale - whole
+    return whole, part if part > 1e-3 else 0.0
 
 
-def load_shape(
-    at_ns: npt.NDArray[np.int64],
-    space: npt.NDArray[np.int32],
-    offset_bytes: npt.NDArray[np.uint64],
-    size_bytes: npt.NDArray[np.uint32],
-    transfers: npt.NDArray[np.bool_],
-) -> dict[str, Any]:
-    """Rate, burstiness, sequentiality and footprint of a load whose I/Os are in order of ``at_ns``.
-
-    ``cv_interarrival`` is the coefficient of variation of the times between arrivals (0 a metronome, 1 Poisson).
-    ``peak_to_mean`` compares the fullest window of each width with the mean, for widths the load fills at least
-    twice. ``sequential_share`` is the share of transfers that begin where the one before in the same address space
-    ended. ``footprint_bytes`` counts each byte touched once, in whole 4 KiB. Null where there is too little to say.
-    """
-    count = len(at_ns)
-    span_ns = int(at_ns[-1] - at_ns[0]) if count else 0
-    gaps = np.diff(at_ns)
-    mean_gap = float(gaps.mean()) if len(gaps) else 0.0
-    moved = int(size_bytes[transfers].sum(dtype=np.uint64))
-    return {
-        "ios": count,
-        "span_ns": span_ns,
-        "rate_per_s": (count - 1) * 1e9 / span_ns if span_ns else None,
-        "rate_bytes_per_s": moved * 1e9 / span_ns if span_ns else None,
-        "cv_interarrival": float(gaps.std()) / mean_gap if mean_gap else None,
-        "peak_to_mean": {name: _peak_to_mean(at_ns, width) for name, width in _WINDOWS_NS.items()},
-        "sequential_share": _sequential_share(
-            space[transfers], offset_bytes[transfers], size_bytes[transfers]
-        ),
-        "footprint_bytes": footprint_bytes(space[transfers], offset_bytes[transfers], size_bytes[transfers]),
-    }
+def needs_streams(options: ReplayOptions) -> bool:
+    """Whether the survey has to count streams: only a fraction of a copy is made of them."""
+    return options.mode == "superpose" and whole_and_part(options.scale)[1] > 0
 
 
-def _peak_to_mean(at_ns: npt.NDArray[np.int64], width_ns: int) -> float | None:
-    span_ns = int(at_ns[-1] - at_ns[0]) if len(at_ns) else 0
-    windows = span_ns // width_ns
-    if windows < 2:
-        return None
-    # Runs of equal window numbers, not a histogram: a long idle recording has more windows than I/Os.
-    _, counts = np.unique((at_ns - at_ns[0]) // width_ns, return_counts=True)
-    return float(counts.max()) / (len(at_ns) / (span_ns / width_ns))
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """The recording with all times divided; think's deadlines are made like this too."""
+
+    source: Source
+    cycle: Cycle
+    scale: float
+
+    def one_pass(self) -> Iterator[Rows]:
+        """One pass; ``at_ns`` counts from its start."""
+        for rows in self.source.rows(window_ns=(self.cycle.start_ns, self.cycle.end_ns)):
+            yield rows.changed(at_ns=divided(rows.at_ns - self.cycle.start_ns, self.scale))
+
+    @property
+    def pass_ns(self) -> int:
+        """How long one pass lasts."""
+        return round(self.cycle.length_ns / self.scale)
 
 
-def _sequential_share(
-    space: npt.NDArray[np.int32], offset_bytes: npt.NDArray[np.uint64], size_bytes: npt.NDArray[np.uint32]
-) -> float | None:
-    if len(space) < 2:
-        return None
-    order = np.argsort(space, kind="stable")
-    starts, ends, spaces = offset_bytes[order], offset_bytes[order] + size_bytes[order], space[order]
-    follows = (starts[1:] == ends[:-1]) & (spaces[1:] == spaces[:-1])
-    return float(follows.sum()) / (len(space) - 1)
+@dataclass(frozen=True, slots=True)
+class Superposed:
+    """Copies of the recording at once. ``thinning`` says what the last of them leaves out."""
 
+    source: Source
+    cycle: Cycle
+    survey: Survey
+    shifts_ns: tuple[int, ...]
+    """How far each copy is turned round in time; 0 for the first."""
+    thinning: Thinning | None
+    logs: LogStream
 
-def footprint_bytes(
-    space: npt.NDArray[np.int32], offset_bytes: npt.NDArray[np.uint64], size_bytes: npt.NDArray[np.uint32]
-) -> int:
-    """Bytes touched at least once, in whole 4 KiB."""
-    return sum(
-        int((ends - starts).sum())
-        for one in np.unique(space)
-        for starts, ends in [extents(offset_bytes[space == one], size_bytes[space == one], 4096)]
-    )
+    @classmethod
+    def of(cls, source: Source, cycle: Cycle, survey: Survey, scale: float, seed: int) -> "Superposed":
+        """``scale`` copies; shifts are random, one in each equal part of the cycle, so that copies keep apart."""
+        whole, part = whole_and_part(scale)
+        copies = whole + (part > 0)
+        if part and survey.streams is None:
+            raise ValueError("a fraction needs a survey with streams")
+        thinning = thin(survey.streams, part, seed) if part and survey.streams is not None else None
+        if thinning is not None and not whole and not thinning.ios and thinning.ios_of:
+            raise IotraceError(
+                f"no whole stream is as small as {part:g} of this workload",
+                hint="choose a larger fraction, or --mode compress, which stretches time instead",
+            )
+        jitter = np.random.default_rng([seed, 2]).random(copies)
+        shifts = [0, *(int((copy + jitter[copy]) * cycle.length_ns / copies) for copy in range(1, copies))]
+        return cls(source, cycle, survey, tuple(shifts), thinning, LogStream(survey.rings()))
 
+    @property
+    def pass_ns(self) -> int:
+        """How long one pass lasts."""
+        return self.cycle.length_ns
 
-def extents(
-    offset_bytes: npt.NDArray[np.uint64], size_bytes: npt.NDArray[np.uint32], granule_bytes: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Starts and ends of the disjoint, rising stretches that transfers touch, rounded out to whole granules.
+    def one_pass(self) -> Iterator[Rows]:
+        """One pass; ``at_ns`` counts from its start. Memory: a row group of the recording for each copy."""
+        if len(self.shifts_ns) == 1 and self.thinning is None:
+            yield from Compressed(self.source, self.cycle, 1.0).one_pass()
+            return
+        for rows in merge([self._copy(number) for number in range(len(self.shifts_ns))]):
+            yield self.logs.string(rows, is_log(rows, self.survey.log_ids))
 
-    Stretches that touch or overlap are one.
-    """
-    starts = offset_bytes.astype(np.int64) // granule_bytes * granule_bytes
-    ends = -(-(offset_bytes.astype(np.int64) + size_bytes.astype(np.int64)) // granule_bytes) * granule_bytes
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
-    if not len(starts):
-        return starts, ends
-    first = np.concatenate([[True], starts[1:] > ends[:-1]])
-    last = np.concatenate([first[1:], [True]])
-    return starts[first], ends[last]
+    def _copy(self, number: int) -> Iterator[Rows]:
+        overlaps = Overlaps()
+        thinning = self.thinning if number == len(self.shifts_ns) - 1 else None
+        share = Share(thinning.asked) if thinning is not None else None
+        for first, last, add in self.cycle.shifted(self.shifts_ns[number]):
+            for read in self.source.rows(window_ns=(first, last)):
+                logs = is_log(read, self.survey.log_ids)
+                rows = overlaps.note(read, logs)
+                if thinning is not None and share is not None and self.survey.streams is not None:
+                    slots = self.survey.streams.slots
+                    rows = rows[np.where(logs, share.keeps(rows, logs), thinning.keeps(rows, slots))]
+                copy = np.full(len(rows), number, np.uint16) if len(self.shifts_ns) > 1 else rows.copy
+                yield rows.changed(at_ns=rows.at_ns + add, copy=copy)

@@ -1,164 +1,297 @@
-"""The plan the engine plays: every I/O with its deadline, its target, and its address there."""
+"""The plan the engine plays: every I/O with its deadline, its target, and its address there, made as it is played.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+See docs/decisions/0012-a-plan-is-a-stream.md for what the batches hold.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IoFlags, Kind
 
-from . import addresses
+from .addresses import AddressMap, Layout, lay_out
+from .assignment import Assignment, copies_in_addresses
+from .dependencies import Dependencies
+from .log_stream import is_log
 from .options import ReplayOptions
-from .plan import Rows, durable
-from .scale import compress, load_shape
+from .rows import WRITE, Rows, rebatch
+from .scale import Compressed, Superposed
+from .shape import Shape
+from .source import Source
+from .survey import Survey
 from .targets import Target
+from .timeline import Cycle, Ramp, divided
+
+CARRIED_FLAGS = (
+    IoFlags.PAGING | IoFlags.SYNCHRONOUS | IoFlags.WRITE_THROUGH | IoFlags.READAHEAD | IoFlags.METADATA
+    | IoFlags.BACKGROUND | IoFlags.PRIORITY_LOW | IoFlags.PRIORITY_HIGH
+)  # fmt: skip
+"""What the source meant by an I/O. How it travelled there (split, merged, cached) is no fact about the replay."""
+
+_ENGINE_FIELDS = [
+    pa.field("intended_ns", pa.int64(), nullable=False),
+    pa.field("offset_bytes", pa.uint64(), nullable=False),
+    pa.field("size_bytes", pa.uint32(), nullable=False),
+    pa.field("op", pa.uint8(), nullable=False),
+    pa.field("target", pa.uint16(), nullable=False),
+    pa.field("durable", pa.bool_(), nullable=False),
+]
+_WAITING_FIELDS = [
+    pa.field("after", pa.uint32(), nullable=False),
+    pa.field("think_ns", pa.int64(), nullable=False),
+]
+_CARRIED_FIELDS = [
+    pa.field("flags", pa.uint32(), nullable=False),
+    pa.field("file_id", pa.int32()),
+    pa.field("process_id", pa.int32()),
+    pa.field("thread_id", pa.int32()),
+    pa.field("copy", pa.uint16(), nullable=False),
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Which target each address space goes to. ``names`` are the targets in order of first use."""
-
-    names: tuple[str, ...]
-    of_space: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Schedule:
-    """One pass of the plan, arrays of equal length in order of deadline, and the time one pass takes."""
+    """A plan. `batches` makes it, once; what the other attributes gather is complete when it has run dry."""
 
-    intended_ns: npt.NDArray[np.int64]
-    target: npt.NDArray[np.uint16]
-    offset_bytes: npt.NDArray[np.uint64]
-    size_bytes: npt.NDArray[np.uint32]
-    adjusted: npt.NDArray[np.bool_]
-    pass_ns: int
-    mapping: list[dict[str, Any]]
-    """For the manifest: where each source space went."""
+    source: Source
+    survey: Survey
+    assignment: Assignment
+    options: ReplayOptions
+    cycle: Cycle
+    layouts: Sequence[Layout]
+    addresses: AddressMap
+    passes: Compressed | Superposed
+    shape: Shape = field(default_factory=Shape)
+    """Of the load as planned, the time of a ramp left out."""
+    dependencies: Dependencies | None = None
+    planned_ios: int = 0
+    adjusted_ios: int = 0
+    last_ns: int = 0
+    """Deadline of the last I/O planned so far."""
+    planned_by_op: dict[str, int] = field(default_factory=dict)
 
-    def batch(self, rows: Rows, repeat: int) -> pa.RecordBatch:
-        """What the engine takes: ``repeat`` passes, back to back."""
-        starts = np.repeat(np.arange(repeat, dtype=np.int64) * self.pass_ns, len(self.intended_ns))
-        return pa.record_batch(
-            {
-                "intended_ns": np.tile(self.intended_ns, repeat) + starts,
-                "offset_bytes": np.tile(self.offset_bytes, repeat),
-                "size_bytes": np.tile(self.size_bytes, repeat),
-                "op": np.tile(rows.op, repeat),
-                "target": np.tile(self.target, repeat),
-                "durable": pa.array(np.tile(durable(rows), repeat)),
-            }
-        )
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the batches."""
+        waiting = _WAITING_FIELDS if self.options.mode == "think" else []
+        return pa.schema([*_ENGINE_FIELDS, *waiting, *_CARRIED_FIELDS])
 
-    def load_shapes(self, rows: Rows) -> dict[str, Any]:
-        """The load as recorded and as planned; see `load_shape`."""
+    @property
+    def repeat(self) -> int:
+        """How often the recording is played, the last time perhaps not to its end."""
+        if self.options.loop_seconds is None:
+            return self.options.repeat
+        return max(1, math.ceil(self.options.loop_seconds * 1e9 / max(1, self.passes.pass_ns)))
+
+    @property
+    def length_ns(self) -> int:
+        """How long the plan lasts, about."""
+        if self.options.loop_seconds is not None:
+            whole = round(self.options.loop_seconds * 1e9)
+        else:
+            whole = self.passes.pass_ns * self.options.repeat
+        return whole if self._ramp is None else int(self._ramp.apply(np.array([whole]))[0])
+
+    @property
+    def ios_estimate(self) -> int:
+        """How many I/Os the plan has, about: fractions of a copy and of a pass are not counted out."""
+        load = self.options.scale if self.options.mode == "superpose" else 1.0
+        if self.options.loop_seconds is not None:
+            return round(
+                self.survey.ios * load * self.options.loop_seconds * 1e9 / max(1, self.passes.pass_ns)
+            )
+        return round(self.survey.ios * load * self.options.repeat)
+
+    @property
+    def read_bytes_max(self) -> int:
+        """No read of the plan is larger."""
+        return self._widest(self.survey.read_bytes_max)
+
+    @property
+    def write_bytes_max(self) -> int:
+        """No write of the plan is larger."""
+        return self._widest(self.survey.write_bytes_max)
+
+    def _widest(self, size: int) -> int:
+        block = int(self.addresses.block_bytes.max(initial=512))
+        return -(-(size + block - 1) // block) * block if size else 0
+
+    @property
+    def _ramp(self) -> Ramp | None:
+        return Ramp(round(self.options.ramp_seconds * 1e9)) if self.options.ramp_seconds else None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The plan from its start, batch by batch. Nothing is planned twice; memory does not grow."""
+        for rows in rebatch(self._timed()):
+            yield self._planned(rows)
+
+    def _timed(self) -> Iterator[Rows]:
+        """The rows of all passes on the run's clock, before any ramp."""
+        end_ns = None if self.options.loop_seconds is None else round(self.options.loop_seconds * 1e9)
+        for number in range(self.repeat):
+            start_ns = number * self.passes.pass_ns
+            for rows in self.passes.one_pass():
+                at_ns = rows.at_ns + start_ns
+                if end_ns is not None and at_ns[-1] >= end_ns:
+                    within = at_ns < end_ns
+                    yield rows[within].changed(at_ns=at_ns[within])
+                    return
+                yield rows.changed(at_ns=at_ns)
+            if self.dependencies is not None:
+                self.dependencies.forget()
+
+    def _planned(self, rows: Rows) -> pa.RecordBatch:
+        at_ns = rows.at_ns if self._ramp is None else self._ramp.apply(rows.at_ns)
         transfers = rows.transfers
-        after = load_shape(
-            self.intended_ns, self.target.astype(np.int32), self.offset_bytes, self.size_bytes, transfers
+        target = self._target_of(rows.space)
+        offset, size = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        adjusted = np.zeros(len(rows), np.bool_)
+        where = np.flatnonzero(transfers)
+        copy = self._copy_of(rows)
+        apart = copy if copies_in_addresses(self.options) > 1 else np.zeros_like(copy)
+        if len(where):
+            slot = self.survey.slots.of(rows.space[where])
+            offset[where], size[where], adjusted[where] = self.addresses.map(
+                slot, target[where], apart[where], rows.offset_bytes[where], rows.size_bytes[where]
+            )
+        self._note(rows, at_ns, target, copy, offset, size, adjusted)
+        flags = (rows.flags & np.uint32(CARRIED_FLAGS)) | np.where(
+            adjusted, np.uint32(IoFlags.ADJUSTED), np.uint32(0)
         )
-        before = load_shape(rows.issued_ns, rows.space, rows.offset_bytes, rows.size_bytes, transfers)
-        return {"before": before, "after": after}
+        waiting = []
+        if self.dependencies is not None:
+            after, think_ns = self.dependencies.infer(rows, self.planned_ios - len(rows))
+            waiting = [after, divided(think_ns, self.options.scale)]
+        columns = [
+            at_ns, offset.astype(np.uint64), size.astype(np.uint32), rows.op, target.astype(np.uint16),
+            durable(rows), *waiting,
+            flags, _nullable(rows.file_id), _nullable(rows.process_id), _nullable(rows.thread_id), rows.copy,
+        ]  # fmt: skip
+        return pa.record_batch([pa.array(column) for column in columns], schema=self.schema)
 
+    def _note(
+        self,
+        rows: Rows,
+        at_ns: npt.NDArray[np.int64],
+        target: npt.NDArray[np.int64],
+        copy: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        size: npt.NDArray[np.int64],
+        adjusted: npt.NDArray[np.bool_],
+    ) -> None:
+        self.planned_ios += len(rows)
+        self.adjusted_ios += int(np.count_nonzero(adjusted))
+        self.last_ns = int(at_ns[-1])
+        for op, count in enumerate(np.bincount(rows.op, minlength=3)[:3]):
+            word = ("read", "write", "flush")[op]
+            self.planned_by_op[word] = self.planned_by_op.get(word, 0) + int(count)
+        first = 0 if self._ramp is None else int(np.searchsorted(at_ns, self._ramp.length_ns))
+        steady = slice(first, None)
+        spaces = rows.space.astype(np.int64) + (copy << 32)
+        self.shape.add(
+            at_ns[steady],
+            spaces[steady],
+            offset[steady],
+            size[steady],
+            rows.transfers[steady],
+            target[steady],
+        )
 
-def assign(spaces: Mapping[int, str], options: ReplayOptions) -> Assignment:
-    """Find the target of every address space. ``spaces`` gives their names.
+    def _target_of(self, space: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        known, targets = self.assignment.arrays
+        return targets[np.searchsorted(known, space)]
 
-    Raises `IotraceError` for a map that names no source device, a device without a target, and a target that nothing
-    goes to.
-    """
-    words = {**{name: space for space, name in spaces.items()}, **{str(space): space for space in spaces}}
-    mapped: dict[int, str] = {}
-    for source, target in options.maps.items():
-        if str(source) not in words:
-            raise IotraceError(
-                f"the recording has no I/O on a device '{source}'",
-                hint="it has " + ", ".join(f"{space} ({name})" for space, name in spaces.items()),
-            )
-        mapped[words[str(source)]] = target
-    names: list[str] = []
-    of_space: dict[int, int] = {}
-    for space, name in spaces.items():
-        target = mapped.get(space) or next(iter(options.targets), "")
-        if not target:
-            raise IotraceError(
-                f"source device {space} ({name}) has no target",
-                hint=f"--map {space}=PATH, or --target PATH for all",
-            )
-        if target not in names:
-            names.append(target)
-        of_space[space] = names.index(target)
-    for target in (*options.targets[1:], *options.destroy_data):
-        if target not in names:
-            raise IotraceError(
-                f"nothing is played on '{target}'", hint="--map DEVICE=PATH sends a source device to it"
-            )
-    return Assignment(tuple(names), of_space)
+    def _copy_of(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """The copy of the workload that each row belongs to; logs are shared by all, as the first copy's."""
+        return np.where(is_log(rows, self.survey.log_ids), 0, rows.copy.astype(np.int64))
 
-
-def touched(rows: Rows, assignment: Assignment, target: int, block_bytes: int) -> addresses.Footprint:
-    """The stretches that rows of one target touch."""
-    chosen = rows.transfers & np.isin(rows.space, _spaces_of(assignment, target))
-    return addresses.footprint(
-        rows.space[chosen], rows.offset_bytes[chosen], rows.size_bytes[chosen], block_bytes
-    )
+    def describe(self) -> dict[str, Any]:
+        """For the manifest: what scaling did to the load, as far as the plan has been made."""
+        thinning = self.passes.thinning if isinstance(self.passes, Superposed) else None
+        return {
+            "scaling": {"before": dict(self.survey.shape), "after": self.shape.result()},
+            "copies": len(self.passes.shifts_ns) if isinstance(self.passes, Superposed) else 1,
+            "footprint": self.options.footprint if isinstance(self.passes, Superposed) else None,
+            "thinning": thinning.describe() if thinning else None,
+            "dependencies": self.dependencies.describe() if self.dependencies else None,
+            "planned_by_op": dict(self.planned_by_op),
+            "log_ios": self.survey.log_ios,
+            "repeat": self.repeat,
+            "loop_seconds": self.options.loop_seconds,
+            "ramp_seconds": self.options.ramp_seconds,
+        }
 
 
 def schedule(
-    rows: Rows,
-    spaces: Mapping[int, str],
+    source: Source,
+    survey: Survey,
+    names: Mapping[int, str],
     assignment: Assignment,
     targets: Sequence[Target],
     options: ReplayOptions,
-) -> Schedule:
-    """Give each row its deadline and its place. Raises `IotraceError` when a target is too small."""
-    count = len(rows)
-    offset, size = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    target_of = np.zeros(count, np.uint16)
-    adjusted = np.zeros(count, np.bool_)
-    mapping: list[dict[str, Any]] = []
+) -> tuple[Schedule, list[dict[str, Any]]]:
+    """The plan, and for the manifest where each source space went.
+
+    Raises `IotraceError` when a target is too small.
+    """
+    copies = copies_in_addresses(options)
+    layouts, mapping = [], []
     for index, target in enumerate(targets):
-        layout = addresses.lay_out(
-            touched(rows, assignment, index, target.block_bytes), target.bytes, target.name
+        layout = lay_out(
+            assignment.stretches[index],
+            target.bytes,
+            target.name,
+            mode=options.addresses,
+            copies=copies,
+            block_bytes=target.block_bytes,
         )
-        for space in _spaces_of(assignment, index):
-            target_of[rows.space == space] = index
-            entry = {"device_id": space, "name": spaces[space], "target": target.name}
-            if space in layout.spaces:
-                where = np.flatnonzero((rows.space == space) & rows.transfers)
-                starts, sizes, changed = addresses.align(
-                    rows.offset_bytes[where].astype(np.int64),
-                    rows.size_bytes[where].astype(np.int64),
-                    target.block_bytes,
-                )
-                offset[where], size[where] = layout.spaces[space].place(starts), sizes
-                adjusted[where] = changed
-                entry |= layout.describe(space)
-            mapping.append(entry)
-    start_ns, end_ns = window_of(rows, options)
-    return Schedule(
-        intended_ns=compress(rows.issued_ns, start_ns, options.scale),
-        target=target_of,
-        offset_bytes=offset.astype(np.uint64),
-        size_bytes=size.astype(np.uint32),
-        adjusted=adjusted,
-        pass_ns=round((end_ns - start_ns) / options.scale),
-        mapping=mapping,
+        layouts.append(layout)
+        for space in assignment.spaces_of(index):
+            entry = {"device_id": space, "name": names.get(space, f"unknown {space}"), "target": target.name}
+            mapping.append(entry | layout.spaces.get(space, {}))
+    cycle = cycle_of(source, survey, options)
+    passes: Compressed | Superposed
+    if options.mode == "superpose":
+        passes = Superposed.of(source, cycle, survey, options.scale, options.seed)
+    else:
+        passes = Compressed(source, cycle, options.scale)
+    plan = Schedule(
+        source=source,
+        survey=survey,
+        assignment=assignment,
+        options=options,
+        cycle=cycle,
+        layouts=layouts,
+        addresses=AddressMap.of(layouts, [target.block_bytes for target in targets]),
+        passes=passes,
+        dependencies=Dependencies(survey.log_ids) if options.mode == "think" else None,
     )
+    return plan, mapping
 
 
-def window_of(rows: Rows, options: ReplayOptions) -> tuple[int, int]:
+def cycle_of(source: Source, survey: Survey, options: ReplayOptions) -> Cycle:
     """The stretch of the source's clock that one pass plays.
 
     The window asked for; or from the first I/O, idle time before it left out, to the last and one mean gap more, so
-    that repeated passes do not run into one another.
+    that repeated passes do not run into one another. A replayed recording is played from its own start on.
     """
     if options.window_ns is not None:
-        return options.window_ns
-    first, last = int(rows.issued_ns[0]), int(rows.issued_ns[-1])
-    return first, last + max(1, (last - first) // max(1, len(rows) - 1))
+        return Cycle(*options.window_ns)
+    first, last = survey.first_ns, survey.last_ns
+    gap = max(1, (last - first) // max(1, survey.ios - 1))
+    return Cycle(min(0, first) if source.recording.manifest.kind == Kind.REPLAYED else first, last + gap)
 
 
-def _spaces_of(assignment: Assignment, target: int) -> list[int]:
-    return [space for space, index in assignment.of_space.items() if index == target]
+def durable(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which rows are writes that the source wanted on stable media at their completion."""
+    through = (rows.flags & np.uint32(IoFlags.WRITE_THROUGH)) != 0
+    return np.asarray((rows.op == WRITE) & through, np.bool_)
+
+
+def _nullable(ids: npt.NDArray[np.int32]) -> pa.Array:
+    return pa.array(ids, mask=ids < 0)

@@ -37,18 +37,23 @@ class Target:
     bytes: int
     direct: bool
     writable: bool
-    filled: bool
-    """Whether iotrace made it and filled it with incompressible data."""
+    fill: fill.Fill | None
+    """What iotrace filled it with; None if it did not make it."""
     device_number: int
     facts: DeviceFacts
     filesystem: str | None
     block_bytes: int
     """Unit that offsets and sizes must be multiples of."""
 
+    @property
+    def filled(self) -> bool:
+        """Whether iotrace made it and filled it."""
+        return self.fill is not None
+
     def close(self) -> None:
         """Close it, and renew the mark of a file of iotrace's own that was written."""
-        if self.filled and self.writable:
-            fill.mark(self.file)
+        if self.fill is not None and self.writable:
+            fill.mark(self.file, self.fill)
         os.close(self.file)
 
     def describe(self) -> dict[str, Any]:
@@ -61,11 +66,23 @@ class Target:
             "logical_block_bytes": self.block_bytes,
             "filesystem": self.filesystem,
             "filled": self.filled,
+            "fill": self.fill.describe() if self.fill else None,
             "device": self.facts.name or None,
             "model": self.facts.model,
             "write_cache": self.facts.write_cache,
             "rotational": self.facts.rotational,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked of a target, for the functions below."""
+
+    path: Path
+    name: str
+    writes: bool
+    permission: Permission
+    direct: bool
 
 
 def open_target(
@@ -75,36 +92,43 @@ def open_target(
     permission: Permission,
     direct: bool,
     needed_bytes: int,
+    least_bytes: int | None = None,
     file_bytes: int | None = None,
+    fill_with: fill.Fill = fill.Fill(),  # noqa: B008 - frozen
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Target:
     """Open the target ``name``, which the replay writes to if ``writes``; make and fill it if it does not exist.
 
-    A file made here holds ``file_bytes``, or ``needed_bytes`` where that is None; one of iotrace's own that is too
-    small, or not of the size asked for, is made anew. Raises `IotraceError` naming ``name`` for whatever is refused.
+    A file made here holds ``file_bytes``, or ``needed_bytes`` where that is None; one of iotrace's own that is smaller
+    than ``least_bytes`` (default ``needed_bytes``), not of the size asked for or filled with something else is made
+    anew. Raises `IotraceError` naming ``name`` for whatever is refused.
     """
-    path = Path(name)
-    found = _look(path, name)
+    wanted = _Request(Path(name), name, writes, permission, direct)
+
+    def make() -> Target:
+        size_bytes = max(file_bytes or needed_bytes, 4096)
+        return _open_new(wanted, size_bytes, fill_with, seed, progress)
+
+    found = _look(wanted.path, name)
     if found is None:
-        return _open_new(path, name, permission, writes=writes, direct=direct, size_bytes=file_bytes or needed_bytes,
-                         seed=seed, progress=progress)  # fmt: skip
+        return make()
     if stat.S_ISDIR(found.st_mode):
         raise IotraceError(
-            f"target '{name}' is a folder", hint=f"name a file in it: {path / 'iotrace.target'}"
+            f"target '{name}' is a folder", hint=f"name a file in it: {wanted.path / 'iotrace.target'}"
         )
     if stat.S_ISBLK(found.st_mode):
-        return _open_device(path, name, permission, writes=writes, direct=direct)
+        return _open_device(wanted, found)
     if not stat.S_ISREG(found.st_mode):
         raise IotraceError(
             f"target '{name}' is neither a file nor a block device", hint="choose a file or a disk"
         )
-    own = _is_own_file(path)
-    if own and (found.st_size < needed_bytes or file_bytes not in {None, found.st_size}):
-        _discard_own(path, name)
-        return _open_new(path, name, permission, writes=writes, direct=direct, size_bytes=file_bytes or needed_bytes,
-                         seed=seed, progress=progress)  # fmt: skip
-    return _open_file(path, name, permission, writes=writes, direct=direct)
+    own = _own_fill(wanted.path)
+    too_small = found.st_size < (needed_bytes if least_bytes is None else least_bytes)
+    if own is not None and (too_small or file_bytes not in {None, found.st_size} or own != fill_with):
+        _discard_own(wanted.path, name)
+        return make()
+    return _open_file(wanted, found)
 
 
 def _look(path: Path, name: str) -> os.stat_result | None:
@@ -122,31 +146,32 @@ def _look(path: Path, name: str) -> os.stat_result | None:
 
 
 def _open_new(
-    path: Path,
-    name: str,
-    permission: Permission,
-    *,
-    writes: bool,
-    direct: bool,
+    wanted: _Request,
     size_bytes: int,
+    fill_with: fill.Fill,
     seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Target:
-    refuse_database_name(path, name, permission)
-    if path.parent.is_dir():
-        refuse_memory(path.parent, name, direct=direct)
-    fill.create(path, max(size_bytes, 4096), direct=direct, seed=seed, progress=progress)
-    return _open_file(path, name, permission, writes=writes, direct=direct)
+    refuse_database_name(wanted.path, wanted.name, wanted.permission)
+    if wanted.path.parent.is_dir():
+        refuse_memory(wanted.path.parent, wanted.name, direct=wanted.direct)
+    fill.create(
+        wanted.path, size_bytes, direct=wanted.direct, seed=seed, fill_with=fill_with, progress=progress
+    )
+    return _open_file(wanted, None)
 
 
-def _open_file(path: Path, name: str, permission: Permission, *, writes: bool, direct: bool) -> Target:
+def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
+    """Open a file; ``seen`` is what lay there when the path was looked at."""
+    path, name, writes, direct = wanted.path, wanted.name, wanted.writes, wanted.direct
     file = _open(path, name, writes=writes, direct=direct, extra=os.O_NOFOLLOW if writes else 0)
     try:
         found = os.fstat(file)
-        _refuse_swapped(name, same_kind=stat.S_ISREG(found.st_mode))
-        own = fill.is_ours(file)
+        same = seen is None or (seen.st_dev, seen.st_ino) == (found.st_dev, found.st_ino)
+        _refuse_swapped(name, same=same and stat.S_ISREG(found.st_mode))
+        own = fill.fill_of(file)
         if writes:
-            refuse_foreign_file(file, path, name, found, permission, own=own)
+            refuse_foreign_file(file, path, name, found, wanted.permission, own=own is not None)
             fill.lock(file, name)
         refuse_memory(path, name, direct=direct)
         facts = blockdevice.facts(found.st_dev)
@@ -158,7 +183,7 @@ def _open_file(path: Path, name: str, permission: Permission, *, writes: bool, d
             bytes=found.st_size,
             direct=direct,
             writable=writes,
-            filled=own,
+            fill=own,
             device_number=found.st_dev,
             facts=facts,
             filesystem=blockdevice.filesystem_of(path),
@@ -169,14 +194,18 @@ def _open_file(path: Path, name: str, permission: Permission, *, writes: bool, d
         raise
 
 
-def _open_device(path: Path, name: str, permission: Permission, *, writes: bool, direct: bool) -> Target:
+def _open_device(wanted: _Request, seen: os.stat_result) -> Target:
+    """Open a device; ``seen`` is what the path named when it was looked at."""
+    path, name, writes, direct = wanted.path, wanted.name, wanted.writes, wanted.direct
+    sequence = blockdevice.sequence(seen.st_rdev)
     if writes:
-        refuse_device_by_name(path, name, permission)
+        refuse_device_by_name(path, name, wanted.permission)
     # O_EXCL: the kernel itself refuses what is mounted, swapped on or held by a volume manager.
     file = _open(path, name, writes=writes, direct=direct, extra=os.O_NOFOLLOW | os.O_EXCL if writes else 0)
     try:
         found = os.fstat(file)
-        _refuse_swapped(name, same_kind=stat.S_ISBLK(found.st_mode))
+        same = stat.S_ISBLK(found.st_mode) and found.st_rdev == seen.st_rdev
+        _refuse_swapped(name, same=same and blockdevice.sequence(found.st_rdev) == sequence)
         size_bytes = os.lseek(file, 0, os.SEEK_END)
         if writes:
             refuse_device_in_use(file, name, found, size_bytes)
@@ -188,7 +217,7 @@ def _open_device(path: Path, name: str, permission: Permission, *, writes: bool,
             bytes=size_bytes,
             direct=direct,
             writable=writes,
-            filled=False,
+            fill=None,
             device_number=found.st_rdev,
             facts=facts,
             filesystem=None,
@@ -199,19 +228,19 @@ def _open_device(path: Path, name: str, permission: Permission, *, writes: bool,
         raise
 
 
-def _refuse_swapped(name: str, *, same_kind: bool) -> None:
-    if not same_kind:
+def _refuse_swapped(name: str, *, same: bool) -> None:
+    if not same:
         raise IotraceError(f"target '{name}' changed while it was opened", hint="find out who else uses it")
 
 
-def _is_own_file(path: Path) -> bool:
-    """Whether the path is, without following a link, a file that iotrace made."""
+def _own_fill(path: Path) -> fill.Fill | None:
+    """What iotrace filled the file at ``path`` with; None for links, and for what it did not make."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return False
+        return None
     try:
-        return fill.is_ours(file) and os.fstat(file).st_nlink == 1
+        return fill.fill_of(file) if os.fstat(file).st_nlink == 1 else None
     finally:
         os.close(file)
 
@@ -222,7 +251,7 @@ def _discard_own(path: Path, name: str) -> None:
     try:
         fill.lock(file, name)
         opened, named = os.fstat(file), path.lstat()
-        if fill.is_ours(file) and (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino):
+        if fill.fill_of(file) is not None and (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino):
             path.unlink()
     except OSError as problem:
         raise opening_error(name, problem) from problem

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,18 @@ MakeRecording = Callable[..., Recording]
 
 @pytest.fixture
 def make_recording(tmp_path: Path) -> MakeRecording:
-    """Write a recording whose ``io`` table has the columns given; what is not given is a read of 8 KiB on device 0."""
+    """Write a recording whose ``io`` table has the columns given; what is not given is a read of 8 KiB on device 0.
 
-    def make(name: str = "source", **columns: Any) -> Recording:
+    ``files`` are paths and roles, ``processes`` names and numbers, whose keys count from 0.
+    """
+
+    def make(
+        name: str = "source",
+        files: Sequence[tuple[str, str]] = (),
+        processes: Sequence[tuple[str, int]] = (),
+        kind: str = "synthetic",
+        **columns: Any,
+    ) -> Recording:
         rows = max((len(column) for column in columns.values()), default=0)
         io: dict[str, Any] = {
             "layer": ["block"] * rows,
@@ -42,21 +51,33 @@ def make_recording(tmp_path: Path) -> MakeRecording:
                     }
                 ),
             )
-            files = sorted({file for file in io.get("file_id", []) if file is not None})
+            ids = sorted({int(file) for file in io.get("file_id", []) if file is not None})
+            known = files or [(rf"D:\data\{file}.mdf", "data") for file in ids]
+            keys = range(len(files)) if files else ids
             writer.append(
                 "files",
                 pa.table(
                     {
-                        "file_id": pa.array(files, pa.int32()),
-                        "path": pa.array([rf"D:\data\{file}.mdf" for file in files], pa.string()),
-                        "role": pa.array(["data"] * len(files), pa.string()),
-                        "device_id": pa.array([0] * len(files), pa.int32()),
+                        "file_id": pa.array(keys, pa.int32()),
+                        "path": pa.array([path for path, _ in known], pa.string()),
+                        "role": pa.array([role for _, role in known], pa.string()),
+                        "device_id": pa.array([0] * len(known), pa.int32()),
+                    }
+                ),
+            )
+            writer.append(
+                "processes",
+                pa.table(
+                    {
+                        "process_id": pa.array(range(len(processes)), pa.int32()),
+                        "os_process_id": pa.array([number for _, number in processes], pa.int64()),
+                        "name": pa.array([process for process, _ in processes], pa.string()),
                     }
                 ),
             )
             clock = Clock(start_utc_ns=0, resolution_ns=1, name="planted")
             last_ns = int(max(io["issued_ns"], default=0))
-            return writer.commit(Manifest(kind="synthetic", title=name, clock=clock, window_end_ns=last_ns))
+            return writer.commit(Manifest(kind=kind, title=name, clock=clock, window_end_ns=last_ns))
 
     return make
 

@@ -181,7 +181,7 @@ def test_interrupting_keeps_what_was_measured(
     assert out.manifest.rows["io"] == facts["issued_ios"]
     assert out.manifest.quality.verdict == "usable"
     assert out.manifest.quality.ended.startswith("interrupted after")
-    assert {report.phase for report in reports} == {"fill", "play"}
+    assert {report.phase for report in reports} == {"survey", "fill", "play"}
     assert validate(out.path) == []
 
 
@@ -299,7 +299,7 @@ def test_asking_for_what_is_forbidden_is_an_error(mixed: Recording, disk: Path, 
         ({"targets": (), "maps": {0: "a"}}, r"source device 1 \(sdb\) has no target"),
         ({"scale": 0.0}, "0 is not a scale"),
         ({"scale": float("nan")}, "nan is not a scale"),
-        ({"mode": "superpose"}, "there is no mode 'superpose'"),
+        ({"mode": "stretch"}, "there is no mode 'stretch'"),
         ({"repeat": 0}, "cannot be played 0 times"),
         ({"max_in_flight": 0}, "0 I/Os in flight are not possible"),
         ({"window_ns": (5, 5)}, "the window ends before it starts"),
