@@ -7,6 +7,11 @@ import pytest
 SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this suite."""
+    parser.addoption("--renew-plans", action="store_true", help="write tests/fixtures/plan again")
+
+
 @pytest.fixture(scope="session")
 def samples() -> Path:
     """Folder of real traces beside the checkout; tests over them are skipped by name where it is absent."""

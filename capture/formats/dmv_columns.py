@@ -61,7 +61,12 @@ FROM sys.dm_io_virtual_file_stats(NULL, NULL) AS v
 CROSS JOIN sys.dm_os_sys_info AS i
 LEFT JOIN sys.master_files AS m ON m.database_id = v.database_id AND m.file_id = v.file_id;
 """
-"""For SQL Server 2014 and later; before, leave out the two queued columns and keep the header."""
+"""For SQL Server 2014 and later."""
+
+FILE_STATS_QUERY_2012: Final = FILE_STATS_QUERY.replace(
+    "v.io_stall_queued_read_ms", "CONVERT(bigint, NULL) AS io_stall_queued_read_ms"
+).replace("v.io_stall_queued_write_ms", "CONVERT(bigint, NULL) AS io_stall_queued_write_ms")
+"""For SQL Server 2012, which does not count delays by Resource Governor: the same columns, these two empty."""
 
 WAIT_COUNTS: Final = ("waiting_tasks_count", "wait_time_ms", "signal_wait_time_ms")
 WAIT_STATS_COLUMNS: Final = (

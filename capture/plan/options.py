@@ -1,0 +1,120 @@
+"""What a plan is asked to record, checked word by word."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from iotrace.schemas import IotraceError
+
+LAYERS: Final = ("sql", "filesystem", "block", "device")
+"""Layers that can be recorded per I/O: Extended Events, ETW file operations, ETW disk events, StorPort."""
+
+DEFAULT_LAYERS: Final = ("sql", "block")
+MINUTES_MAX: Final = 24 * 60
+IOPS_MAX: Final = 5_000_000
+_FOLDER_CHARACTERS_MAX: Final = 120
+# Beside what Windows forbids: % begins a variable in a scheduled task; brackets and backticks are wildcards to
+# PowerShell.
+_FOLDER: Final = re.compile(r"[A-Za-z]:(\\[^\\/:*?\"<>|%`\[\]]+)+")
+_INSTANCE_CHARACTERS_MAX: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    r"""What to record. Raises `IotraceError` for words that make no plan.
+
+    ``sql_instance`` is a data source as SqlClient takes it (``SERVER\INST``, ``tcp:host,1433``); "." is the default
+    instance of the host. None means no SQL Server at all, unless the sql layer is asked for. ``iops`` is the rate that
+    sizes are computed for. ``folder`` is where the host keeps what it records, on a local disk.
+    """
+
+    layers: tuple[str, ...] = DEFAULT_LAYERS
+    sql_instance: str | None = None
+    minutes: int = 60
+    iops: int = 10_000
+    folder: str = "C:\\iotrace"
+    counter_format: str = "blg"
+    snapshot_seconds: int = 15
+
+    def __post_init__(self) -> None:
+        _check_layers(self.layers)
+        _check_between("--minutes", self.minutes, 1, MINUTES_MAX)
+        _check_between("--iops", self.iops, 100, IOPS_MAX)
+        _check_between("--snapshot-seconds", self.snapshot_seconds, 5, 60)
+        if self.counter_format not in {"blg", "csv"}:
+            raise IotraceError(
+                f"--counter-format '{self.counter_format}' is not known", hint="it takes blg or csv"
+            )
+        _check_folder(self.folder)
+        if self.sql_instance is not None:
+            _check_instance(self.sql_instance)
+
+    @property
+    def instance(self) -> str | None:
+        """The SQL Server instance to ask, or None for none."""
+        return self.sql_instance or ("." if "sql" in self.layers else None)
+
+    @property
+    def kernel_flags(self) -> int:
+        """EVENT_TRACE_FLAG_* for the kernel trace; 0 for none.
+
+        Process 0x1, thread 0x2, disk I/O 0x100, names of files 0x200; file operations' ends 0x2000000 and starts
+        0x4000000. Disk events are part of file traces too: without them nothing tells where the time went.
+        """
+        flags = 0x303 if {"block", "filesystem"} & set(self.layers) else 0
+        return flags | (0x6000000 if "filesystem" in self.layers else 0)
+
+
+def parse_layers(words: Iterable[str]) -> tuple[str, ...]:
+    """Layers from words that may each hold several, separated by commas; in the order of `LAYERS`."""
+    wanted = [word.strip().lower() for text in words for word in text.split(",") if word.strip()]
+    _check_layers(wanted)
+    return tuple(layer for layer in LAYERS if layer in wanted)
+
+
+def _check_layers(layers: Iterable[str]) -> None:
+    layers = list(layers)
+    for layer in layers:
+        if layer not in LAYERS:
+            raise IotraceError(
+                f"--layers '{layer}' is no layer of a Windows host", hint=f"it takes {', '.join(LAYERS)}"
+            )
+    if not layers:
+        raise IotraceError("--layers names no layer", hint=f"it takes {', '.join(LAYERS)}")
+
+
+def _check_between(option: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise IotraceError(f"{option} {value} is out of range", hint=f"it takes {lowest:,} to {highest:,}")
+
+
+def _check_folder(folder: str) -> None:
+    if not folder.isprintable() or not _FOLDER.fullmatch(folder):
+        raise IotraceError(
+            f"--folder '{_shown(folder)}' is no folder on a local disk of the server",
+            hint=r"name one below a drive letter, such as D:\iotrace, without / : * ? < > | % ` [ ] and quotes",
+        )
+    if len(folder) > _FOLDER_CHARACTERS_MAX:
+        raise IotraceError(
+            f"--folder '{folder[:40]}…' is too long",
+            hint=f"Windows tools take short paths only: at most {_FOLDER_CHARACTERS_MAX} characters",
+        )
+    for part in folder.split("\\")[1:]:
+        if part != part.strip(" .") or not part:
+            raise IotraceError(
+                f"--folder '{folder}' has a part that begins or ends with a space or dot",
+                hint="Windows drops these; choose a plain name, such as D:\\iotrace",
+            )
+
+
+def _check_instance(instance: str) -> None:
+    if not instance.strip() or not instance.isprintable() or len(instance) > _INSTANCE_CHARACTERS_MAX:
+        raise IotraceError(
+            f"--sql-instance '{_shown(instance)[:80]}' is no name of an instance",
+            hint=r"for example . or SERVER\INST or tcp:server,1433",
+        )
+
+
+def _shown(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

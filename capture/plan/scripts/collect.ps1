@@ -1,0 +1,69 @@
+<#
+.SYNOPSIS
+    Stops everything, looks for lost events, removes all definitions and packs what was recorded into one folder.
+.DESCRIPTION
+    The folder that its last line names is what "iotrace import FOLDER" takes. Files are moved, which needs no room.
+.PARAMETER Zip
+    Makes a .zip of that folder too, which "iotrace import" takes as well. It needs up to a third of the folder's size.
+#>
+#Requires -Version 4.0
+[CmdletBinding()]
+param([switch] $Zip)
+
+. (Join-Path $PSScriptRoot 'common.ps1')
+. (Join-Path $PSScriptRoot 'sql.ps1')
+. (Join-Path $PSScriptRoot 'facts.ps1')
+. (Join-Path $PSScriptRoot 'removing.ps1')
+
+Assert-Elevated
+if (-not (Test-Path -LiteralPath $OwnerFile)) {
+    throw "$($Iotrace.Folder) holds nothing of this plan. Was start.ps1 run?"
+}
+& (Join-Path $PSScriptRoot 'stop.ps1')
+Save-HostFacts (Join-Path $FactsFolder 'host-after.json')
+Remove-Definitions
+
+$losses = @()
+foreach ($file in @(Get-ChildItem -LiteralPath $Iotrace.Folder -Filter '*.etl' -File)) {
+    try {
+        $lost = Get-TraceLosses $file.FullName
+        $losses += '{0}: {1} events and {2} buffers lost' -f $file.Name, $lost.EventsLost, $lost.BuffersLost
+        if ($lost.EventsLost -gt 0 -or $lost.BuffersLost -gt 0) {
+            Write-Warning "$($file.Name) lost events: record again with fewer layers or on a faster drive"
+        }
+        if (-not $lost.IsClosed) { Write-Warning "$($file.Name) was not closed properly" }
+    } catch {
+        $losses += "$($file.Name): $($_.Exception.Message)"
+        Write-Warning $losses[-1]
+    }
+}
+$sessionLosses = Join-Path $FactsFolder 'session-losses.txt'
+if (Test-Path -LiteralPath $sessionLosses) {
+    $last = @(Import-Csv -LiteralPath $sessionLosses)[-1]
+    $losses += 'Extended Events: {0} events and {1} buffers lost' -f $last.dropped_event_count, $last.dropped_buffer_count
+    if ([long] $last.dropped_event_count -gt 0 -or [long] $last.dropped_buffer_count -gt 0) {
+        Write-Warning 'the Extended Events session lost events'
+    }
+}
+[IO.File]::WriteAllLines((Join-Path $FactsFolder 'losses.txt'), [string[]] $losses)
+$losses | ForEach-Object { Write-Log $_ }
+
+$stamp = [DateTime]::UtcNow.ToString('yyyyMMdd-HHmm', [Globalization.CultureInfo]::InvariantCulture)
+$packed = Join-Path $Iotrace.Folder ('{0}-{1}-{2}' -f $Iotrace.Name, $env:COMPUTERNAME, $stamp)
+[void] [IO.Directory]::CreateDirectory($packed)
+Get-ChildItem -LiteralPath $Iotrace.Folder -File | Where-Object { $_.Extension -in '.etl', '.blg', '.csv' } |
+    Move-Item -Destination $packed
+Get-ChildItem -LiteralPath $SqlFolder -Filter '*.xel' -File | Move-Item -Destination $packed
+Move-Item -LiteralPath $FactsFolder -Destination $packed
+foreach ($folder in @($SqlFolder, $StateFolder, (Join-Path $Iotrace.Folder 'scripts'))) {
+    Remove-Item -LiteralPath $folder -Recurse -Force
+}
+Remove-Item -LiteralPath (Join-Path $Iotrace.Folder 'counters.txt') -ErrorAction SilentlyContinue
+
+if ($Zip) {
+    Add-Type -AssemblyName System.IO.Compression.FileSystem
+    [IO.Compression.ZipFile]::CreateFromDirectory($packed, "$packed.zip")
+    Write-Log "packed: $packed.zip"
+}
+Write-Log "packed: $packed"
+Write-Host "copy it to where iotrace is, and there: iotrace import $(Split-Path -Leaf $packed) -o production.iotrace"

@@ -1,0 +1,137 @@
+# Functions that the other scripts share. Reading this file changes nothing.
+# Written for Windows PowerShell 4.0 and 5.1, which Windows Server 2012 R2 to 2025 bring along.
+
+Set-StrictMode -Version 2.0
+$ErrorActionPreference = 'Stop'
+$Mebibyte = 1048576
+
+. (Join-Path $PSScriptRoot 'settings.ps1')
+
+# By their full paths, so that no program of the same name elsewhere is ever run with an administrator's rights.
+$System32 = [Environment]::SystemDirectory
+$Logman = Join-Path $System32 'logman.exe'
+$Icacls = Join-Path $System32 'icacls.exe'
+$PowerShellProgram = Join-Path $System32 'WindowsPowerShell\v1.0\powershell.exe'
+
+$KernelLogger = 'NT Kernel Logger'
+$StorPortSession = $Iotrace.Name + '_storport'
+$CounterSet = $Iotrace.Name + '_counters'
+$WatchTask = $Iotrace.Name + '_watch'
+
+$KernelFile = Join-Path $Iotrace.Folder 'kernel.etl'
+$StorPortFile = Join-Path $Iotrace.Folder 'storport.etl'
+$CounterFile = Join-Path $Iotrace.Folder 'counters'
+$SqlFolder = Join-Path $Iotrace.Folder 'sql'
+$FactsFolder = Join-Path $Iotrace.Folder 'facts'
+$StateFolder = Join-Path $Iotrace.Folder 'state'
+$OwnerFile = Join-Path $Iotrace.Folder 'iotrace-capture.txt'
+$UntilFile = Join-Path $StateFolder 'until.txt'
+
+function Write-Log {
+    param([string] $Text)
+    $now = [DateTime]::UtcNow.ToString('yyyy-MM-dd HH:mm:ss', [Globalization.CultureInfo]::InvariantCulture)
+    Write-Host "$now UTC  $Text"
+    if (Test-Path -LiteralPath $OwnerFile) {
+        try {
+            $log = Join-Path $Iotrace.Folder 'log.txt'
+            [IO.File]::AppendAllText($log, "$now UTC  $Text`r`n", [Text.Encoding]::UTF8)
+        } catch [IO.IOException] {
+            Write-Host 'the log is in use by another of these scripts; this line is not in it'
+        }
+    }
+}
+
+function Assert-Elevated {
+    $identity = [Security.Principal.WindowsIdentity]::GetCurrent()
+    $principal = New-Object Security.Principal.WindowsPrincipal($identity)
+    if (-not $principal.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)) {
+        throw 'Open PowerShell with "Run as administrator" and run this script again.'
+    }
+    if (-not [Environment]::Is64BitProcess) {
+        throw 'This is the 32-bit PowerShell. Run this script in the 64-bit one.'
+    }
+}
+
+function Invoke-Tool {
+    # Runs a program of Windows and returns its words; throws with them when it reports a failure.
+    param([string] $Program, [string[]] $Arguments)
+    $before = $ErrorActionPreference
+    $ErrorActionPreference = 'Continue'
+    try {
+        $output = & $Program $Arguments 2>&1 | Out-String
+        $status = $LASTEXITCODE
+    } finally {
+        $ErrorActionPreference = $before
+    }
+    if ($status -ne 0) {
+        throw ('{0} {1}: status {2}: {3}' -f $Program, ($Arguments -join ' '), $status, $output.Trim())
+    }
+    return $output
+}
+
+function Test-Tool {
+    # Whether a program of Windows reports success. Its words depend on the language of Windows, its status does not.
+    param([string] $Program, [string[]] $Arguments)
+    $before = $ErrorActionPreference
+    $ErrorActionPreference = 'Continue'
+    try {
+        & $Program $Arguments 2>&1 | Out-Null
+        return ($LASTEXITCODE -eq 0)
+    } finally {
+        $ErrorActionPreference = $before
+    }
+}
+
+# What was started is marked by a file each, so that stopping works from any window, at any time, any number of times.
+
+function Set-Mark {
+    param([string] $Name)
+    [IO.File]::WriteAllText((Join-Path $StateFolder $Name), [DateTime]::UtcNow.ToString('o'))
+}
+
+function Test-Mark {
+    param([string] $Name)
+    return (Test-Path -LiteralPath (Join-Path $StateFolder $Name))
+}
+
+function Clear-Mark {
+    param([string] $Name)
+    $file = Join-Path $StateFolder $Name
+    if (Test-Path -LiteralPath $file) { Remove-Item -LiteralPath $file }
+}
+
+function Get-FolderVolume {
+    # The volume a folder lies on, mount points included: the one with the longest path that the folder begins with.
+    param([string] $Path)
+    $full = $Path.TrimEnd('\') + '\'
+    return Get-CimInstance -ClassName Win32_Volume |
+        Where-Object { $_.Name -and $full.StartsWith($_.Name, [StringComparison]::OrdinalIgnoreCase) } |
+        Sort-Object -Property { $_.Name.Length } -Descending | Select-Object -First 1
+}
+
+function Test-OwnKernelSession {
+    # The kernel logger has one name for everybody. It is ours only if it writes to our file.
+    if (-not (Test-Tool $Logman @('query', $KernelLogger, '-ets'))) { return $false }
+    $words = Invoke-Tool $Logman @('query', $KernelLogger, '-ets')
+    return ($words.IndexOf($KernelFile, [StringComparison]::OrdinalIgnoreCase) -ge 0)
+}
+
+function Get-TraceLosses {
+    # Events and buffers that an event trace lost, from its header: bytes 72 on hold the event that describes the log.
+    param([string] $Path)
+    $stream = [IO.File]::Open($Path, [IO.FileMode]::Open, [IO.FileAccess]::Read, [IO.FileShare]::ReadWrite)
+    try {
+        $bytes = New-Object byte[] 512
+        $count = $stream.Read($bytes, 0, $bytes.Length)
+    } finally {
+        $stream.Dispose()
+    }
+    if ($count -lt 512) { throw "$Path is too short to be an event trace" }
+    $pointerBytes = [BitConverter]::ToUInt32($bytes, 148)
+    if ($pointerBytes -ne 4 -and $pointerBytes -ne 8) { throw "$Path is no event trace" }
+    return @{
+        EventsLost = [BitConverter]::ToUInt32($bytes, 152)
+        BuffersLost = [BitConverter]::ToUInt32($bytes, 364 + 2 * $pointerBytes)
+        IsClosed = ([BitConverter]::ToInt64($bytes, 120) -ne 0)
+    }
+}

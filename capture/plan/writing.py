@@ -1,0 +1,214 @@
+"""Writes a plan as a folder, whole or not at all, and over nothing but an earlier plan that is as it was written."""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import asdict, dataclass
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from iotrace.schemas import IotraceError
+
+from ..formats.dmv_columns import (
+    FILE_STATS_QUERY,
+    FILE_STATS_QUERY_2012,
+    WAIT_STATS_QUERY,
+)
+from . import quoting
+from .budget import BLOCK_BYTES, MINUTES_AFTER_END, SQL_BYTES, XEL_FILE_MIB, Budget, budget_of
+from .options import PlanOptions
+from .recorded import FILE_EVENTS, IO_WAITS, RARE_EVENTS, counter_paths
+
+RECORD: Final = "plan.json"
+"""The file that says what a plan was written for, and the checksum of every other file."""
+
+_KIND: Final = "iotrace capture plan"
+
+RESERVE_MIB: Final = 2048
+_XE_MEMORY_MIB: Final = 64
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_SCRIPTS: Final = (
+    "start.ps1",
+    "watch.ps1",
+    "stop.ps1",
+    "collect.ps1",
+    "uninstall.ps1",
+    "common.ps1",
+    "counters.ps1",
+    "facts.ps1",
+    "removing.ps1",
+    "sql.ps1",
+)
+_SESSION_SQL: Final = (
+    "create-session.sql",
+    "start-session.sql",
+    "stop-session.sql",
+    "drop-session.sql",
+    "session-losses.sql",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan in memory: its files by their paths within the folder."""
+
+    name: str
+    options: PlanOptions
+    budget: Budget
+    files: dict[str, bytes]
+
+    @property
+    def run_for(self) -> str:
+        """The planned time as logman takes it."""
+        return f"{self.options.minutes // 60:02}:{self.options.minutes % 60:02}:00"
+
+
+def write_plan(
+    options: PlanOptions, output: Path | str, *, overwrite: bool = False, name: str | None = None
+) -> Plan:
+    """Write the scripts for ``options`` into the new folder ``output``.
+
+    ``name`` is what everything on the host will be called; by default one that nobody else uses. Raises
+    `IotraceError` if ``output`` exists: only an earlier plan in which nothing was added or changed is ever replaced,
+    and only with ``overwrite``. Nothing is left behind when writing fails.
+    """
+    target = Path(output)
+    _check_replaceable(target, overwrite=overwrite)
+    plan = make_plan(options, name or f"iotrace_{secrets.token_hex(3)}")
+    partial = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
+    try:
+        for path, content in plan.files.items():
+            file = partial / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        if target.exists():
+            retired = target.with_name(f".{target.name}.old-{secrets.token_hex(4)}")
+            target.rename(retired)
+            partial.rename(target)
+            shutil.rmtree(retired)
+        else:
+            partial.rename(target)
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot write '{output}': {problem.strerror}",
+            hint="choose a folder you may write to with --output",
+        ) from problem
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return plan
+
+
+def make_plan(options: PlanOptions, name: str) -> Plan:
+    """The files of a plan, without writing them."""
+    plan = Plan(name, options, budget_of(options), {})
+    with_sql = options.instance is not None
+    texts = {script: _text("scripts", script) for script in _SCRIPTS}
+    texts |= {"settings.ps1": _rendered(plan, "settings.ps1"), "README.md": _rendered(plan, "README.md")}
+    texts["counters.txt"] = "\n".join(counter_paths(of_sql_server=with_sql)) + "\n"
+    if options.kernel_flags or "device" in options.layers:
+        texts["kernel.wprp"] = _rendered(plan, "kernel.wprp")
+    if with_sql:
+        texts |= {f"sql/{query}": _rendered(plan, query) for query in ("check.sql", "facts.sql")}
+        texts |= {
+            "sql/file-stats.sql": FILE_STATS_QUERY,
+            "sql/file-stats-2012.sql": FILE_STATS_QUERY_2012,
+            "sql/wait-stats.sql": WAIT_STATS_QUERY,
+        }
+    if "sql" in options.layers:
+        texts |= {f"sql/{query}": _rendered(plan, query) for query in _SESSION_SQL}
+    plan.files.update({path: _encoded(path, text) for path, text in texts.items()})
+    plan.files[RECORD] = _record(plan)
+    return plan
+
+
+def _encoded(path: str, text: str) -> bytes:
+    """As Windows tools take it: CR LF; a byte order mark, without which Windows PowerShell reads the ANSI code page."""
+    content = text.replace("\n", "\r\n").encode()
+    return _BYTE_ORDER_MARK + content if path.endswith((".ps1", ".sql")) else content
+
+
+def _record(plan: Plan) -> bytes:
+    facts: dict[str, Any] = {
+        "kind": _KIND,
+        "name": plan.name,
+        "iotrace": metadata.version("iotrace"),
+        "options": asdict(plan.options),
+        "sha256": {path: hashlib.sha256(content).hexdigest() for path, content in sorted(plan.files.items())},
+    }
+    return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _check_replaceable(target: Path, *, overwrite: bool) -> None:
+    if not os.path.lexists(target):
+        return
+    if target.is_symlink() or not target.is_dir() or not _is_untouched_plan(target):
+        raise IotraceError(
+            f"'{target}' exists and is no plan as iotrace wrote it",
+            hint="name a folder that does not exist yet with --output",
+        )
+    if not overwrite:
+        raise IotraceError(
+            f"'{target}' holds a plan already", hint="add --overwrite to replace it, or name another folder"
+        )
+
+
+def _is_untouched_plan(folder: Path) -> bool:
+    """Whether a folder holds a plan's files, each as it was written, and nothing else."""
+    try:
+        recorded = json.loads((folder / RECORD).read_bytes())
+        if recorded["kind"] != _KIND:
+            return False
+        expected = recorded["sha256"]
+        found = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if not file.is_dir()}
+        found.pop(RECORD)
+        return found.keys() == expected.keys() and all(
+            not file.is_symlink() and hashlib.sha256(file.read_bytes()).hexdigest() == expected[path]
+            for path, file in found.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _rendered(plan: Plan, name: str) -> str:
+    return _ENVIRONMENT.from_string(_text("templates", f"{name}.j2")).render(
+        plan=plan,
+        options=plan.options,
+        budget=plan.budget,
+        minutes_after_end=MINUTES_AFTER_END,
+        reserve_mib=RESERVE_MIB,
+        xe_memory_mib=_XE_MEMORY_MIB,
+        xel_file_mib=XEL_FILE_MIB,
+        xel_files=plan.budget.limit_mib("sql") // XEL_FILE_MIB,
+        file_events=FILE_EVENTS,
+        rare_events=RARE_EVENTS,
+        wait_types=IO_WAITS,
+        block_bytes=BLOCK_BYTES,
+        sql_bytes=SQL_BYTES,
+    )
+
+
+def _text(folder: str, name: str) -> str:
+    return resources.files(__package__).joinpath(folder, name).read_text("utf-8")
+
+
+def _environment() -> jinja2.Environment:
+    # Nothing is HTML here: every foreign word goes through the filter of the language it lands in.
+    environment = jinja2.Environment(  # noqa: S701
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {
+        "powershell": quoting.powershell,
+        "tsql": quoting.tsql,
+        "tsql_identifier": quoting.tsql_identifier,
+        "cmd": quoting.cmd,
+        "markdown": quoting.markdown,
+    }
+    return environment
+
+
+_ENVIRONMENT: Final = _environment()

@@ -1,0 +1,133 @@
+"""What collect.ps1 packs, iotrace imports in one go: every kind of file that a plan brings home, on one clock."""
+
+import pytest
+
+from iotrace.capture.importing import import_files
+from iotrace.capture.recognition import recognise
+from iotrace.schemas import validate
+
+from .conftest import FIXTURES, etl_build, perfmon_build, plan_of, text_of, xel_build
+
+SECOND_TICKS = 10_000_000
+FILETIME_OF_1970 = 116_444_736_000_000_000
+SALES = "D:\\data\\Sales.mdf"
+
+
+def kernel_trace() -> bytes:
+    path = "\\Device\\HarddiskVolume4\\data\\Sales.mdf"
+    return etl_build.log(
+        [
+            etl_build.perfinfo(etl_build.FILE_RUNDOWN, etl_build.T0, etl_build.name(0xABC, path)),
+            etl_build.perfinfo(
+                etl_build.READ,
+                etl_build.T0 + SECOND_TICKS,
+                etl_build.transfer(offset=4096, size=8192, key=0xABC),
+            ),
+        ]
+    )
+
+
+def storport_trace() -> bytes:
+    done = etl_build.T0 + SECOND_TICKS
+    request = {"irp": 5, "original": 5}
+    return etl_build.log(
+        [
+            etl_build.manifest(
+                etl_build.STORPORT_GUID,
+                202,
+                done - 5_000,
+                etl_build.request_dispatch(block=64, **request),
+                version=2,
+            ),
+            etl_build.manifest(
+                etl_build.STORPORT_GUID,
+                201,
+                done,
+                etl_build.request_timed(duration=4_000, **request),
+                version=2,
+            ),
+        ]
+    )
+
+
+def extended_events() -> bytes:
+    io = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": SALES, "offset": 0}
+    return xel_build.file([xel_build.event("file_read_completed", 1_000_000, io, {"event_sequence": 1})])
+
+
+def counter_log() -> bytes:
+    rate = 0x10410400
+    entry = perfmon_build.entry(rate, "PhysicalDisk", "Disk Reads/sec", instance="0 D:", hertz=SECOND_TICKS)
+    samples = [
+        [perfmon_build.single(total, 7 * 10**9 + number * 10**7)] for number, total in enumerate((0, 50, 150))
+    ]
+    return perfmon_build.samples_log([entry], samples)
+
+
+def cell(value: object) -> str:
+    return '"' + str(value).replace('"', '""') + '"'
+
+
+def file_stats(reads: int, second: int) -> str:
+    row = [f"2026-03-01T12:00:{second:02}.1234567", "SQL01", "2026-02-01T06:00:00.123", 7, 1, 1000 * second, reads,
+           reads * 8192, reads * 2, "", 0, 0, 0, "", 1 << 30, "ROWS", "Sales", SALES]  # fmt: skip
+    return ",".join(cell(value) for value in row) + "\r\n"
+
+
+def snapshots_csv(plan) -> str:
+    """As Add-Snapshot in sql.ps1 writes it: names of the columns once, every cell quoted, NULL empty, CR LF."""
+    script = text_of(plan, "sql.ps1")
+    assert "($names -join ',') + \"`r`n\"" in script
+    assert """'"' + (Format-Cell $row[$_]).Replace('"', '""') + '"'""" in script
+    from iotrace.capture.formats.dmv_columns import FILE_STATS_COLUMNS
+
+    return ",".join(FILE_STATS_COLUMNS) + "\r\n" + file_stats(1000, 0) + file_stats(3000, 15)
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """A folder as collect.ps1 leaves it."""
+    plan = plan_of("default")
+    collect = text_of(plan, "collect.ps1")
+    assert "$_.Extension -in '.etl', '.blg', '.csv'" in collect
+    assert "-Filter '*.xel'" in collect
+    assert "Move-Item -LiteralPath $FactsFolder -Destination $packed" in collect
+    folder = tmp_path / "iotrace_0a1b2c-SQL01-20260301-1300"
+    (folder / "facts").mkdir(parents=True)
+    (folder / "kernel.etl").write_bytes(kernel_trace())
+    (folder / "storport.etl").write_bytes(storport_trace())
+    (folder / "sql_0_134000000000000000.xel").write_bytes(extended_events())
+    (folder / "counters_000001.blg").write_bytes(counter_log())
+    (folder / "file-stats.csv").write_bytes(snapshots_csv(plan).encode())
+    (folder / "wait-stats.csv").write_bytes((FIXTURES / "dmv" / "waits_ssms.csv").read_bytes())
+    facts = {
+        "host-before.json": '{"power_plan": ["Balanced"]}',
+        "session-losses.txt": "capture_utc,dropped_event_count,dropped_buffer_count\r\n2026-03-01T12:00:00,0,0\r\n",
+        "losses.txt": "kernel.etl: 0 events and 0 buffers lost\r\n",
+        "kernel-session.txt": "Name:                 NT Kernel Logger\r\n",
+    }
+    for name, text in facts.items():
+        (folder / "facts" / name).write_text(text)
+    return folder
+
+
+def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
+    traces = sorted(path for path in packed.iterdir() if path.is_file())
+    recording = import_files(traces, tmp_path / "production.iotrace")
+    assert validate(recording.path) == []
+    layers = {(row["layer"], row["op"], row["size_bytes"]) for row in recording.read("io").to_pylist()}
+    assert layers == {("block", "read", 8192), ("device", "read", 8192), ("sql", "read", 8192)}
+    kinds = {source.kind for source in recording.manifest.sources}
+    assert kinds == {"etl", "xel", "blg", "dmv"}
+    # 2,000 reads of 2 ms each in 15 s, from the snapshots.
+    means = [
+        row["value"]
+        for row in recording.read("counters").to_pylist()
+        if row["counter"] == "mean read latency" and row["value"]
+    ]
+    assert 2e6 in means
+
+
+def test_facts_are_taken_for_no_trace(packed):
+    for path in (packed / "facts").iterdir():
+        assert recognise(path.read_bytes(), path) is None
