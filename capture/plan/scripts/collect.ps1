@@ -20,6 +20,7 @@ if (-not (Test-Path -LiteralPath $OwnerFile)) {
     throw "$($Iotrace.Folder) holds nothing of this plan. Was start.ps1 run?"
 }
 & (Join-Path $PSScriptRoot 'stop.ps1')
+[void] [IO.Directory]::CreateDirectory($FactsFolder)
 Save-HostFacts (Join-Path $FactsFolder 'host-after.json')
 Remove-Definitions
 
@@ -32,6 +33,13 @@ foreach ($file in @(Get-ChildItem -LiteralPath $Iotrace.Folder -Filter '*.etl' -
             Write-Warning "$($file.Name) lost events: record again with fewer layers or on a faster drive"
         }
         if (-not $lost.IsClosed) { Write-Warning "$($file.Name) was not closed properly" }
+        # What a circular file overwrote counts as lost nowhere.
+        $limit = $Iotrace.KernelLimitMiB
+        if ($file.Name -eq 'storport.etl') { $limit = $Iotrace.StorPortLimitMiB }
+        if ($file.Length -ge ($limit - 2) * $Mebibyte) {
+            $losses += "$($file.Name): reached its limit, only its end is there"
+            Write-Warning "$($losses[-1]): write the plan for a higher --iops or fewer minutes"
+        }
     } catch {
         $losses += "$($file.Name): $($_.Exception.Message)"
         Write-Warning $losses[-1]
@@ -39,10 +47,14 @@ foreach ($file in @(Get-ChildItem -LiteralPath $Iotrace.Folder -Filter '*.etl' -
 }
 $sessionLosses = Join-Path $FactsFolder 'session-losses.txt'
 if (Test-Path -LiteralPath $sessionLosses) {
-    $last = @(Import-Csv -LiteralPath $sessionLosses)[-1]
-    $losses += 'Extended Events: {0} events and {1} buffers lost' -f $last.dropped_event_count, $last.dropped_buffer_count
-    if ([long] $last.dropped_event_count -gt 0 -or [long] $last.dropped_buffer_count -gt 0) {
-        Write-Warning 'the Extended Events session lost events'
+    $samples = @(Import-Csv -LiteralPath $sessionLosses)
+    if ($samples.Count -gt 0) {
+        $last = $samples[-1]
+        $events, $buffers = [long] $last.dropped_event_count, [long] $last.dropped_buffer_count
+        $losses += 'Extended Events: {0} events and {1} buffers lost' -f $events, $buffers
+        if ($events -gt 0 -or $buffers -gt 0) { Write-Warning 'the Extended Events session lost events' }
+    } else {
+        $losses += 'Extended Events: not known, the session had ended before it was asked'
     }
 }
 [IO.File]::WriteAllLines((Join-Path $FactsFolder 'losses.txt'), [string[]] $losses)
@@ -56,9 +68,10 @@ Get-ChildItem -LiteralPath $Iotrace.Folder -File | Where-Object { $_.Extension -
 Get-ChildItem -LiteralPath $SqlFolder -Filter '*.xel' -File | Move-Item -Destination $packed
 Move-Item -LiteralPath $FactsFolder -Destination $packed
 foreach ($folder in @($SqlFolder, $StateFolder, (Join-Path $Iotrace.Folder 'scripts'))) {
-    Remove-Item -LiteralPath $folder -Recurse -Force
+    if (Test-Path -LiteralPath $folder) { Remove-Item -LiteralPath $folder -Recurse -Force }
 }
-Remove-Item -LiteralPath (Join-Path $Iotrace.Folder 'counters.txt') -ErrorAction SilentlyContinue
+$list = Join-Path $Iotrace.Folder 'counters.txt'
+if (Test-Path -LiteralPath $list) { Remove-Item -LiteralPath $list }
 
 if ($Zip) {
     Add-Type -AssemblyName System.IO.Compression.FileSystem

@@ -190,7 +190,7 @@ def test_only_its_own_folder_is_deleted_from():
     assert len(removals) == 5
     for removal in removals:
         assert re.match(
-            r"Remove-Item -LiteralPath (\$file|\$folder|\$Iotrace\.Folder|\(Join-Path \$Iotrace\.Folder)",
+            r"Remove-Item -LiteralPath (\$file|\$folder|\$list|\$Iotrace\.Folder)\b",
             removal,
         )
     uninstall = text_of(EVERYTHING, "uninstall.ps1")
