@@ -1,5 +1,7 @@
 """What collect.ps1 packs, iotrace imports in one go: every kind of file that a plan brings home, on one clock."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from iotrace.capture.importing import import_files
@@ -9,59 +11,62 @@ from iotrace.schemas import validate
 from .conftest import FIXTURES, etl_build, perfmon_build, plan_of, text_of, xel_build
 
 SECOND_TICKS = 10_000_000
-FILETIME_OF_1970 = 116_444_736_000_000_000
+# 2026-03-01 12:00 UTC as a FILETIME: everything was recorded in the same quarter of an hour.
+NOON = (
+    (datetime(2026, 3, 1, 12, tzinfo=UTC) - datetime(1601, 1, 1, tzinfo=UTC))
+    // timedelta(microseconds=1)
+    * 10
+)
 SALES = "D:\\data\\Sales.mdf"
 
 
 def kernel_trace() -> bytes:
+    done, end = etl_build.T0 + SECOND_TICKS, etl_build.T0 + 900 * SECOND_TICKS
     path = "\\Device\\HarddiskVolume4\\data\\Sales.mdf"
+    read = etl_build.transfer(offset=4096, size=8192, key=0xABC, irp=5)
     return etl_build.log(
         [
-            etl_build.perfinfo(etl_build.FILE_RUNDOWN, etl_build.T0, etl_build.name(0xABC, path)),
-            etl_build.perfinfo(
-                etl_build.READ,
-                etl_build.T0 + SECOND_TICKS,
-                etl_build.transfer(offset=4096, size=8192, key=0xABC),
-            ),
-        ]
+            etl_build.extension(etl_build.T0, 0x303),
+            etl_build.perfinfo(etl_build.READ, done, read),
+            # Names of files that were open all along come when the session stops.
+            etl_build.perfinfo(etl_build.FILE_RUNDOWN, end, etl_build.name(0xABC, path)),
+        ],
+        start=NOON,
+        end=NOON + 900 * SECOND_TICKS,
     )
 
 
 def storport_trace() -> bytes:
     done = etl_build.T0 + SECOND_TICKS
-    request = {"irp": 5, "original": 5}
+    dispatch = etl_build.request_dispatch(irp=6, block=8, original=5)
+    timed = etl_build.request_timed(duration=4_000, irp=6, original=5)
     return etl_build.log(
         [
-            etl_build.manifest(
-                etl_build.STORPORT_GUID,
-                202,
-                done - 5_000,
-                etl_build.request_dispatch(block=64, **request),
-                version=2,
-            ),
-            etl_build.manifest(
-                etl_build.STORPORT_GUID,
-                201,
-                done,
-                etl_build.request_timed(duration=4_000, **request),
-                version=2,
-            ),
-        ]
+            etl_build.manifest(etl_build.STORPORT_GUID, 202, done - 5_000, dispatch, version=2),
+            etl_build.manifest(etl_build.STORPORT_GUID, 201, done, timed, version=2),
+        ],
+        start=NOON,
+        end=NOON + 900 * SECOND_TICKS,
     )
 
 
-def extended_events() -> bytes:
+def extended_events(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.setattr(xel_build, "BASE", NOON)
     io = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": SALES, "offset": 0}
-    return xel_build.file([xel_build.event("file_read_completed", 1_000_000, io, {"event_sequence": 1})])
+    return xel_build.file([xel_build.event("file_read_completed", SECOND_TICKS, io, {"event_sequence": 1})])
 
 
-def counter_log() -> bytes:
+def counter_log(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    local = NOON + 3600 * SECOND_TICKS
+    monkeypatch.setattr(perfmon_build, "START_UTC", NOON)
+    monkeypatch.setattr(perfmon_build, "LOCAL", local)
     rate = 0x10410400
     entry = perfmon_build.entry(rate, "PhysicalDisk", "Disk Reads/sec", instance="0 D:", hertz=SECOND_TICKS)
     samples = [
-        [perfmon_build.single(total, 7 * 10**9 + number * 10**7)] for number, total in enumerate((0, 50, 150))
+        [perfmon_build.single(total, (700 + second) * SECOND_TICKS, local=local + second * SECOND_TICKS)]
+        for second, total in enumerate((0, 50, 150))
     ]
-    return perfmon_build.samples_log([entry], samples)
+    return perfmon_build.samples_log([entry], samples, end=NOON + 900 * SECOND_TICKS)
 
 
 def cell(value: object) -> str:
@@ -85,7 +90,7 @@ def snapshots_csv(plan) -> str:
 
 
 @pytest.fixture
-def packed(tmp_path):
+def packed(tmp_path, monkeypatch):
     """A folder as collect.ps1 leaves it."""
     plan = plan_of("default")
     collect = text_of(plan, "collect.ps1")
@@ -96,8 +101,8 @@ def packed(tmp_path):
     (folder / "facts").mkdir(parents=True)
     (folder / "kernel.etl").write_bytes(kernel_trace())
     (folder / "storport.etl").write_bytes(storport_trace())
-    (folder / "sql_0_134000000000000000.xel").write_bytes(extended_events())
-    (folder / "counters_000001.blg").write_bytes(counter_log())
+    (folder / "sql_0_134000000000000000.xel").write_bytes(extended_events(monkeypatch))
+    (folder / "counters_000001.blg").write_bytes(counter_log(monkeypatch))
     (folder / "file-stats.csv").write_bytes(snapshots_csv(plan).encode())
     (folder / "wait-stats.csv").write_bytes((FIXTURES / "dmv" / "waits_ssms.csv").read_bytes())
     facts = {
@@ -119,6 +124,9 @@ def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
     assert layers == {("block", "read", 8192), ("device", "read", 8192), ("sql", "read", 8192)}
     kinds = {source.kind for source in recording.manifest.sources}
     assert kinds == {"etl", "xel", "blg", "dmv"}
+    assert recording.manifest.clock.start_utc_ns == (NOON - 116_444_736_000_000_000) * 100
+    paths = {row["path"] for row in recording.read("files").to_pylist()}
+    assert paths == {SALES, "\\Device\\HarddiskVolume4\\data\\Sales.mdf"}
     # 2,000 reads of 2 ms each in 15 s, from the snapshots.
     means = [
         row["value"]
