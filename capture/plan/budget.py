@@ -32,6 +32,9 @@ _COUNTER_BYTES: Final = 40
 _SNAPSHOT_LINE_BYTES: Final = 250
 _SNAPSHOT_LINES: Final = 200 + 1_100
 
+BASELINE_SECONDS: Final = 60
+"""How long the counter log runs alone, so that it shows what the traces cost."""
+
 MINUTES_AFTER_END: Final = 2
 """How long after the planned end what is still running is stopped a second time, from the task scheduler."""
 
@@ -95,7 +98,7 @@ def budget_of(options: PlanOptions) -> Budget:
         parts.append(
             _part("sql", "Extended Events", options.iops, ios * SQL_BYTES, 64, "the oldest file is deleted")
         )
-    counters = seconds * _COUNTERS * _COUNTER_BYTES
+    counters = (seconds + BASELINE_SECONDS) * _COUNTERS * _COUNTER_BYTES
     parts.append(_part("counters", "counter log", 0, counters, 1, "the log ends"))
     if options.instance:
         lines = seconds // options.snapshot_seconds * _SNAPSHOT_LINES

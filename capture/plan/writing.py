@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -20,7 +21,7 @@ from ..formats.dmv_columns import (
     WAIT_STATS_QUERY,
 )
 from . import quoting
-from .budget import BLOCK_BYTES, MINUTES_AFTER_END, SQL_BYTES, XEL_FILE_MIB, Budget, budget_of
+from .budget import BASELINE_SECONDS, MINUTES_AFTER_END, XEL_FILE_MIB, Budget, budget_of
 from .options import PlanOptions
 from .recorded import FILE_EVENTS, IO_WAITS, RARE_EVENTS, counter_paths
 
@@ -64,8 +65,9 @@ class Plan:
 
     @property
     def run_for(self) -> str:
-        """The planned time as logman takes it."""
-        return f"{self.options.minutes // 60:02}:{self.options.minutes % 60:02}:00"
+        """How long the counter log runs, as logman takes it: it outlives the rest, whose end it is to show."""
+        minutes = self.options.minutes + math.ceil(BASELINE_SECONDS / 60) + MINUTES_AFTER_END
+        return f"{minutes // 60:02}:{minutes % 60:02}:00"
 
 
 def write_plan(
@@ -179,6 +181,7 @@ def _rendered(plan: Plan, name: str) -> str:
         plan=plan,
         options=plan.options,
         budget=plan.budget,
+        baseline_seconds=BASELINE_SECONDS,
         minutes_after_end=MINUTES_AFTER_END,
         reserve_mib=RESERVE_MIB,
         xe_memory_mib=_XE_MEMORY_MIB,
@@ -187,8 +190,6 @@ def _rendered(plan: Plan, name: str) -> str:
         file_events=FILE_EVENTS,
         rare_events=RARE_EVENTS,
         wait_types=IO_WAITS,
-        block_bytes=BLOCK_BYTES,
-        sql_bytes=SQL_BYTES,
     )
 
 

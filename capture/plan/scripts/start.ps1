@@ -217,16 +217,18 @@ if ($Iotrace.SqlInstance) {
 }
 New-CaptureFolder
 try {
-    $until = [DateTime]::UtcNow.AddMinutes($Iotrace.Minutes)
+    $until = [DateTime]::UtcNow.AddMinutes($Iotrace.Minutes).AddSeconds($Iotrace.BaselineSeconds)
     [IO.File]::WriteAllText($UntilFile, $until.ToString('o', [Globalization.CultureInfo]::InvariantCulture))
     Register-WatchTask $until
     Save-HostFacts (Join-Path $FactsFolder 'host-before.json')
     if ($connection) {
         Save-SqlFacts $connection (Join-Path $FactsFolder 'sql.json')
         if ([int] $about['major_version'] -lt 12) { Set-Mark 'old-file-stats' }
-        if ($Iotrace.SqlEvents) { Start-SqlPart $connection $instanceName }
     }
     Start-CounterPart $instanceName
+    Write-Log "$($Iotrace.BaselineSeconds) s of counters alone, to compare with"
+    Start-Sleep -Seconds $Iotrace.BaselineSeconds
+    if ($Iotrace.SqlEvents) { Start-SqlPart $connection $instanceName }
     if ($Iotrace.KernelFlags -ne 0 -or $Iotrace.StorPort) { Start-KernelPart }
     if (-not $Foreground) { Start-Watch }
     Write-Log ('recording until {0:HH:mm} local time; stop.ps1 ends it sooner, collect.ps1 packs it' -f $until.ToLocalTime())

@@ -167,8 +167,9 @@ def test_checks_come_before_anything_is_created():
     body = text_of(EVERYTHING, "start.ps1").split("\nAssert-Elevated\n")[1]
     steps = (
         "Assert-NothingOfThisNameExists Assert-Room Open-Sql Get-SqlServer New-CaptureFolder Register-WatchTask "
-        "Start-SqlPart Start-CounterPart Start-KernelPart Start-Watch"
+        "Start-CounterPart BaselineSeconds Start-SqlPart Start-KernelPart Start-Watch"
     )
+    body = body.replace("AddSeconds($Iotrace.BaselineSeconds)", "")
     positions = [body.index(step) for step in steps.split()]
     assert positions == sorted(positions)
 
