@@ -96,6 +96,8 @@ class Anonymizer:
         """Take names out of what the manifest says of the sources; notes may quote them, so they go."""
         for source in sources:
             source.name = self.path(source.name)
+            if source.alignment and source.alignment.reference:
+                source.alignment.reference = self.path(source.alignment.reference)
         quality.notes = ["names are replaced and notes left out: this import was anonymized"]
 
     def _hashed(self, name: str) -> str:

@@ -50,18 +50,8 @@ class Archive:
     @contextmanager
     def open(cls, path: Path, name: str) -> Iterator["Archive"]:
         """Open the archive at ``path``; inside the context, damage anywhere in it becomes an `IotraceError`."""
-        try:
-            with zipfile.ZipFile(path) as file:
-                yield cls(file, name)
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, UnicodeError) as problem:
-            raise IotraceError(
-                f"'{name}' is a damaged zip: {problem}", hint="copy it again, or unpack it yourself"
-            ) from problem
-        except NotImplementedError as problem:
-            raise IotraceError(
-                f"'{name}' is packed in a way that is not read: {problem}",
-                hint="unpack it yourself and import what is inside",
-            ) from problem
+        with _damage_named(name), zipfile.ZipFile(path) as file:
+            yield cls(file, name)
 
     def members(self) -> Iterator[Member]:
         """Yield each file with its first bytes, after checking that together they keep the limits."""
@@ -77,7 +67,10 @@ class Archive:
 
     def unpack(self, member: Member, target: Path, progress: Callable[[int, int], None]) -> str:
         """Write a member to ``target`` and return its SHA-256. Stops as soon as a limit is passed."""
-        info = member.info
+        with _damage_named(self._name):
+            return self._unpack(member.info, target, progress)
+
+    def _unpack(self, info: zipfile.ZipInfo, target: Path, progress: Callable[[int, int], None]) -> str:
         self._check(info.file_size, info.compress_size)
         digest = hashlib.sha256()
         written = 0
@@ -107,3 +100,18 @@ class Archive:
 
     def _refused(self, what: str, hint: str) -> IotraceError:
         return IotraceError(f"'{self._name}' {what}", hint=hint)
+
+
+@contextmanager
+def _damage_named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, UnicodeError) as problem:
+        raise IotraceError(
+            f"'{name}' is a damaged zip: {problem}", hint="copy it again, or unpack it yourself"
+        ) from problem
+    except NotImplementedError as problem:
+        raise IotraceError(
+            f"'{name}' is packed in a way that is not read: {problem}",
+            hint="unpack it yourself and import what is inside",
+        ) from problem

@@ -1,24 +1,21 @@
 """Turns files that other tools wrote into one recording, whatever they are called."""
 
-import hashlib
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source
 from iotrace.schemas.writer import check_replaceable
 
 from .anonymizing import Anonymizer
-from .archives import Archive, is_zip
+from .clock_alignment import Clocked, Placement, align, in_recording
+from .clock_samples import Sampler
 from .formats.array_csv import with_map
 from .formats.format import Format, Outcome, Progress, Trace, naming
-from .merging import Merger, merge_quality
-from .recognition import format_names, not_recognised, read_head, recognise
-
-_DAY_NS: Final = 86_400_000_000_000
+from .gathering import Gathering, Group, unpacking_room
+from .merging import Merger, Shift, merge_quality
 
 
 def import_files(
@@ -33,137 +30,195 @@ def import_files(
 ) -> Recording:
     """Read every file of ``paths`` into one new recording at ``output``.
 
-    Files are recognised by content (`recognition`); a .zip is taken as it is, with every member that is recognised.
-    Several traces go onto one clock by their UTC starts, the earliest being the recording's; their ids are re-keyed,
-    and disks, files and processes that they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for
-    CSV files that no format knows; ``anonymizer`` takes names out. ``progress`` is called with what is being done, how
-    much of it is done and how much there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
+    Files are recognised by content (`recognition`); of folders and .zip files all is taken that is recognised.
+    Several traces go onto one clock (`clock_alignment`); their ids are re-keyed, and disks, files and processes that
+    they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for CSV files that no format knows;
+    ``anonymizer`` takes names out. ``progress`` is called with what is being done, how much of it is done and how much
+    there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
     """
     report = progress or _silent
     if not paths:
         raise IotraceError(
             "no file to import", hint="name one or more traces, e.g. iotrace import trace.etl -o NAME.iotrace"
         )
-    check_replaceable(Path(output), overwrite=overwrite)
+    target = Path(output)
+    check_replaceable(target, overwrite=overwrite)
+    parent = target.parent if target.parent.is_dir() else None
     with ExitStack() as stack:
-        opening = _Opening(Path(output), stack, report, [with_map(Path(path)) for path in maps])
+        room = stack.enter_context(unpacking_room(parent, ".iotrace-unpacked-"))
+        gathering = Gathering(room, [with_map(Path(path)) for path in maps])
+        opening = _Opening(gathering, stack, report)
         for path in paths:
             opening.add(Path(path), str(path))
-        _refuse_undated_beside_dated(opening.traces)
-        return _write(opening, Path(output), title or _title(paths), anonymizer, overwrite=overwrite)
+        if not opening.traces:
+            raise IotraceError("nothing is left to import", hint="name other files")
+        opening.mark_compared()
+        placements = align([opened.clocked(report) for opened in opening.traces])
+        return _write(opening, placements, target, title or _title(paths), anonymizer, overwrite=overwrite)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A trace, the files it is read from, and how to read it once more."""
+
+    sources: list[Source]
+    trace: Trace
+    again: Callable[[], Trace]
+    format: Format
+    is_compared: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.sources[0].name
+
+    def clocked(self, progress: Progress) -> Clocked:
+        """What its clock is known by. Where there are others to compare it with, its I/Os are read once for that."""
+        found = Clocked(self.name, self.format.name, self.trace.clock, self.trace.host)
+        if self.is_compared:
+            sampler = Sampler()
+            progress(f"comparing the clock of {self.name}", 0, 1)
+            for table_name, batch in self.again().batches():
+                sampler.add(table_name, batch)
+            found.samples = sampler.samples()
+        return found
 
 
 class _Opening:
-    """Finds the traces in what the user named. Files are unpacked beside the output, where room has to be anyway."""
+    """Opens the traces in what the user named."""
 
-    def __init__(self, output: Path, stack: ExitStack, progress: Progress, mapped: list[Format]) -> None:
-        self._mapped = mapped
-        self.traces: list[tuple[Source, Trace]] = []
-        self.notes: list[str] = []
-        self._sources: list[tuple[Source, Future[str] | None]] = []
-        self._parent = output.parent if output.parent.is_dir() else None
-        self._stack, self._progress = stack, progress
+    def __init__(self, gathering: Gathering, stack: ExitStack, progress: Progress) -> None:
+        self.traces: list[_Opened] = []
+        self._gathering, self._progress = gathering, progress
+        self._sources: list[tuple[Source, Future[str]]] = []
+        self._digests: dict[tuple[int, ...], list[tuple[str, list[Future[str]]]]] = {}
         # Checksums are computed beside the reading, in a thread: hashing gives up the interpreter.
         self._hashing = stack.enter_context(ThreadPoolExecutor(1))
 
     def add(self, path: Path, name: str) -> None:
-        head = read_head(path, name)
-        with naming(name):
-            chosen = recognise(head, path, self._mapped)
-            kind = chosen.name if chosen else "zip" if is_zip(head) else None
-            if kind is None:
-                raise not_recognised(head, name)
-            source = Source(name, kind, path.stat().st_size)
-            self._sources.append((source, self._hashing.submit(_sha256, path)))
-            if chosen is None:
-                self._add_members(path, name)
-            else:
-                self.traces.append((source, chosen.read(path, name, self._progress)))
+        """Open all that is at ``path``; one bad trace in a folder or a zip is left out and told, if others are good."""
+        problems: list[IotraceError] = []
+        before = len(self.traces)
+        for group in self._gathering.groups(path, name):
+            self._tell_of_archives()
+            # A damaged archive is no matter of one trace in it.
+            paths = [file.path(_reporting(self._progress, f"unpacking {file.name}")) for file in group.files]
+            try:
+                self._open(group, paths)
+            except IotraceError as problem:
+                if group.is_named:
+                    raise
+                problems.append(problem)
+                for file in group.files:
+                    file.forget()
+        if problems and len(self.traces) == before:
+            raise problems[0]
+        for left_out in problems:
+            self._gathering.leave_out(left_out.message)
 
     def sources(self) -> list[Source]:
         """Everything read, in the user's order, with its checksum."""
         for source, digest in self._sources:
-            if digest is not None:
-                with naming(source.name):
-                    source.sha256 = digest.result()
+            source.sha256 = digest.result()
         return [source for source, _ in self._sources]
 
-    def _add_members(self, path: Path, name: str) -> None:
-        problems: list[IotraceError] = []
-        traces_before = len(self.traces)
-        with Archive.open(path, name) as archive:
-            room = self._stack.enter_context(
-                tempfile.TemporaryDirectory(prefix=".iotrace-unpacked-", dir=self._parent)
-            )
-            for number, member in enumerate(archive.members()):
-                chosen = recognise(member.head, Path(member.name), self._mapped)
-                if chosen is None:
-                    continue
-                inner = f"{name}/{member.name}"
-                target = Path(room) / str(number)
-                digest = archive.unpack(member, target, _reporting(self._progress, f"unpacking {inner}"))
-                try:
-                    trace = chosen.read(target, inner, self._progress)
-                except IotraceError as problem:
-                    # One counter log beside the traces is no reason to refuse them all.
-                    problems.append(problem)
-                    target.unlink()
-                    continue
-                source = Source(inner, chosen.name, target.stat().st_size, digest)
-                self._sources.append((source, None))
-                self.traces.append((source, trace))
-        if len(self.traces) > traces_before:
-            self.notes += [f"left out: {problem.message}" for problem in problems]
-        elif problems:
-            raise problems[0]
-        else:
-            raise IotraceError(
-                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {format_names()} in a zip"
-            )
+    def notes(self) -> list[str]:
+        """What was left out."""
+        return self._gathering.notes()
 
+    def mark_compared(self) -> None:
+        """Compare I/Os only where sources of several clocks can have any."""
+        able = [opened for opened in self.traces if opened.format.has_ios]
+        clocks = {
+            (opened.format.name, opened.trace.host["boot_utc_ns"], opened.trace.host.get("os"))
+            if opened.trace.host.get("boot_utc_ns") is not None
+            else id(opened)
+            for opened in able
+        }
+        for opened in able:
+            opened.is_compared = len(clocks) > 1
 
-def _refuse_undated_beside_dated(traces: list[tuple[Source, Trace]]) -> None:
-    """A trace without a date starts in 1970; on one clock with a dated one it would lie decades away."""
-    undated = [source.name for source, trace in traces if trace.clock.start_utc_ns < _DAY_NS]
-    if undated and len(undated) < len(traces):
-        raise IotraceError(
-            f"'{undated[0]}' has no date, and others have", hint="import it into a recording of its own"
-        )
+    def _open(self, group: Group, paths: list[Path]) -> None:
+        sources = [Source(file.name, group.format.name, file.bytes()) for file in group.files]
+        digests = [self._hashing.submit(file.sha256) for file in group.files]
+        if twin := self._twin(sources, digests):
+            self._gathering.leave_out(f"'{group.name}' is byte for byte the same as '{twin}'")
+            return
+        family, name, progress = group.format.family, group.name, self._progress
+
+        def read() -> Trace:
+            if family is not None:
+                return family.read(paths, name, progress)
+            return group.format.read(paths[0], name, progress)
+
+        with naming(name):
+            self.traces.append(_Opened(sources, read(), read, group.format))
+        self._sources += zip(sources, digests, strict=True)
+
+    def _twin(self, sources: list[Source], digests: list[Future[str]]) -> str | None:
+        """A trace of the same bytes that is open already. Only those of equal size are waited for."""
+        same_size = self._digests.setdefault(tuple(source.bytes or 0 for source in sources), [])
+        for name, others in same_size:
+            if [digest.result() for digest in digests] == [digest.result() for digest in others]:
+                return name
+        same_size.append((sources[0].name, digests))
+        return None
+
+    def _tell_of_archives(self) -> None:
+        for file in self._gathering.archives:
+            source = Source(file.name, "zip", file.bytes())
+            self._sources.append((source, self._hashing.submit(file.sha256)))
+        self._gathering.archives.clear()
 
 
 def _write(
-    opening: _Opening, output: Path, title: str, anonymizer: Anonymizer | None, *, overwrite: bool
+    opening: _Opening,
+    placements: list[Placement],
+    output: Path,
+    title: str,
+    anonymizer: Anonymizer | None,
+    *,
+    overwrite: bool,
 ) -> Recording:
-    traces = sorted(opening.traces, key=lambda entry: entry[1].clock.start_utc_ns)
-    clock = traces[0][1].clock
+    placed = sorted(zip(opening.traces, placements, strict=True), key=lambda entry: entry[1].start_utc_ns)
+    start_utc_ns = placed[0][1].start_utc_ns
+    clock = _anchor(placed)
     merger = Merger()
     outcomes: list[tuple[str, int, Outcome]] = []
     with_io: set[str] = set()
     with RecordingWriter(output, overwrite=overwrite) as writer:
-        for source, trace in traces:
-            shift_ns = trace.clock.start_utc_ns - clock.start_utc_ns
+        for opened, placement in placed:
+            shift_ns = placement.start_utc_ns - start_utc_ns
             ios_before = writer.rows("io")
-            into = merger.trace(trace.host, shift_ns)
-            for table_name, batch in trace.batches():
+            into = merger.trace(placement.host, Shift.of(placement, start_utc_ns))
+            for table_name, batch in opened.trace.batches():
                 rows = into.rekey(table_name, batch)
                 writer.append(table_name, anonymizer.batch(table_name, rows) if anonymizer else rows)
             if writer.rows("io") > ios_before:
-                with_io.add(source.name)
-            outcome = trace.outcome()
-            source.events = outcome.events
-            outcomes.append((source.name, shift_ns, outcome))
-        quality = merge_quality(outcomes, with_io)
-        quality.notes += opening.notes
-        sources, host = opening.sources(), traces[0][1].host
+                with_io.add(opened.name)
+            outcome = opened.trace.outcome()
+            opened.sources[0].events = outcome.events
+            for source in opened.sources:
+                source.alignment = in_recording(placement.alignment, start_utc_ns)
+            outcome.quality.notes += into.notes(opened.name)
+            outcomes.append((opened.name, shift_ns, outcome))
+        compared = {
+            opened.name
+            for opened, placement in placed
+            if placement.alignment and placement.alignment.method != "utc"
+        }
+        quality = merge_quality(outcomes, with_io, compared)
+        for _, placement in placed:
+            quality.notes += placement.notes
+            quality.clock_steps += placement.clock_steps
+        quality.notes += opening.notes()
+        sources, host = opening.sources(), placed[0][0].trace.host
         if anonymizer:
             title, host = "anonymized import", anonymizer.host(host)
             anonymizer.sources(sources, quality)
         manifest = Manifest(
             kind="captured",
             title=title,
-            clock=Clock(
-                clock.start_utc_ns, max(trace.clock.resolution_ns for _, trace in traces), clock.name
-            ),
+            clock=clock,
             window_start_ns=min(shift + outcome.window_start_ns for _, shift, outcome in outcomes),
             window_end_ns=max(shift + outcome.window_end_ns for _, shift, outcome in outcomes),
             host=host,
@@ -173,9 +228,20 @@ def _write(
         return writer.commit(manifest)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _anchor(placed: list[tuple[_Opened, Placement]]) -> Clock:
+    """The recording's clock: its first trace's, as exact as the coarsest; its UTC is the reference's."""
+    first = placed[0][0].trace.clock
+    references = [
+        opened.trace.clock
+        for opened, placement in placed
+        if placement.alignment and placement.alignment.method == "reference"
+    ]
+    return Clock(
+        placed[0][1].start_utc_ns,
+        max(opened.trace.clock.resolution_ns for opened, _ in placed),
+        first.name,
+        (references[0] if references else first).start_utc_uncertainty_ns,
+    )
 
 
 def _title(paths: Sequence[Path | str]) -> str:

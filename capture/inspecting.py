@@ -1,6 +1,5 @@
 """What is in a file and whether it is whole, without importing it."""
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,8 @@ from typing import Any
 
 from iotrace.schemas import IotraceError
 
-from .archives import Archive, is_zip
 from .formats.format import naming
-from .recognition import format_names, not_recognised, read_head, recognise
+from .gathering import Gathering, Group, unpacking_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,41 +23,40 @@ class Inspection:
     """Why it cannot be read; None if it can."""
 
 
-def inspect_file(path: Path | str) -> list[Inspection]:
-    """The traces at ``path``: one, or those in a zip. Raises `IotraceError` for what is no trace at all."""
-    file, name = Path(path), str(path)
-    head = read_head(file, name)
-    with naming(name):
-        chosen = recognise(head, file)
-        if chosen is not None:
-            return [_inspect(chosen.name, chosen.inspect, file, name)]
-        if is_zip(head):
-            found = list(_members(file, name))
-            if not found:
-                raise IotraceError(
-                    f"'{name}' holds no trace that iotrace reads", hint=f"it takes {format_names()} in a zip"
-                )
-            return found
-        raise not_recognised(head, name)
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """All traces at one path, and words on what lay beside them and is none."""
+
+    traces: list[Inspection]
+    notes: list[str]
 
 
-def _members(path: Path, name: str) -> Iterator[Inspection]:
-    with (
-        Archive.open(path, name) as archive,
-        tempfile.TemporaryDirectory(prefix=".iotrace-inspected-") as room,
-    ):
-        for number, member in enumerate(archive.members()):
-            chosen = recognise(member.head, Path(member.name))
-            if chosen is not None:
-                target = Path(room) / str(number)
-                archive.unpack(member, target, lambda _done, _total: None)
-                yield _inspect(chosen.name, chosen.inspect, target, f"{name}/{member.name}")
-                target.unlink()
+def inspect_path(path: Path | str) -> Inspected:
+    """The traces at ``path``: one, or those in a folder or zip. Raises `IotraceError` for what is no trace at all."""
+    with unpacking_room(None, ".iotrace-inspected-") as room:
+        gathering = Gathering(room)
+        traces = list(_traces(gathering, Path(path), str(path)))
+        return Inspected(traces, gathering.notes())
 
 
-def _inspect(kind: str, inspect: Any, path: Path, name: str) -> Inspection:  # noqa: ANN401 - see Format.inspect
-    size = path.stat().st_size
+def _traces(gathering: Gathering, path: Path, name: str) -> Iterator[Inspection]:
+    for group in gathering.groups(path, name):
+        with naming(group.name):
+            yield _inspect(group)
+        for file in group.files:
+            file.forget()
+
+
+def _inspect(group: Group) -> Inspection:
+    paths = [file.path(lambda _done, _total: None) for file in group.files]
+    size = sum(file.bytes() for file in group.files)
+    chosen, name = group.format, group.name
     try:
-        return Inspection(name, kind, size, inspect(path, name) if inspect else None)
+        facts: dict[str, Any] | None
+        if chosen.family is not None:
+            facts = chosen.family.inspect(paths, name)
+        else:
+            facts = chosen.inspect(paths[0], name) if chosen.inspect else None
     except IotraceError as problem:
-        return Inspection(name, kind, size, None, problem.message)
+        return Inspection(name, chosen.name, size, None, problem.message)
+    return Inspection(name, chosen.name, size, facts)

@@ -1,14 +1,17 @@
 """Several traces on one clock: times shifted, ids re-keyed, and what they share made one."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.schemas import Quality
+from iotrace.schemas import Layer, Quality
 
+from .clock_alignment import Placement
 from .formats.format import Outcome
 
 _MOMENTS: Final = frozenset({"intended_ns", "issued_ns", "completed_ns", "started_ns", "ended_ns", "at_ns"})
@@ -21,49 +24,104 @@ _REFERENCES: Final = {
 }
 
 _OVERLAP_SHARE: Final = 0.05
+_HOUR_NS: Final = 3_600 * 10**9
+_DAY_NS: Final = 24 * _HOUR_NS
+_YEAR_NS: Final = 365.2425 * _DAY_NS
 
 _Identity = tuple[Any, ...]
 
 
 class Merger:
-    """Hands out the recording's ids. Two traces of one host, known by its boot, share disks, files and processes."""
+    """Hands out the recording's ids. Two traces of one host share disks, files and processes."""
 
     def __init__(self) -> None:
-        self._hosts: list[_Identity] = []
         self.known: dict[str, dict[_Identity, int]] = {name: {} for name in _OWN_KEYS}
         self.next_id = dict.fromkeys(_OWN_KEYS, 0)
 
-    def trace(self, host: dict[str, Any], shift_ns: int) -> "TraceMerger":
-        """Begin with another trace, whose times grow by ``shift_ns``."""
-        boot = host.get("boot_utc_ns")
-        # A trace that does not tell its boot shares nothing.
-        identity = (boot, host.get("os"), host.get("processors")) if boot else (object(),)
-        return TraceMerger(self, identity, shift_ns)
+    def trace(self, host: object, shift: "Shift") -> "TraceMerger":
+        """Begin with another trace of ``host``, whose times go where ``shift`` puts them."""
+        return TraceMerger(self, host, shift)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What makes a trace's own times the recording's, and which of its I/Os another trace shows too.
+
+    Recording's time = own + ``add_ns`` + ``drift`` * (own - ``pivot_ns``). I/Os of a layer of ``repeated`` that end
+    (or, without an end, begin) within its stretch of the recording's time are left out.
+    """
+
+    add_ns: int = 0
+    drift: float = 0.0
+    pivot_ns: int = 0
+    repeated: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, placement: Placement, start_utc_ns: int) -> "Shift":
+        """For a recording that starts at ``start_utc_ns``."""
+        repeated = {
+            layer: (first_ns - start_utc_ns, last_ns - start_utc_ns)
+            for layer, (first_ns, last_ns) in placement.repeated.items()
+        }
+        return cls(placement.start_utc_ns - start_utc_ns, placement.drift, placement.pivot_ns, repeated)
+
+    def __call__(self, column: pa.Array, moments: pa.Array) -> pa.Array:
+        """Times of ``column`` as the recording's, by the drift up to ``moments``: durations between columns stay."""
+        if self.drift:
+            # Whole nanoseconds: what floats round off is far below what a drift can be known to.
+            away = pc.subtract(moments, pa.scalar(self.pivot_ns, pa.int64())).cast(pa.float64(), safe=False)
+            drifted = pc.round(pc.multiply(away, self.drift)).cast(pa.int64())
+            column = pc.add_checked(column, drifted)
+        return pc.add_checked(column, pa.scalar(self.add_ns, pa.int64())) if self.add_ns else column
 
 
 class TraceMerger:
     """Brings the batches of one trace into the recording."""
 
-    def __init__(self, merger: Merger, host: _Identity, shift_ns: int) -> None:
-        self._merger, self._host, self._shift_ns = merger, host, shift_ns
+    def __init__(self, merger: Merger, host: object, shift: Shift) -> None:
+        self._merger, self._host, self._shift = merger, host, shift
         self._ids: dict[str, list[int]] = {name: [] for name in _OWN_KEYS}
         self._seen: set[tuple[str, int]] = set()
+        self._repeated = 0
 
     def rekey(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of ``batch`` with the recording's times and ids, without those that an earlier trace brought already."""
         is_new: list[bool] | None = None
         if table_name in _OWN_KEYS:
             is_new = self._identify(table_name, batch)
-        columns = [self._column(name, batch.column(name)) for name in batch.schema.names]
+        columns = [self._column(name, batch) for name in batch.schema.names]
         result = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+        if table_name == "io" and self._shift.repeated:
+            return self._once(result)
         return result if is_new is None else result.filter(pa.array(is_new, pa.bool_()))
 
-    def _column(self, name: str, column: pa.Array) -> pa.Array:
+    def notes(self, name: str) -> list[str]:
+        """What was left out because another trace brought it."""
+        return (
+            [f"{self._repeated:,} I/Os left out: {name} shows them a second time"] if self._repeated else []
+        )
+
+    def _column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
+        column = batch.column(name)
         if name in _MOMENTS:
-            return pc.add_checked(column, pa.scalar(self._shift_ns, pa.int64())) if self._shift_ns else column
+            is_io = "issued_ns" in batch.schema.names
+            return self._shift(column, batch.column("issued_ns") if is_io else column)
         if name in _REFERENCES:
             return pc.take(pa.array(self._ids[_REFERENCES[name]], pa.int32()), column)
         return column
+
+    def _once(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        layers = batch.column("layer")
+        if pa.types.is_integer(layers.type):
+            layers = pa.array(list(Layer), pa.string()).take(layers)
+        moment = pc.coalesce(batch.column("completed_ns"), batch.column("issued_ns"))
+        keep = pa.repeat(True, len(batch))  # noqa: FBT003 - a value
+        for layer, (first_ns, last_ns) in self._shift.repeated.items():
+            within = pc.and_(pc.greater_equal(moment, first_ns), pc.less_equal(moment, last_ns))
+            keep = pc.and_not(keep, pc.and_(pc.equal(layers.cast(pa.string()), layer), within))
+        kept = batch.filter(keep)
+        self._repeated += len(batch) - len(kept)
+        return kept
 
     def _identify(self, table_name: str, batch: pa.RecordBatch) -> list[bool]:
         known, ids = self._merger.known[table_name], self._ids[table_name]
@@ -86,17 +144,22 @@ class TraceMerger:
         if table_name == "devices":
             return row["name"], row["kind"], row["start_bytes"], row["size_bytes"], row["model"]
         if table_name == "files":
-            return (row["path"],)
+            path = row["path"]
+            # Windows knows paths in any case.
+            return (path.casefold() if "\\" in path else path,)
         started_ns = row["started_ns"]
         # A process that starts in this trace is no process of an earlier one.
-        moment = None if started_ns is None else started_ns + self._shift_ns
+        moment = None if started_ns is None else started_ns + self._shift.add_ns
         return row["os_process_id"], row["name"], row["command_line"], moment
 
 
-def merge_quality(outcomes: list[tuple[str, int, Outcome]], with_io: set[str]) -> Quality:
+def merge_quality(
+    outcomes: list[tuple[str, int, Outcome]], with_io: set[str], compared: AbstractSet[str] = frozenset()
+) -> Quality:
     """One quality for all traces: counts added up, notes naming the trace where there are several.
 
-    ``with_io`` are the names of those that brought I/Os, which overlapping traces of one host bring twice.
+    ``with_io`` are the names of those that brought I/Os, which overlapping traces of one host bring twice unless what
+    they share is known: ``compared``.
     """
     merged = Quality()
     for name, _, outcome in outcomes:
@@ -116,11 +179,42 @@ def merge_quality(outcomes: list[tuple[str, int, Outcome]], with_io: set[str]) -
         if merged.ended == "normally":
             merged.ended = quality.ended
         merged.notes += [note if len(outcomes) == 1 else f"{name}: {note}" for note in quality.notes]
-    merged.notes += _overlaps([entry for entry in outcomes if entry[0] in with_io])
+    of_io = [entry for entry in outcomes if entry[0] in with_io]
+    steps = list(_steps(of_io))
+    merged.clock_steps += len(steps)
+    merged.notes += [*steps, *_overlaps(of_io, compared), *_gaps(outcomes)]
     return merged
 
 
-def _overlaps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
+def _steps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
+    """Traces of single I/Os that span more than any is taken for."""
+    for name, _, outcome in outcomes:
+        span_ns = outcome.window_end_ns - outcome.window_start_ns
+        if span_ns > _YEAR_NS:
+            yield (
+                f"{name} spans {span_ns / _YEAR_NS:,.1f} years: its clock was set while it was taken, or some of its "
+                "times are damaged"
+            )
+
+
+def _gaps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
+    """Sources that lie a day or more from all before them."""
+    spans = sorted(
+        (shift + outcome.window_start_ns, shift + outcome.window_end_ns, name)
+        for name, shift, outcome in outcomes
+    )
+    end_ns, last = spans[0][1], spans[0][2]
+    for begin_ns, until_ns, name in spans[1:]:
+        if begin_ns - end_ns > _DAY_NS:
+            yield (
+                f"{name} begins {(begin_ns - end_ns) / _HOUR_NS:,.1f} h after {last} ends: they are of "
+                "different times, or a clock is wrong"
+            )
+        if until_ns > end_ns:
+            end_ns, last = until_ns, name
+
+
+def _overlaps(outcomes: list[tuple[str, int, Outcome]], compared: AbstractSet[str]) -> Iterator[str]:
     spans = sorted(
         (shift + outcome.window_start_ns, shift + outcome.window_end_ns, name)
         for name, shift, outcome in outcomes
@@ -128,5 +222,6 @@ def _overlaps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
     for (begin_ns, end_ns, name), (start_ns, last_ns, other) in pairwise(spans):
         # Files that a session rolled over into overlap by what was in its buffers.
         shorter_ns = min(end_ns - begin_ns, last_ns - start_ns)
-        if min(end_ns, last_ns) - start_ns > _OVERLAP_SHARE * shorter_ns:
+        known = name in compared and other in compared
+        if not known and min(end_ns, last_ns) - start_ns > _OVERLAP_SHARE * shorter_ns:
             yield f"{name} and {other} overlap in time: if both are of one host, its I/O counts twice"

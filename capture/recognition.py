@@ -7,7 +7,7 @@ from typing import Final
 from iotrace.schemas import IotraceError
 
 from .formats import blg, dmv, etl, perfmon_csv, text_formats, xel
-from .formats.format import HEAD_BYTES, Format, naming
+from .formats.format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
     blg.FORMAT,
@@ -20,24 +20,6 @@ FORMATS: Final[tuple[Format, ...]] = (
 """Every format that can be imported; the first that recognises a file reads it."""
 
 _PACKED: Final = {b"7z\xbc\xaf": "7z", b"MSCF": "cab", b"Rar!": "rar", b"\x1f\x8b": "gzip"}
-
-
-def read_head(path: Path, name: str) -> bytes:
-    """The start of a file, enough to know it by. Raises `IotraceError` for folders and empty files."""
-    with naming(name):
-        if path.is_dir():
-            if path.suffix == ".iotrace":
-                raise IotraceError(
-                    f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"
-                )
-            raise IotraceError(f"'{name}' is a folder", hint="name the trace files in it")
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        if not head:
-            raise IotraceError(
-                f"'{name}' is empty", hint="check that the trace was stopped and copied completely"
-            )
-        return head
 
 
 def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format | None:

@@ -15,6 +15,7 @@ from iotrace.analyze.units import DASH
 from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
+from .clocks import clock_facts, print_clocks
 from .compare_tables import print_comparison
 from .describe_tables import print_description
 from .findings import has_invalid, print_findings
@@ -41,9 +42,14 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
         found = describe(opened)
         findings = validity.check(opened)
     if json:
-        console.print_json(found.to_dict() | {"findings": [asdict(entry) for entry in findings]})
+        facts = {
+            "clocks": clock_facts(opened.manifest),
+            "findings": [asdict(entry) for entry in findings],
+        }
+        console.print_json(found.to_dict() | facts)
         return
     print_description(found)
+    print_clocks(opened.manifest)
     print_findings(findings)
     console.quality(recording.name, opened.manifest.quality)
 

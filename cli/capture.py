@@ -9,7 +9,7 @@ import typer
 from iotrace.analyze.units import format_bytes
 from iotrace.capture.anonymizing import Anonymizer
 from iotrace.capture.importing import import_files
-from iotrace.capture.inspecting import inspect_file
+from iotrace.capture.inspecting import inspect_path
 from iotrace.schemas import Recording
 
 from . import console
@@ -32,7 +32,8 @@ def register(app: typer.Typer) -> None:
 
 def import_command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Trace files, plain or zipped.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Trace files, or folders or zips of them.", show_default=False),
     ],
     output: OutputPath,
     map_: Annotated[
@@ -56,7 +57,7 @@ def import_command(
 ) -> None:
     """Turn trace files into a recording.
 
-    Files are known by their content, and several go onto one clock.
+    Files are known by their content, and several go onto one clock. Of a folder or a zip all is taken that is a trace.
 
     Example: iotrace import kernel.etl -o prod.iotrace
     """
@@ -75,7 +76,8 @@ def import_command(
 
 def inspect_command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Trace files, plain or zipped.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Trace files, or folders or zips of them.", show_default=False),
     ],
     json: Json = False,
 ) -> int:
@@ -86,7 +88,8 @@ def inspect_command(
     Example: iotrace inspect kernel.etl
     """
     with console.working("inspecting"):
-        found = [entry for path in files for entry in inspect_file(path)]
+        inspected = [inspect_path(path) for path in files]
+    found = [entry for at in inspected for entry in at.traces]
     if json:
         console.print_json([asdict(entry) for entry in found])
     else:
@@ -96,6 +99,8 @@ def inspect_command(
                 console.paragraph(f"cannot be read: {entry.problem}", indent=2)
             for name, value in (entry.facts or {}).items():
                 console.paragraph(f"{name}: {_short(value)}", indent=2)
+        for note in [note for at in inspected for note in at.notes]:
+            console.paragraph(f"note: {note}")
     return 1 if any(entry.problem for entry in found) else 0
 
 

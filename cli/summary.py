@@ -6,6 +6,7 @@ from typing import Any
 from iotrace.schemas import Recording
 
 from . import console
+from .clocks import clock_facts, print_clocks
 
 
 def recording_facts(recording: Recording) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def recording_facts(recording: Recording) -> dict[str, Any]:
             "unpaired_issues": manifest.quality.unpaired_issues,
             "unpaired_completions": manifest.quality.unpaired_completions,
         },
+        "clocks": clock_facts(manifest),
         "replay": manifest.replay,
         "bytes_on_disk": sum(file.stat().st_size for file in recording.path.rglob("*") if file.is_file()),
     }
@@ -45,6 +47,7 @@ def print_recording(recording: Recording) -> None:
     console.paragraph(manifest.title, indent=2)
     console.paragraph(f"{start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s", indent=2)
     console.paragraph(f"rows: {counts or 'none'}", indent=2)
+    print_clocks(manifest, indent=2)
     for note in manifest.quality.notes:
         console.paragraph(f"note: {note}", indent=2)
     console.quality(recording.path.name, manifest.quality)

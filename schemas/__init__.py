@@ -6,7 +6,7 @@ schemas, its vocabulary, its manifest, and the ways to open, write and validate 
 
 from .errors import IotraceError
 from .growing import GrowingRecording, OutputError
-from .manifest import Clock, Manifest, Quality, Source
+from .manifest import Alignment, Clock, Manifest, Quality, Source
 from .recording import Recording
 from .sweep import Sweep, SweepStep, SweepWriter
 from .tables import TABLES, conform
@@ -16,6 +16,7 @@ from .writer import RecordingWriter
 
 __all__ = [
     "TABLES",
+    "Alignment",
     "Clock",
     "Finding",
     "GrowingRecording",

@@ -21,6 +21,30 @@ class Clock:
     start_utc_ns: int
     resolution_ns: float
     name: str
+    start_utc_uncertainty_ns: int | None = None
+    """How far ``start_utc_ns`` may be from what the source host's own clock showed; None where that is not known."""
+
+
+@dataclass(slots=True)
+class Alignment:
+    """How the clock of one source was brought onto that of the others.
+
+    ``method``: ``measured`` (I/Os that this source and ``reference`` both saw), ``utc`` (the UTC that each of them
+    states), or ``reference`` (others were measured against this one). At ``at_ns`` of the recording ``offset_ns`` was
+    added to the source's own time; away from there ``drift_ppm`` more, where it exceeds its uncertainty.
+    ``uncertainty_ns`` is half the width of the 95 % interval against the reference's clock (measured) or half the
+    range that the formats leave open (utc); None where nothing tells.
+    """
+
+    method: str
+    basis: str
+    reference: str | None = None
+    offset_ns: int = 0
+    uncertainty_ns: int | None = None
+    at_ns: int = 0
+    matched_ios: int | None = None
+    drift_ppm: float | None = None
+    drift_uncertainty_ppm: float | None = None
 
 
 @dataclass(slots=True)
@@ -32,6 +56,8 @@ class Source:
     bytes: int | None = None
     sha256: str | None = None
     events: int | None = None
+    alignment: Alignment | None = None
+    """None where it is the only source, or brought no clock of its own."""
 
 
 @dataclass(slots=True)
@@ -140,7 +166,7 @@ class Manifest:
             **{
                 **{key: value for key, value in data.items() if key in _names(cls)},
                 "clock": Clock(**_known(Clock, data["clock"])),
-                "sources": [Source(**_known(Source, source)) for source in data["sources"]],
+                "sources": [_source(source) for source in data["sources"]],
                 "quality": Quality(**_known(Quality, data["quality"])),
             }
         )
@@ -156,6 +182,13 @@ def manifest_schema() -> dict[str, Any]:
 
 def _names(cls: type) -> set[str]:
     return {entry.name for entry in fields(cls)}
+
+
+def _source(data: dict[str, Any]) -> Source:
+    source = Source(**_known(Source, data))
+    alignment = data.get("alignment")
+    source.alignment = Alignment(**_known(Alignment, alignment)) if alignment else None
+    return source
 
 
 def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:

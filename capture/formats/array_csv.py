@@ -88,7 +88,7 @@ class ArrayTrace:
                 hint=f"the mapping says: {mapping.time_format}, zone {mapping.zone or 'UTC'}",
             )
         self._start_ns = int(usable.min())
-        self.clock = Clock(self._start_ns, 1e9, f"{mapping.name} export")
+        self.clock = Clock(self._start_ns, 1e9, f"{mapping.name} export", 1_000_000_000)
         self.host: dict[str, Any] = {}
         self._blocks = TextBlocks(path, name, progress)
         self._kept = self._rejected = self._end_ns = self._begin_ns = 0
@@ -264,4 +264,4 @@ def _inspect(path: Path, name: str) -> dict[str, Any]:
     return inspect_text(path, name, "array-csv") | {"mapping": mapping.name if mapping else None}
 
 
-FORMAT: Final = Format("array-csv", _recognises, _read, _inspect)
+FORMAT: Final = Format("array-csv", _recognises, _read, _inspect, has_ios=False)

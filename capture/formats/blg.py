@@ -30,7 +30,7 @@ from .blg_container import (
     read_header,
 )
 from .blg_records import RawValues, SampleReader, read_catalog, read_names
-from .format import HEAD_BYTES, Format, Outcome, Progress, naming
+from .format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 
 _BATCH_VALUES: Final = 1 << 18
 _MODE_CIRCULAR: Final = 0x2
@@ -103,7 +103,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-FORMAT: Final = Format("blg", recognises, read, inspect)
+FORMAT: Final = Format("blg", recognises, read, inspect, has_ios=False)
 
 
 def _header(path: Path, name: str) -> LogHeader:
@@ -145,7 +145,7 @@ class BlgTrace:
         self._catalogs = 0
         self._has_clock = False
         start_ns = self._first_sample_utc_ns()
-        self.clock = Clock(start_ns, 1e6, "Windows counter log")
+        self.clock = Clock(start_ns, 1e6, "Windows counter log", SYSTEM_TICK_NS)
         major, minor, build = header.os_version
         self.host: dict[str, Any] = {
             "os": f"Windows {major}.{minor} build {build}",

@@ -2,35 +2,32 @@
 
 A bio's way from Q to C is a row of layer block, a request's from D to C a row of layer device. blktrace names
 threads, so the rows of ``processes`` are threads. Of a binary trace in one file per processor (``NAME.blktrace.0``,
-``.1``, …) the whole family in the folder is read when one of it is named, because an I/O may end on another processor
-than it began.
+``.1``, …) the whole family is read when one of it is named, because an I/O may end on another processor than it began.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
 from iotrace.schemas import Clock, IotraceError, Quality
 
 from .. import _readers
-from .format import Format, Outcome, Progress, naming
+from .format import Family, Format, Outcome, Progress, naming
 from .text_blocks import head_lines, inspect_text
 
 _BATCH_ROWS: Final = 1 << 18
+_ANCHOR_NS: Final = 1_000
+"""The kernel reads the wall clock and its trace clock one after the other with interrupts off."""
 # The fourth byte is the version; another than 7 is recognised too, to be refused by its name.
 _MAGIC: Final = 0x656174
-_MEMBER: Final = re.compile(r"(.+\.blktrace\.)[0-9]+")
+_MEMBER: Final = re.compile(r"(.+\.blktrace\.)([0-9]{1,6})")
 _TEXT: Final = re.compile(r"\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s+\d+\s+[A-Z]{1,2}\s+.*")
 _PERF: Final = re.compile(r"\s*\S.*\s\d+(/\d+)?\s+(\[\d+\]\s+)?\d+\.\d+:\s+block:block_\w+:\s.*")
 _PERF_OTHER: Final = re.compile(r"^#|^\s+[0-9a-f]{8,16} |^$")
-
-# Two files of one family named together are one trace: the first that is opened reads both.
-_open_families: "WeakValueDictionary[str, BlockTrace]" = WeakValueDictionary()
 
 
 def _recognises_binary(head: bytes, _path: Path) -> bool:
@@ -48,34 +45,14 @@ def _recognises_perf(head: bytes, _path: Path) -> bool:
     return bool(events) and all(_PERF.fullmatch(line) for line in events)
 
 
-def family(path: Path) -> list[Path]:
-    """The files of all processors that belong to one of them, in the order of their numbers."""
-    match = _MEMBER.fullmatch(path.name)
-    if match is None:
-        return [path]
-    members = [
-        other
-        for other in path.parent.iterdir()
-        if (found := _MEMBER.fullmatch(other.name)) and found[1] == match[1] and other.is_file()
-    ]
-    return sorted(members, key=lambda other: int(other.name.rsplit(".", 1)[1]))
+def _member(name: str) -> tuple[str, int] | None:
+    """One file for each processor: ``sda.blktrace.0``, ``sda.blktrace.1``, …"""
+    match = _MEMBER.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
 
 
-def _read_binary(path: Path, name: str, progress: Progress) -> "BlockTrace":
-    with naming(name):
-        members = family(path)
-    key = str(members[0].absolute())
-    known = _open_families.get(key)
-    if known is not None and path not in known.named:
-        known.named.add(path)
-        rest = BlockTrace([], name, progress, "blktrace", note=f"read together with {known.name}")
-        rest.clock = known.clock
-        return rest
-    trace = BlockTrace(members, name, progress, "blktrace")
-    trace.named.add(path)
-    if len(members) > 1:
-        _open_families[key] = trace
-    return trace
+def _read_binary(paths: Sequence[Path], name: str, progress: Progress) -> "BlockTrace":
+    return BlockTrace(list(paths), name, progress, "blktrace")
 
 
 def _reading(kind: str) -> Any:  # noqa: ANN401 - a Format's own type
@@ -85,28 +62,31 @@ def _reading(kind: str) -> Any:  # noqa: ANN401 - a Format's own type
 class BlockTrace:
     """See `iotrace.capture.formats.format.Trace`."""
 
-    def __init__(
-        self, paths: list[Path], name: str, progress: Progress, kind: str, *, note: str | None = None
-    ) -> None:
-        self.name, self.named = name, set[Path]()
-        self._paths, self._progress, self._kind, self._note = paths, progress, kind, note
+    def __init__(self, paths: list[Path], name: str, progress: Progress, kind: str) -> None:
+        self.name = name
+        self._paths, self._progress, self._kind = paths, progress, kind
         with _naming(name):
             self._native = _readers.read_block_events(paths, kind)
         counts = self._native.counts()
-        if paths and counts["first_ns"] is None:
+        if counts["first_ns"] is None:
             raise IotraceError(
                 f"'{name}' holds no whole event of the block layer",
                 hint="check that the trace was stopped and copied completely",
             )
         offset = counts["utc_offset_ns"]
         self._has_date = offset is not None
-        self.clock = Clock((counts["first_ns"] or 0) + offset if offset else 0, 1.0, f"Linux {kind}")
+        self.clock = Clock(
+            (counts["first_ns"] or 0) + offset if offset else 0,
+            1.0,
+            f"Linux {kind}",
+            _ANCHOR_NS if offset else None,
+        )
         self.host: dict[str, Any] = {"os": "Linux"}
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """For each stretch of I/O the disks and threads it is the first to name, then the I/Os as they end."""
         total = sum(path.stat().st_size for path in self._paths)
-        while self._paths:
+        while True:
             with _naming(self.name):
                 rows = self._native.next_io(_BATCH_ROWS)
             yield from self._devices(self._native.new_devices())
@@ -137,7 +117,7 @@ class BlockTrace:
             truncated_tail=counts["truncated"],
             notes=list(self._notes(counts)),
         )
-        end_ns = counts["last_ns"] - (counts["first_ns"] or 0) if self._paths else 0
+        end_ns = counts["last_ns"] - (counts["first_ns"] or 0)
         return Outcome(0, end_ns, quality, counts["events"])
 
     def _devices(self, devices: list[tuple[int, int]]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -148,9 +128,6 @@ class BlockTrace:
             )
 
     def _notes(self, counts: dict[str, Any]) -> Iterator[str]:
-        if self._note:
-            yield self._note
-            return
         if not self._has_date:
             yield "the source names no date: its first event is put at 1970-01-01 00:00 UTC"
         if counts["truncated"]:
@@ -200,15 +177,13 @@ def _processes(threads: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _inspect_binary(path: Path, name: str) -> dict[str, Any]:
-    with naming(name):
-        members = family(path)
-    trace = BlockTrace(members, name, lambda *_: None, "blktrace")
+def _inspect_binary(paths: Sequence[Path], name: str) -> dict[str, Any]:
+    trace = _read_binary(paths, name, lambda *_: None)
     rows = sum(len(batch) for table, batch in trace.batches() if table == "io")
     counts = trace._native.counts()  # noqa: SLF001 - this module's own class
     return {
         "format": "blktrace",
-        "files": [member.name for member in members],
+        "files": len(paths),
         "events": counts["events"],
         "io_rows": rows,
         "events_lost": counts["lost"],
@@ -217,7 +192,13 @@ def _inspect_binary(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-BINARY: Final = Format("blktrace", _recognises_binary, _read_binary, _inspect_binary)
+BINARY: Final = Format(
+    "blktrace",
+    _recognises_binary,
+    lambda path, name, progress: _read_binary([path], name, progress),
+    lambda path, name: _inspect_binary([path], name),
+    Family(_member, _read_binary, _inspect_binary),
+)
 BLKPARSE: Final = Format(
     "blkparse",
     _recognises_blkparse,

@@ -17,7 +17,7 @@ from ..roles import classify
 from .dmv_columns import FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
 from .dmv_intervals import Snapshots, connected
 from .dmv_lines import Layout, Lines, layout_of
-from .format import HEAD_BYTES, Format, Outcome, Progress, naming
+from .format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 
 _TEMPDB: Final = 2
 _RESOLUTION_NS: Final = 1e6
@@ -55,7 +55,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-FORMAT: Final = Format("dmv", recognises, read, inspect)
+FORMAT: Final = Format("dmv", recognises, read, inspect, has_ios=False)
 
 
 class DmvTrace:
@@ -66,7 +66,9 @@ class DmvTrace:
         self._facts: dict[str, Any] = {}
         self._resets: list[tuple[int, bool, int]] = []
         self._lines_left_out, self._is_cut = 0, False
-        self.clock = Clock(start_utc_ns, _RESOLUTION_NS, "SYSUTCDATETIME")
+        self.clock = Clock(
+            start_utc_ns, _RESOLUTION_NS, "SYSUTCDATETIME", SYSTEM_TICK_NS + int(_RESOLUTION_NS)
+        )
         self.host: dict[str, Any] = {"database": "SQL Server"}
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:

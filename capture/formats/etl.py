@@ -25,7 +25,7 @@ from iotrace.schemas import Clock, IotraceError, Quality
 
 from .. import _readers
 from ..roles import classify
-from .format import Format, Outcome, Progress, naming
+from .format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 
 _BATCH_ROWS: Final = 1 << 18
 _MASK_DISK_IO: Final = 0x100
@@ -145,6 +145,8 @@ class EtlTrace:
             self._header["start_utc_ns"],
             self._header["clock_resolution_ns"],
             f"Windows {self._header['clock']}",
+            # The header pairs the counter with the system time at the start.
+            SYSTEM_TICK_NS,
         )
         self.host: dict[str, Any] = {
             "os": _system(header),

@@ -1,6 +1,6 @@
 """What a reader of a file format hands over, and how it is found: the seam between `importing` and the formats."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,9 @@ from iotrace.schemas import Clock, IotraceError, Quality
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
+
+SYSTEM_TICK_NS = 15_625_000
+"""Windows' system time moves in ticks of 0.5 to 15.625 ms and is as exact as one of them (KeQuerySystemTimePrecise)."""
 
 HEAD_BYTES = 1 << 17
 """How much of a file's start `Format.recognises` is shown."""
@@ -48,14 +51,31 @@ class Trace(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    """Files of one folder that are one trace together, such as one for each processor."""
+
+    member: Callable[[str], tuple[str, int] | None]
+    """From a file's name: what all of its family have in common, and its place among them; None if it is of none."""
+    read: Callable[[Sequence[Path], str, Progress], Trace]
+    inspect: Callable[[Sequence[Path], str], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
-    """A kind of file. ``read`` raises `IotraceError` naming the file by its second argument, the user's word for it."""
+    """A kind of file. ``read`` raises `IotraceError` naming the file by its second argument, the user's word for it.
+
+    A format with a ``family`` is given all members at once, wherever the user names one of them, their folder or a zip
+    of it; ``recognises`` then need only know one.
+    """
 
     name: str
     recognises: Callable[[bytes, Path], bool]
     read: Callable[[Path, str, Progress], Trace]
     inspect: Callable[[Path, str], dict[str, Any]] | None = None
     """What is in the file and whether it is whole, without importing it; raises as ``read`` does."""
+    family: Family | None = None
+    has_ios: bool = True
+    """Whether its traces can hold single I/Os, by which clocks are compared."""
 
 
 @contextmanager

@@ -75,6 +75,8 @@ class Dialect:
     """Whether fields are parted by any run of blanks."""
     parse: Callable[[bytes], tuple[dict[str, pa.Array], int]] | None = None
     """Instead of ``columns`` and ``delimiter``: fields of a block, and how many lines are none."""
+    anchor_ns: int | None = None
+    """How far the UTC it names may be from the host's own clock; None where that is not known."""
     first_ticks: int | None = None
     """Where the clock starts; None for the first line's time."""
 
@@ -269,7 +271,7 @@ class IoLinesTrace:
         first = self._first_ticks(path, name) if dialect.first_ticks is None else dialect.first_ticks
         self._maker = IoRowMaker(first, dialect.tick_ns, dialect.layer)
         start_utc_ns = dialect.utc_ns(first) if dialect.utc_ns else 0
-        self.clock = Clock(start_utc_ns, float(dialect.tick_ns), dialect.clock_name)
+        self.clock = Clock(start_utc_ns, float(dialect.tick_ns), dialect.clock_name, dialect.anchor_ns)
         self.host: dict[str, Any] = {}
         self._name = name
 

@@ -22,7 +22,7 @@ from iotrace.schemas import Clock, IotraceError, Quality
 
 from ..counter_names import Meaning, meaning
 from ..counter_series import Integers, Series
-from .format import Format, Outcome, Progress, naming
+from .format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 from .perfmon_text import DATA, HEADER, Header, TextLog, looks_like_text_log, milliseconds, read_header
 
 _BLANKS: Final = ["", " "]
@@ -86,7 +86,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-FORMAT: Final = Format("perfmon-csv", recognises, read, inspect)
+FORMAT: Final = Format("perfmon-csv", recognises, read, inspect, has_ios=False)
 
 
 @dataclass(slots=True)
@@ -132,6 +132,8 @@ class PerfmonTrace:
             start_ms * 1_000_000,
             1e6,
             "Windows local time" if self.header.bias_minutes is None else "Windows text counter log",
+            # Without a time zone nothing tells how far UTC is.
+            None if self.header.bias_minutes is None else SYSTEM_TICK_NS + 1_000_000,
         )
         self.host: dict[str, Any] = {"utc_bias_minutes": self.header.bias_minutes}
 

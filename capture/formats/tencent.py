@@ -41,6 +41,7 @@ FORMAT: Final = Dialect(
     ",",
     _convert,
     tick_ns=10**9,
+    anchor_ns=1_000_000_000,
     utc_ns=lambda ticks: ticks * 10**9,
     clock_name="Tencent block trace, seconds",
     notes=(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .format import HEAD_BYTES, Format, Progress, naming
+from .format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Progress, naming
 from .io_lines import (
     FLUSH,
     READ,
@@ -108,6 +108,7 @@ def _trace(path: Path, name: str, progress: Progress, parse: Any, clock: str) ->
         lambda columns: _rows(columns, frequency),
         tick_ns=100,
         utc_ns=filetime_utc_ns,
+        anchor_ns=SYSTEM_TICK_NS,
         clock_name=f"Windows FILETIME, {clock}",
         notes=tuple(notes),
         parse=parse,

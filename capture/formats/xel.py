@@ -22,7 +22,7 @@ from iotrace.schemas import Clock, IotraceError, Quality, Role
 
 from .. import _readers
 from ..roles import classify
-from .format import Format, Outcome, Progress, naming
+from .format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 
 _MAGIC: Final = bytes.fromhex("5a37abef")
 _BATCH_EVENTS: Final = 1 << 16
@@ -108,7 +108,9 @@ class XelTrace:
     def __init__(self, name: str, progress: Progress, native: "_readers.XelTrace") -> None:
         self._name, self._progress, self._native = name, progress, native
         self._facts = native.facts()
-        self.clock = Clock(self._facts["start_utc_ns"], _FILETIME_NS, "SQL Server Extended Events")
+        self.clock = Clock(
+            self._facts["start_utc_ns"], _FILETIME_NS, "SQL Server Extended Events", SYSTEM_TICK_NS
+        )
         self.host: dict[str, Any] = {"database": "SQL Server"}
         if self._facts["clock_base_utc_ns"] is not None:
             # The tick counter's zero: files of one session share it, so their files are known to be the same.

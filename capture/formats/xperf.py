@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from iotrace.schemas import IoFlags
 
-from .format import HEAD_BYTES, Format, Outcome, Progress, naming
+from .format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 from .io_lines import (
     FLUSH,
     READ,
@@ -167,6 +167,7 @@ def _read(path: Path, name: str, progress: Progress) -> XperfTrace:
         _rows,
         tick_ns=1000,
         utc_ns=(lambda _ticks: (int(start[1]) - UNIX_FILETIME) * 100) if start else None,
+        anchor_ns=SYSTEM_TICK_NS if start else None,
         clock_name="Windows event trace, microseconds",
         parse=parser.fields,
         first_ticks=0,

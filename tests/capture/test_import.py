@@ -138,7 +138,8 @@ def test_a_zip_is_taken_as_it_is(tmp_path, output):
 
 
 def test_member_names_are_never_used_as_paths(tmp_path, output):
-    path = zipped(tmp_path / "a.zip", **{"../../../evil.etl": small_log(), "/etc/evil.etl": small_log()})
+    other = small_log(start=etl.START_FILETIME + 5)
+    path = zipped(tmp_path / "a.zip", **{"../../../evil.etl": small_log(), "/etc/evil.etl": other})
     assert len(import_files([path], output).read("io")) == 4
     assert not list(tmp_path.parent.rglob("evil.etl"))
 
@@ -251,13 +252,15 @@ def test_a_compression_that_is_not_known_is_named(file, output):
     refused(caught.value, path, "format 9")
 
 
-def test_missing_paths_and_folders(tmp_path, output):
+def test_missing_paths_and_empty_folders(tmp_path, output):
     with pytest.raises(IotraceError) as caught:
         import_files([tmp_path / "gone.etl"], output)
     refused(caught.value, tmp_path / "gone.etl", "no file")
+    empty = tmp_path / "empty"
+    empty.mkdir()
     with pytest.raises(IotraceError) as caught:
-        import_files([tmp_path], output)
-    refused(caught.value, tmp_path, "folder")
+        import_files([empty], output)
+    refused(caught.value, empty, "holds no trace")
     with pytest.raises(IotraceError, match="no file to import"):
         import_files([], output)
 

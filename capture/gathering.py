@@ -1,0 +1,284 @@
+"""Finds the traces in what a user names: files, folders, zips of either; files of one family are one trace.
+
+What no format knows is an error where it was named itself, and is left out and told where it lay in a folder or a zip.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from iotrace.schemas import IotraceError
+
+from .archives import Archive, Member, is_zip
+from .formats.format import HEAD_BYTES, Format, naming
+from .recognition import FORMATS, format_names, not_recognised, recognise
+
+_NAMED_MAX: Final = 20
+_FILES_MAX: Final = 100_000
+
+Reporting = Callable[[int, int], None]
+
+
+class File:
+    """A file on disk or in a zip. ``name`` is the user's word for it."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self._path = name, path
+        self.folder, self.base_name = path.parent.as_posix(), path.name
+
+    @cached_property
+    def head(self) -> bytes:
+        """Its first bytes."""
+        with naming(self.name), self._path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+
+    def path(self, _progress: Reporting) -> Path:
+        """Where it lies on disk, once it is unpacked."""
+        return self._path
+
+    def sha256(self) -> str:
+        """Of its bytes."""
+        with naming(self.name), self._path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def bytes(self) -> int:
+        """Its size."""
+        with naming(self.name):
+            return self._path.stat().st_size
+
+    def forget(self) -> None:
+        """It is needed no more."""
+
+
+class PackedFile(File):
+    """A file in a zip: unpacked when it is asked for, into ``room``."""
+
+    def __init__(self, name: str, archive: Archive, member: Member, target: Path) -> None:
+        inner = PurePosixPath(member.name)
+        self.name, self._path = name, target
+        self.folder, self.base_name = inner.parent.as_posix(), inner.name
+        self._archive, self._member, self._digest = archive, member, ""
+
+    @property
+    def head(self) -> bytes:
+        """Its first bytes."""
+        return self._member.head
+
+    def path(self, progress: Reporting) -> Path:
+        """Where it lies once it is unpacked, which it is now."""
+        if not self._digest:
+            self._digest = self._archive.unpack(self._member, self._path, progress)
+        return self._path
+
+    def sha256(self) -> str:
+        """Of its bytes."""
+        self.path(lambda _done, _total: None)
+        return self._digest
+
+    def bytes(self) -> int:
+        """Its size."""
+        return self._member.info.file_size
+
+    def forget(self) -> None:
+        """It is needed no more."""
+        self._path.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class Group:
+    """One trace to be: a file, or all of its family in order. ``is_named``: the user named it, not where it lies."""
+
+    format: Format
+    files: list[File]
+    is_named: bool = True
+
+    @property
+    def name(self) -> str:
+        """What errors and progress call it: the first of its files."""
+        return self.files[0].name
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Walks over what the user names. ``room`` gives a folder to unpack into; ``mapped`` formats are asked first."""
+
+    room: Callable[[], Path]
+    mapped: Sequence[Format] = ()
+    archives: list[File] = field(default_factory=list)
+    """The zips that were opened."""
+    _unknown: list[str] = field(default_factory=list)
+    _left_out: list[str] = field(default_factory=list)
+    _files_unpacked: int = 0
+    _read_with_others: set[Path] = field(default_factory=set)
+    """Members of families that were read when another of them was named."""
+
+    def groups(self, path: Path, name: str) -> Iterator[Group]:
+        """The traces at ``path``. Packed ones stay readable until the next is asked for, unpacked ones for good."""
+        with naming(name):
+            is_folder = path.is_dir()
+        if is_folder:
+            _refuse_recording(path, name)
+            yield from self._some(self._grouped(list(self._walk(path, name)), is_named=False), name, "folder")
+        else:
+            files = self._with_siblings(File(name, path))
+            known = path.absolute() in self._read_with_others
+            if len(files) > 1:
+                self._read_with_others.update(file.path(_silent).absolute() for file in files)
+            if not known:
+                yield from self._grouped(files, is_named=True)
+
+    def leave_out(self, words: str) -> None:
+        """Say that something is left out, and why."""
+        self._left_out.append(f"left out: {words}")
+
+    def notes(self) -> list[str]:
+        """What was left out so far."""
+        notes = list(self._left_out)
+        if self._unknown:
+            more = len(self._unknown) - _NAMED_MAX
+            names = ", ".join(self._unknown[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+            notes.append(f"left out, as no trace that iotrace knows: {names}")
+        return notes
+
+    def _some(self, groups: Iterator[Group], name: str, where: str) -> Iterator[Group]:
+        count = 0
+        for group in groups:
+            count += 1
+            yield group
+        if not count:
+            raise IotraceError(
+                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {format_names()} in a {where}"
+            )
+
+    def _walk(self, path: Path, name: str) -> Iterator[File]:
+        """Files of a folder and of those in it, in order of their names; links to folders are not followed."""
+        count = 0
+        with naming(name):
+            for top, folders, names in os.walk(path, onerror=_raised):
+                root = Path(top)
+                for folder in list(folders):
+                    if folder.endswith(".iotrace") and (root / folder / "io.parquet").is_file():
+                        self.leave_out(f"'{_inner(name, path, root / folder)}' is a recording already")
+                        folders.remove(folder)
+                folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+                for base_name in sorted(names):
+                    file = root / base_name
+                    if base_name.startswith(".") or not file.is_file():
+                        continue
+                    count += 1
+                    if count > _FILES_MAX:
+                        raise IotraceError(
+                            f"'{name}' holds over {_FILES_MAX:,} files", hint="name the trace files in it"
+                        )
+                    yield File(_inner(name, path, file), file)
+
+    def _with_siblings(self, file: File) -> list[File]:
+        """All of the family that a named file belongs to, by the names in its folder; at least the file itself."""
+        path = file.path(_silent)
+        for format_ in self._families():
+            if (mine := format_.family.member(path.name)) is None:
+                continue
+            with naming(file.name):
+                found = [
+                    File(str(Path(file.name).with_name(other.name)), other)
+                    for other in sorted(path.parent.iterdir())
+                    if (member := format_.family.member(other.name))
+                    and member[0] == mine[0]
+                    and other.is_file()
+                ]
+            if any(format_.recognises(other.head, path) for other in found):
+                return found
+        return [file]
+
+    def _grouped(self, files: list[File], *, is_named: bool) -> Iterator[Group]:
+        rest = files
+        for format_ in self._families():
+            families: dict[tuple[str, str], list[tuple[int, File]]] = {}
+            for file in rest:
+                if member := format_.family.member(file.base_name):
+                    families.setdefault((file.folder, member[0]), []).append((member[1], file))
+            for members in families.values():
+                ordered = [file for _, file in sorted(members, key=lambda entry: entry[0])]
+                if any(format_.recognises(file.head, Path(file.base_name)) for file in ordered):
+                    taken = {id(file) for file in ordered}
+                    rest = [file for file in rest if id(file) not in taken]
+                    yield Group(format_, ordered, is_named)
+        for file in rest:
+            yield from self._single(file, is_named=is_named)
+
+    def _families(self) -> list[Any]:
+        return [format_ for format_ in FORMATS if format_.family is not None]
+
+    def _single(self, file: File, *, is_named: bool) -> Iterator[Group]:
+        if not file.head:
+            if is_named:
+                raise IotraceError(
+                    f"'{file.name}' is empty", hint="check that the trace was stopped and copied completely"
+                )
+            self.leave_out(f"'{file.name}' is empty")
+            return
+        chosen = recognise(file.head, Path(file.base_name), self.mapped)
+        if chosen is not None:
+            yield Group(chosen, [file], is_named)
+        elif is_zip(file.head) and not isinstance(file, PackedFile):
+            yield from self._packed(file, is_named=is_named)
+        elif is_named:
+            raise not_recognised(file.head, file.name)
+        else:
+            self._unknown.append(file.name)
+
+    def _packed(self, file: File, *, is_named: bool) -> Iterator[Group]:
+        with Archive.open(file.path(_silent), file.name) as archive:
+            room = self.room()
+            self.archives.append(file)
+            files: list[File] = []
+            for member in archive.members():
+                self._files_unpacked += 1
+                files.append(
+                    PackedFile(
+                        f"{file.name}/{member.name}", archive, member, room / str(self._files_unpacked)
+                    )
+                )
+            groups = self._grouped(files, is_named=False)
+            yield from self._some(groups, file.name, "zip") if is_named else groups
+
+
+@contextmanager
+def unpacking_room(parent: Path | None, prefix: str) -> Iterator[Callable[[], Path]]:
+    """Gives folders to unpack into, beside the output where room has to be anyway; all are gone on leaving."""
+    rooms: list[tempfile.TemporaryDirectory[str]] = []
+
+    def room() -> Path:
+        rooms.append(tempfile.TemporaryDirectory(prefix=prefix, dir=parent))
+        return Path(rooms[-1].name)
+
+    try:
+        yield room
+    finally:
+        for entry in rooms:
+            entry.cleanup()
+
+
+def _refuse_recording(path: Path, name: str) -> None:
+    if path.suffix == ".iotrace" and ((path / "io.parquet").exists() or not any(path.glob("*.arrows"))):
+        raise IotraceError(
+            f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"
+        )
+
+
+def _inner(name: str, folder: Path, path: Path) -> str:
+    return f"{name.rstrip('/')}/{path.relative_to(folder).as_posix()}"
+
+
+def _raised(problem: OSError) -> None:
+    raise problem
+
+
+def _silent(_done: int, _total: int) -> None:
+    pass

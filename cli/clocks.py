@@ -1,0 +1,48 @@
+"""How the clocks of a recording's sources were brought together: shown wherever their numbers meet."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from iotrace.analyze.units import format_duration_ns
+from iotrace.schemas import Alignment, Manifest
+
+from . import console
+
+_SHOWN: Final = 8
+
+
+def clock_facts(manifest: Manifest) -> list[dict[str, Any]]:
+    """For programs: each source that was aligned, with how, by how much and how surely."""
+    return [
+        {"source": source.name} | asdict(source.alignment) for source in manifest.sources if source.alignment
+    ]
+
+
+def print_clocks(manifest: Manifest, *, indent: int = 0) -> None:
+    """A line for each source that was aligned with others; nothing where there is one clock only."""
+    aligned = [(source.name, source.alignment) for source in manifest.sources if source.alignment]
+    for name, alignment in aligned[:_SHOWN]:
+        console.paragraph(f"clock of {name}: {_words(alignment)}", indent=indent)
+    if len(aligned) > _SHOWN:
+        console.paragraph(f"clocks of {len(aligned) - _SHOWN:,} more: see manifest.json", indent=indent)
+
+
+def _words(alignment: Alignment) -> str:
+    if alignment.method == "reference":
+        return "the one that others were measured against"
+    about = (
+        "uncertainty unknown"
+        if alignment.uncertainty_ns is None
+        else f"within {format_duration_ns(alignment.uncertainty_ns)}"
+    )
+    if alignment.method == "utc":
+        return about if alignment.uncertainty_ns == 0 else f"{about}, {alignment.basis}"
+    sign = "+" if alignment.offset_ns >= 0 else "-"
+    words = f"moved by {sign}{format_duration_ns(abs(alignment.offset_ns))}, {about} (95 %) of {alignment.reference}, "
+    words += f"by {alignment.matched_ios or 0:,} I/Os that both saw"
+    if alignment.drift_ppm is not None and alignment.drift_uncertainty_ppm is not None:
+        applied = abs(alignment.drift_ppm) > alignment.drift_uncertainty_ppm
+        words += f"; drift {alignment.drift_ppm:+,.2f} ± {alignment.drift_uncertainty_ppm:,.2f} ppm" + (
+            ", taken off" if applied else ""
+        )
+    return words
