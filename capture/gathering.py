@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.recording import UNFINISHED_SUFFIX
 
 from .archives import Archive, Member, is_zip
 from .formats.format import HEAD_BYTES, Format, naming
@@ -31,6 +32,8 @@ class File:
     def __init__(self, name: str, path: Path) -> None:
         self.name, self._path = name, path
         self.folder, self.base_name = path.parent.as_posix(), path.name
+        self.known_as = path
+        """What formats may look at beside the content: a mapping of columns lies next to its file."""
 
     @cached_property
     def head(self) -> bytes:
@@ -63,6 +66,7 @@ class PackedFile(File):
         inner = PurePosixPath(member.name)
         self.name, self._path = name, target
         self.folder, self.base_name = inner.parent.as_posix(), inner.name
+        self.known_as = Path(inner.name)
         self._archive, self._member, self._digest = archive, member, ""
 
     @property
@@ -205,7 +209,7 @@ class Gathering:
                     families.setdefault((file.folder, member[0]), []).append((member[1], file))
             for members in families.values():
                 ordered = [file for _, file in sorted(members, key=lambda entry: entry[0])]
-                if any(format_.recognises(file.head, Path(file.base_name)) for file in ordered):
+                if any(format_.recognises(file.head, file.known_as) for file in ordered):
                     taken = {id(file) for file in ordered}
                     rest = [file for file in rest if id(file) not in taken]
                     yield Group(format_, ordered, is_named)
@@ -223,7 +227,7 @@ class Gathering:
                 )
             self.leave_out(f"'{file.name}' is empty")
             return
-        chosen = recognise(file.head, Path(file.base_name), self.mapped)
+        chosen = recognise(file.head, file.known_as, self.mapped)
         if chosen is not None:
             yield Group(chosen, [file], is_named)
         elif is_zip(file.head) and not isinstance(file, PackedFile):
@@ -266,6 +270,11 @@ def unpacking_room(parent: Path | None, prefix: str) -> Iterator[Callable[[], Pa
 
 
 def _refuse_recording(path: Path, name: str) -> None:
+    if path.name.endswith(UNFINISHED_SUFFIX):
+        raise IotraceError(
+            f"'{name}' is a recording that was not finished",
+            hint=f"iotrace capture recover {name.removesuffix(UNFINISHED_SUFFIX)}",
+        )
     if path.suffix == ".iotrace" and ((path / "io.parquet").exists() or not any(path.glob("*.arrows"))):
         raise IotraceError(
             f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"

@@ -144,10 +144,11 @@ class _Opening:
             self._gathering.leave_out(f"'{group.name}' is byte for byte the same as '{twin}'")
             return
         family, name, progress = group.format.family, group.name, self._progress
+        names = [file.name for file in group.files]
 
         def read() -> Trace:
             if family is not None:
-                return family.read(paths, name, progress)
+                return family.read(paths, names, progress)
             return group.format.read(paths[0], name, progress)
 
         with naming(name):

@@ -54,7 +54,7 @@ def _inspect(group: Group) -> Inspection:
     try:
         facts: dict[str, Any] | None
         if chosen.family is not None:
-            facts = chosen.family.inspect(paths, name)
+            facts = chosen.family.inspect(paths, [file.name for file in group.files])
         else:
             facts = chosen.inspect(paths[0], name) if chosen.inspect else None
     except IotraceError as problem:

@@ -6,10 +6,11 @@ from typing import Final
 
 from iotrace.schemas import IotraceError
 
-from .formats import blg, dmv, etl, perfmon_csv, text_formats, xel
+from .formats import arrow_streams, blg, dmv, etl, perfmon_csv, text_formats, xel
 from .formats.format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
+    arrow_streams.FORMAT,
     blg.FORMAT,
     dmv.FORMAT,
     etl.FORMAT,

@@ -51,8 +51,8 @@ def _member(name: str) -> tuple[str, int] | None:
     return (match[1], int(match[2])) if match else None
 
 
-def _read_binary(paths: Sequence[Path], name: str, progress: Progress) -> "BlockTrace":
-    return BlockTrace(list(paths), name, progress, "blktrace")
+def _read_binary(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "BlockTrace":
+    return BlockTrace(list(paths), names[0], progress, "blktrace")
 
 
 def _reading(kind: str) -> Any:  # noqa: ANN401 - a Format's own type
@@ -177,8 +177,8 @@ def _processes(threads: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _inspect_binary(paths: Sequence[Path], name: str) -> dict[str, Any]:
-    trace = _read_binary(paths, name, lambda *_: None)
+def _inspect_binary(paths: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
+    trace = _read_binary(paths, names, lambda *_: None)
     rows = sum(len(batch) for table, batch in trace.batches() if table == "io")
     counts = trace._native.counts()  # noqa: SLF001 - this module's own class
     return {
@@ -195,8 +195,8 @@ def _inspect_binary(paths: Sequence[Path], name: str) -> dict[str, Any]:
 BINARY: Final = Format(
     "blktrace",
     _recognises_binary,
-    lambda path, name, progress: _read_binary([path], name, progress),
-    lambda path, name: _inspect_binary([path], name),
+    lambda path, name, progress: _read_binary([path], [name], progress),
+    lambda path, name: _inspect_binary([path], [name]),
     Family(_member, _read_binary, _inspect_binary),
 )
 BLKPARSE: Final = Format(

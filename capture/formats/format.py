@@ -56,8 +56,9 @@ class Family:
 
     member: Callable[[str], tuple[str, int] | None]
     """From a file's name: what all of its family have in common, and its place among them; None if it is of none."""
-    read: Callable[[Sequence[Path], str, Progress], Trace]
-    inspect: Callable[[Sequence[Path], str], dict[str, Any]]
+    read: Callable[[Sequence[Path], Sequence[str], Progress], Trace]
+    """Given where the members lie and the user's words for them, in order; the first is the trace's name."""
+    inspect: Callable[[Sequence[Path], Sequence[str]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,9 @@ def test_disks_of_a(imported):
 def test_quality_of_both(imported):
     for name, unpaired in ((A, 0), (B, 1)):
         quality = imported(name).manifest.quality
-        assert (quality.verdict, quality.notes) == ("good", [])
+        assert quality.verdict == "good"
+        # PerfView packs symbols and a log beside the trace.
+        assert [note for note in quality.notes if not note.startswith("left out, as no trace")] == []
         assert (quality.unpaired_issues, quality.unpaired_completions) == (unpaired, 0)
 
 

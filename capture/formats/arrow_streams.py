@@ -1,0 +1,254 @@
+"""A recording as Arrow IPC streams: what an agent can write while it records, and a crash cannot spoil.
+
+A folder with ``manifest.json``, as a recording has it, and for each table a stream ``TABLE.arrows`` with the columns of
+`iotrace.schemas.tables`. The manifest says what would be true if nothing came after it. A stream may be cut anywhere:
+its whole batches are read. A writer that ends well closes each with the format's end mark (continuation and a length of
+0; Arrow Columnar Format, "IPC Streaming Format"); where one is missing, ``quality.ended`` says so.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iotrace.schemas import TABLES, IotraceError, Manifest, conform
+
+from .format import Family, Format, Outcome, Progress, Trace, naming
+
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_END_MARK: Final = _CONTINUATION + bytes(4)
+_SCHEMA_BYTES_MAX: Final = 1 << 24
+_BATCH_BYTES_MAX: Final = 1 << 30
+_MANIFEST_BYTES_MAX: Final = 1 << 24
+_KEYS: Final = {"devices": "device_id", "files": "file_id", "processes": "process_id"}
+_REFERENCES: Final = {
+    "device_id": "devices",
+    "parent_device_id": "devices",
+    "file_id": "files",
+    "process_id": "processes",
+}
+_MANIFEST: Final = "manifest.json"
+_SUFFIX: Final = ".arrows"
+_UNCLOSED: Final = "its streams were never closed: their writer still ran, or was cut off"
+
+
+def _member(name: str) -> tuple[str, int] | None:
+    if name == _MANIFEST:
+        return "", 0
+    return ("", 1) if name.endswith(_SUFFIX) else None
+
+
+def _recognises(head: bytes, _path: Path) -> bool:
+    length = int.from_bytes(head[4:8], "little")
+    return len(head) > 16 and head.startswith(_CONTINUATION) and 16 <= length <= _SCHEMA_BYTES_MAX
+
+
+def _read(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "ArrowStreamsTrace":
+    streams = {}
+    manifest: Manifest | None = None
+    for path, own in zip(paths, names, strict=True):
+        base = own.rsplit("/", 1)[-1]
+        if base == _MANIFEST:
+            with naming(own):
+                if path.stat().st_size > _MANIFEST_BYTES_MAX:
+                    raise IotraceError(f"'{own}' is over 16 MiB", hint="it is damaged or no manifest")
+                manifest = Manifest.from_json(path.read_text("utf-8", "replace"), own)
+        else:
+            streams[base.removesuffix(_SUFFIX)] = _Stream(path, own)
+    if manifest is None:
+        raise IotraceError(
+            f"'{names[0]}' is an Arrow stream without the manifest.json of a recording beside it",
+            hint="name the folder that holds both",
+        )
+    return ArrowStreamsTrace(names[0], progress, manifest, streams)
+
+
+class _Stream:
+    """The stream of one table, read as far as it goes."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        self.rows = 0
+        self.is_closed = self.is_cut = False
+        self.damage: str | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Whole batches in order, each checked: nothing of what follows reads outside of them."""
+        self.rows, self.damage = 0, None
+        self.is_closed = self.is_cut = False
+        with naming(self.name), pa.OSFile(str(self.path)) as file:
+            size = file.size()
+            try:
+                reader = pa.ipc.open_stream(file)
+                while True:
+                    batch = reader.read_next_batch()
+                    if batch.nbytes > _BATCH_BYTES_MAX:
+                        self.damage = "a batch is over 1 GiB"
+                        return
+                    batch.validate(full=True)
+                    self.rows += len(batch)
+                    yield batch
+            except StopIteration:
+                self.is_closed = _ends_with_mark(file, size)
+            except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
+                # What is missing at the end is a cut; what is wrong before it is damage.
+                self.is_cut = file.closed or file.tell() >= size or not size
+                if not self.is_cut:
+                    self.damage = str(problem).splitlines()[0][:200]
+
+
+def _ends_with_mark(file: pa.NativeFile, size: int) -> bool:
+    if size < len(_END_MARK):
+        return False
+    file.seek(size - len(_END_MARK))
+    return bytes(file.read(len(_END_MARK))) == _END_MARK
+
+
+class ArrowStreamsTrace:
+    """See `iotrace.capture.formats.format.Trace`."""
+
+    def __init__(
+        self, name: str, progress: Progress, manifest: Manifest, streams: dict[str, _Stream]
+    ) -> None:
+        self._name, self._progress, self._manifest, self._streams = name, progress, manifest, streams
+        self.clock = manifest.clock
+        self.host: dict[str, Any] = manifest.host
+        self._places: dict[str, pa.Array] = {}
+        self._dangling = self._repeated = self._rows = self._impossible = 0
+        self._last_ns = manifest.window_end_ns
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Devices, files and processes first, whenever they were written, then every other table as it grew."""
+        self._dangling = self._repeated = self._rows = self._impossible = 0
+        total = sum(stream.path.stat().st_size for stream in self._streams.values())
+        done = 0
+        for table_name in [*_KEYS, *sorted(self._streams.keys() - _KEYS.keys())]:
+            stream = self._streams.get(table_name)
+            pieces = stream.batches() if stream else iter(())
+            if table_name in _KEYS:
+                yield table_name, self._keyed(table_name, list(pieces))
+            else:
+                for batch in pieces:
+                    yield table_name, self._row_batch(table_name, batch)
+            if stream:
+                done += stream.path.stat().st_size
+                self._progress(f"reading {self._name}", done, total)
+
+    def outcome(self) -> Outcome:
+        """The manifest's window, up to the last I/O if that is later; its quality, and what the streams lack."""
+        streams, manifest = self._streams.values(), self._manifest
+        quality = replace(manifest.quality, notes=[*manifest.quality.notes, *self._notes()])
+        quality.latencies_dropped += self._impossible
+        quality.damaged_buffers += sum(stream.damage is not None for stream in streams)
+        quality.truncated_tail |= any(stream.is_cut for stream in streams)
+        if not all(stream.is_closed for stream in streams) and quality.ended == "normally":
+            quality.ended = _UNCLOSED
+        return Outcome(manifest.window_start_ns, self._last_ns, quality, self._rows)
+
+    def _keyed(self, table_name: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """A table of things with a key: ids become dense; a key that comes again stands for the same thing."""
+        empty = TABLES[table_name].empty_table()
+        table = pa.concat_tables([empty, *(self._conformed(table_name, batch) for batch in batches)])
+        keys = table.column(_KEYS[table_name]).combine_chunks()
+        known = pc.unique(keys)
+        first = pc.index_in(known, value_set=keys)
+        self._repeated += len(keys) - len(known)
+        self._rows += len(known)
+        self._places[table_name] = known
+        return self._renumbered(table.take(first).combine_chunks())
+
+    def _row_batch(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self._rows += len(batch)
+        if table_name not in TABLES:
+            return batch
+        table = self._conformed(table_name, batch)
+        if table_name == "io" and len(table):
+            table = self._without_impossible_ends(table)
+            last = pc.max(pc.coalesce(table.column("completed_ns"), table.column("issued_ns"))).as_py()
+            self._last_ns = max(self._last_ns, last)
+        return self._renumbered(table.combine_chunks())
+
+    def _without_impossible_ends(self, io: pa.Table) -> pa.Table:
+        completed = io.column("completed_ns")
+        backwards = pc.fill_null(pc.less(completed, io.column("issued_ns")), fill_value=False)
+        count = pc.sum(backwards).as_py()
+        if not count:
+            return io
+        self._impossible += count
+        place = io.schema.get_field_index("completed_ns")
+        kept = pc.if_else(backwards, pa.scalar(None, pa.int64()), completed)
+        return io.set_column(place, io.schema.field(place), kept)
+
+    def _renumbered(self, table: pa.Table) -> pa.RecordBatch:
+        for position, name in enumerate(table.column_names):
+            if name in _REFERENCES and _REFERENCES[name] in self._places:
+                column = table.column(position)
+                places = pc.index_in(column, value_set=self._places[_REFERENCES[name]], skip_nulls=True)
+                places = pc.if_else(pc.is_valid(column), places, pa.scalar(None, pa.int32()))
+                self._dangling += places.null_count - column.null_count
+                table = table.set_column(position, table.schema.field(position), places)
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+    def _conformed(self, table_name: str, batch: pa.RecordBatch) -> pa.Table:
+        with _conforming(self._streams[table_name].name):
+            return conform(batch, table_name)
+
+    def _notes(self) -> Iterator[str]:
+        for stream in self._streams.values():
+            if stream.is_cut:
+                yield f"{stream.name} is cut off inside a batch: the {stream.rows:,} rows before it are kept"
+            if stream.damage is not None:
+                yield f"{stream.name} is damaged after {stream.rows:,} rows, the rest is left out: {stream.damage}"
+        for name, rows in self._manifest.rows.items():
+            found = self._streams[name].rows if name in self._streams else 0
+            if found < rows:
+                yield f"{rows - found:,} rows of {name} that the manifest counts are missing"
+        if self._dangling:
+            yield f"{self._dangling:,} references name devices, files or processes that are missing, and are left empty"
+        if self._repeated:
+            yield f"{self._repeated:,} rows of devices, files and processes repeat a key; the first of each is kept"
+
+
+@contextmanager
+def _conforming(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, pa.ArrowException) as problem:
+        raise IotraceError(
+            f"'{name}' is no table of a recording: {str(problem).splitlines()[0][:200]}",
+            hint="its columns and their types are in schemas/recording.json",
+        ) from problem
+
+
+def _inspect(paths: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
+    trace = _read(paths, names, lambda *_: None)
+    rows: dict[str, int] = {}
+    for table_name, batch in trace.batches():
+        rows[table_name] = rows.get(table_name, 0) + len(batch)
+    quality = trace.outcome().quality
+    return {
+        "format": "arrow-streams",
+        "whole": not (quality.truncated_tail or quality.damaged_buffers) and quality.ended == "normally",
+        "ended": quality.ended,
+        "starts_utc_ns": trace.clock.start_utc_ns,
+        "rows": rows,
+        "notes": quality.notes,
+    }
+
+
+def _alone(path: Path, name: str, progress: Progress) -> Trace:
+    return _read([path], [name], progress)
+
+
+FORMAT: Final = Format(
+    "arrow-streams",
+    _recognises,
+    _alone,
+    lambda path, name: _inspect([path], [name]),
+    Family(_member, _read, _inspect),
+)
