@@ -1,7 +1,8 @@
 """Commands of the Linux recorder: record, freeze what there is so far, and save what a killed recorder left."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,12 +15,15 @@ from .amounts import parse_bytes
 from .capture import capture_group, show_recording
 from .options import Json, OutputPath, Overwrite, Title
 
+_SIZE_MIN: Final = 16 << 20
+
 
 def register(_app: typer.Typer) -> None:
     """Add the commands to the group of capture commands."""
     capture_group.command("linux")(linux_command)
     capture_group.command("snapshot")(snapshot_command)
     capture_group.command("recover")(recover_command)
+    capture_group.command("doctor")(doctor_command)
 
 
 def linux_command(
@@ -73,6 +77,8 @@ def linux_command(
     """
     roles = dict(_split_role(text) for text in role or [])
     max_bytes = None if max_size is None else parse_bytes(max_size)
+    if max_bytes is not None and max_bytes < _SIZE_MIN:
+        raise IotraceError(f"--max-size {max_size} is too small to record in", hint="use at least 16M")
     if seconds is None:
         console.say("recording until Ctrl-C")
     with console.progress("recording") as meter:
@@ -147,6 +153,24 @@ def recover_command(
         recording = linux.recover(path, overwrite=overwrite)
     console.say(f"'{recording.path}' ended early: {recording.manifest.quality.ended}")
     show_recording(recording, json=json)
+
+
+def doctor_command(json: Json = False) -> int:
+    """Tell what this host allows the recorder.
+
+    What would be lost, and what to grant at least. Exit status 1 if nothing can be recorded.
+
+    Example: iotrace capture doctor
+    """
+    checks = linux.examine()
+    cannot = any(check.level == "problem" for check in checks)
+    if json:
+        console.print_json({"can_record": not cannot, "checks": [asdict(check) for check in checks]})
+        return int(cannot)
+    for check in checks:
+        console.check(check.level, check.name, check.found, check.advice)
+    console.heading("nothing can be recorded here as things are" if cannot else "this host can be recorded")
+    return int(cannot)
 
 
 def _split_role(text: str) -> tuple[str, str]:

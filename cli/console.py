@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -110,6 +111,22 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
     )
+
+
+def check(level: str, name: str, found: str, advice: str) -> None:
+    """One thing that was examined; further lines stand below its text."""
+    style = {"ok": "green", "warning": "yellow", "problem": "bold red"}[level]
+    opening = f"{level:<8} {name:<13}"
+    room = max(data.width - len(opening), 20) if data.is_terminal else 10**6
+    lines = [
+        *textwrap.wrap(printable(found), room),
+        *textwrap.wrap(f"→ {printable(advice)}" if advice else "", room),
+    ]
+    for number, line in enumerate(lines):
+        start = Text(opening) if number == 0 else Text(" " * len(opening))
+        if number == 0:
+            start.stylize(style, 0, len(level))
+        data.print(start.append(line), soft_wrap=True)
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 import sys
 
 if sys.platform == "linux":
+    from .doctor import Check, examine
     from .live import record
     from .unfinished import recover, snapshot
 else:
-    from .elsewhere import record, recover, snapshot
+    from .elsewhere import Check, examine, record, recover, snapshot
 
-__all__ = ["record", "recover", "snapshot"]
+__all__ = ["Check", "examine", "record", "recover", "snapshot"]

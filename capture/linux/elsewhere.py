@@ -1,8 +1,28 @@
 """In place of the recorder where there is no Linux."""
 
+from dataclasses import dataclass
 from typing import NoReturn
 
 from iotrace.schemas import IotraceError
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """As on Linux."""
+
+    name: str
+    level: str
+    found: str
+    advice: str = ""
+
+
+def examine() -> list[Check]:
+    """There is one thing to say."""
+    return [
+        Check(
+            "system", "problem", "this is no Linux", "iotrace capture plan writes scripts for Windows hosts"
+        )
+    ]
 
 
 def record(*_: object, **__: object) -> NoReturn:

@@ -32,6 +32,7 @@ class Keeper:
         self._pieces: deque[tuple[int, int]] = deque()
         """Number and end of every sealed part."""
         self._sealed_ns = 0
+        self._size_bytes = 0
         self._load = _ProcessorLoad()
 
     def keep(self, at_ns: int, manifest: Manifest) -> None:
@@ -58,14 +59,17 @@ class Keeper:
         if self._max_bytes is None:
             return
         # Headroom for what comes until the next look, and for a part beside the tail it is made from.
-        bound = self._max_bytes - self._seal_bytes
-        while self._growing.size_bytes > bound:
+        size = self._growing.size_bytes
+        growth = max(0, size - self._size_bytes)
+        bound = self._max_bytes - self._seal_bytes - 2 * growth
+        while (size := self._growing.size_bytes) > bound:
             if self._growing.encode_one():
                 continue
             if self._ring_ns is None or not self._pieces:
                 self.is_full = True
-                return
+                break
             self._drop_oldest()
+        self._size_bytes = size
 
     def _drop_oldest(self) -> None:
         number, end_ns = self._pieces.popleft()

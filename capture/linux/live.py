@@ -31,13 +31,15 @@ from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
 from .host import host_facts
 from .keeping import Keeper
-from .manners import ends_on_signals, lower_priority
+from .manners import Priority, ends_on_signals
 from .progress import ProgressMeter
 from .tracefs import TraceInstance, reading_the_trace
 from .watching import ClockWatch, DeviceWatch
 
 _POLL_MS = 250
 _SAMPLE_NS = 1_000_000_000
+_LATE_NS = 1_000_000_000
+"""Kept waiting for so long, the recorder no longer gives way."""
 _CUT_OFF = "the recorder was killed, or the machine went down"
 
 Markers = Callable[[Clock, int], pa.Table]
@@ -75,7 +77,7 @@ def record(
     ended = stop or threading.Event()
     with (
         GrowingRecording.create(output, overwrite=overwrite) as growing,
-        lower_priority(),
+        Priority() as priority,
         ends_on_signals(ended),
     ):
         ring_ns = None if ring_seconds is None else int(ring_seconds * 1e9)
@@ -84,7 +86,7 @@ def record(
             with TraceInstance(selection) as instance, _Live(selection, growing, keeper, instance) as live:
                 live.title = title or f"I/O of {', '.join(devices)}"
                 live.host = host_facts(host_name)
-                live.run(seconds, ended, progress)
+                live.run(seconds, ended, progress, priority)
                 manifest = live.finish(markers)
         except BaseException:
             if not any(growing.rows.values()):
@@ -123,7 +125,9 @@ class _Live:
                 own_process=os.getpid(),
             )
 
-    def run(self, seconds: float | None, ended: threading.Event, progress: Progress | None) -> None:
+    def run(
+        self, seconds: float | None, ended: threading.Event, progress: Progress | None, priority: Priority
+    ) -> None:
         """Record until something ends it."""
         length_ns = None if seconds is None else int(seconds * 1e9)
         next_look_ns = 0
@@ -134,6 +138,8 @@ class _Live:
             while not ended.is_set() and self._ended == "normally":
                 at_ns = self._now_ns()
                 if at_ns >= next_look_ns:
+                    if at_ns >= next_look_ns + _LATE_NS:
+                        priority.restore()
                     next_look_ns = at_ns - at_ns % _SAMPLE_NS + _SAMPLE_NS
                     self._look(at_ns, progress)
                 if length_ns is not None and at_ns >= length_ns:

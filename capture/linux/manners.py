@@ -5,25 +5,35 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, Self
 
 import psutil
 
 _NICENESS: Final = 10
 
 
-@contextmanager
-def lower_priority() -> Iterator[None]:
-    """Processor and disk go to others first; the kernel's buffers bridge the time. Restored afterwards, if allowed."""
-    thread = threading.get_native_id()
-    before = os.getpriority(os.PRIO_PROCESS, thread)
-    os.setpriority(os.PRIO_PROCESS, thread, min(19, before + _NICENESS))
-    try:
-        with _lower_disk_priority():
-            yield
-    finally:
-        with suppress(PermissionError):  # only root may take priority back; nobody else gets to trace
-            os.setpriority(os.PRIO_PROCESS, thread, before)
+class Priority:
+    """Context manager: processor and disk go to others first; the kernel's buffers bridge the time.
+
+    For the thread that enters it. Restored afterwards, if allowed.
+    """
+
+    def __enter__(self) -> Self:
+        self._thread = threading.get_native_id()
+        self._before = os.getpriority(os.PRIO_PROCESS, self._thread)
+        os.setpriority(os.PRIO_PROCESS, self._thread, min(19, self._before + _NICENESS))
+        self._disk = _lower_disk_priority()
+        self._disk.__enter__()
+        return self
+
+    def restore(self) -> None:
+        """Take the processor as others do: whoever gives way for too long loses events."""
+        with suppress(PermissionError):  # only root may take priority back
+            os.setpriority(os.PRIO_PROCESS, self._thread, self._before)
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+        self._disk.__exit__(None, None, None)
 
 
 @contextmanager

@@ -76,10 +76,7 @@ class TraceInstance:
             self._write(f"events/block/{name}/enable", "1")
 
     def _size_buffers(self) -> None:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        cpus = os.cpu_count() or 1
-        size = min(_BUFFERS_BYTES_MAX, memory // 32) // cpus
-        size = max(_BUFFER_BYTES_MIN, min(_BUFFER_BYTES_MAX, size))
+        size = buffer_bytes()
         while True:
             try:
                 self._write("buffer_size_kb", str(size >> 10))
@@ -121,6 +118,13 @@ def reading_the_trace() -> Iterator[None]:
         ) from problem
 
 
+def buffer_bytes() -> int:
+    """How much memory each processor's buffer is to have on this host."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = min(_BUFFERS_BYTES_MAX, memory // 32) // (os.cpu_count() or 1)
+    return max(_BUFFER_BYTES_MIN, min(_BUFFER_BYTES_MAX, size))
+
+
 def find_tracefs() -> Path:
     """Where tracefs is mounted. Raises `IotraceError` if it is not."""
     table = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()]
@@ -136,12 +140,20 @@ def find_tracefs() -> Path:
 
 
 def _check_lockdown() -> None:
-    with suppress(OSError):
-        if "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text("ascii"):
-            raise IotraceError(
-                "this kernel is locked down (confidentiality) and lets nobody trace",
-                hint="record on a host booted with lockdown=integrity or none, or import a trace from elsewhere",
-            )
+    if lockdown() == "confidentiality":
+        raise IotraceError(
+            "this kernel is locked down (confidentiality) and lets nobody trace",
+            hint="record on a host booted with lockdown=integrity or none, or import a trace from elsewhere",
+        )
+
+
+def lockdown() -> str | None:
+    """The kernel's lockdown mode: none, integrity or confidentiality; None where it has no such thing."""
+    try:
+        text = Path("/sys/kernel/security/lockdown").read_text("ascii")
+    except OSError:
+        return None
+    return text.partition("[")[2].partition("]")[0]
 
 
 def leftovers(instances: Path) -> list[Path]:

@@ -1,0 +1,89 @@
+"""The doctor's advice as root, as an ordinary user, and where tracefs is not mounted."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRACING = Path("/sys/kernel/tracing")
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.xdist_group("root"),
+    pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="plays all users, so needs root"),
+    pytest.mark.skipif(not (TRACING / "instances").is_dir(), reason=f"tracefs is not mounted at {TRACING}"),
+]
+
+EXAMINE = """
+import dataclasses, json, os, sys
+from iotrace.capture.linux import examine
+if sys.argv[1] != "0":
+    examine()  # loads everything an ordinary user may not be able to read here
+    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+    os.environ["USER"] = "nobody"
+print(json.dumps([dataclasses.asdict(check) for check in examine()]))
+"""
+
+
+def examined(user, *before):
+    command = [*before, sys.executable, "-c", EXAMINE, str(user)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {check["name"]: check for check in json.loads(text)}
+
+
+def test_root_may_record():
+    checks = examined(0)
+    assert {check["level"] for check in checks.values()} <= {"ok", "warning"}
+    assert os.uname().release in checks["kernel"]["found"]
+    assert checks["permission"]["level"] == checks["block events"]["level"] == "ok"
+    assert not list((TRACING / "instances").glob("*doctor"))
+
+
+def test_an_ordinary_user_is_told_the_least_to_ask_for():
+    checks = examined(65534)
+    assert [name for name, check in checks.items() if check["level"] == "problem"] == ["permission"]
+    advice = checks["permission"]["advice"]
+    assert "sudo chown nobody /sys/kernel/tracing/instances" in advice
+    assert "with sudo" in advice
+
+
+def test_what_an_ordinary_user_is_told_to_ask_for_is_enough():
+    instances = TRACING / "instances"
+    before = TRACING.stat().st_mode
+    try:
+        TRACING.chmod(before | 0o001)
+        os.chown(instances, 65534, -1)
+        assert examined(65534)["permission"]["level"] == "ok"
+    finally:
+        os.chown(instances, 0, -1)
+        TRACING.chmod(before)
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
+def test_without_tracefs_it_is_told_how_to_mount_it():
+    checks = examined(0, "unshare", "--mount", "sh", "-c", f'umount -l {TRACING}; exec "$@"', "sh")
+    assert [name for name, check in checks.items() if check["level"] == "problem"] == ["tracefs"]
+    assert str(TRACING) in checks["tracefs"]["advice"]
+
+
+def test_what_killed_recorders_left_is_removed():
+    leftover = TRACING / "instances" / f"iotrace-{2**22 + 2}-abcdef"  # beyond the largest process number
+    leftover.mkdir()
+    try:
+        assert leftover.name in examined(0)["leftovers"]["found"]
+        assert not leftover.exists()
+    finally:
+        if leftover.exists():
+            leftover.rmdir()
+
+
+def test_the_command_line_says_it_in_json_and_by_its_status():
+    command = [sys.executable, "-m", "iotrace.cli", "capture", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["can_record"]) == (0, True)
+    assert {"kernel", "lockdown", "permission"} <= {check["name"] for check in answer["checks"]}
