@@ -1,0 +1,72 @@
+"""Runs the command line as far as a Windows Python would let it, on Linux: ``python windows_like.py [ARGUMENTS…]``.
+
+What a Python for Windows lacks is taken away before iotrace is imported: modules, functions and constants of ``os`` and
+others, and the recorder. Other people's packages are imported first; they have Windows editions of their own. Without
+arguments every module of iotrace that Windows has a use for is imported, and its name printed.
+"""
+
+import importlib
+import os
+import pathlib
+import pkgutil
+import signal
+import sys
+import time
+
+THIRD_PARTY = """
+    duckdb jinja2 jsonschema numpy plotly.graph_objects plotly.io psutil pyarrow.compute pyarrow.csv pyarrow.ipc
+    pyarrow.parquet rich.console rich.live rich.progress rich.table scipy.optimize scipy.special scipy.stats typer
+"""
+MODULES = "fcntl grp posix pty pwd resource syslog termios tty"
+"""Absent from Python for Windows, by the "Availability" notes of the library reference; so are the names below."""
+OS_NAMES = """
+    O_CLOEXEC O_DIRECT O_DIRECTORY O_DSYNC O_NOATIME O_NOFOLLOW O_NONBLOCK O_PATH O_SYNC O_TMPFILE chown confstr fchmod
+    fchown fdatasync fork fstatvfs getegid geteuid getgid getloadavg getpgid getpriority getuid getxattr lchown
+    listxattr lockf major makedev minor mkfifo mknod nice posix_fadvise posix_fallocate pread preadv pwrite pwritev
+    readv removexattr sched_getaffinity sched_setaffinity sched_yield sendfile setxattr statvfs sync sysconf uname
+    writev
+"""
+SIGNAL_NAMES = "SIGALRM SIGHUP SIGKILL SIGQUIT SIGUSR1 SIGUSR2 pthread_sigmask setitimer"
+TIME_NAMES = "CLOCK_MONOTONIC CLOCK_REALTIME clock_getres clock_gettime"
+ROOMS = ("schemas", "capture", "replay", "analyze", "cli")
+LINUX_ONLY = "iotrace.capture.linux."
+
+
+def become_windows() -> None:
+    """Hide what Windows has not."""
+    for name in THIRD_PARTY.split():
+        importlib.import_module(name)
+    sys.platform, os.name = "win32", "nt"
+    pathlib.WindowsPath = pathlib.PosixPath  # a Path asks os.name what it is
+    for name in (*MODULES.split(), "iotrace.capture._recorder"):
+        sys.modules[name] = None  # type: ignore[assignment]
+    for module, names in ((os, OS_NAMES), (signal, SIGNAL_NAMES), (time, TIME_NAMES)):
+        for name in names.split():
+            if hasattr(module, name):
+                delattr(module, name)
+
+
+def import_everything() -> None:
+    """Import what a user of Windows can reach, and print it."""
+    rooms = (
+        importlib.import_module(f"iotrace.{room}")
+        for room in ("schemas", "capture", "replay", "analyze", "cli")
+    )
+    for room in rooms:
+        print(room.__name__)
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            native = found.name.rpartition(".")[2].startswith("_")
+            reachable = not found.name.startswith(LINUX_ONLY) or found.name.endswith(".elsewhere")
+            if reachable and not native:
+                importlib.import_module(found.name)
+                print(found.name)
+
+
+if __name__ == "__main__":
+    become_windows()
+    if len(sys.argv) == 1:
+        import_everything()
+    else:
+        from iotrace.cli.main import run
+
+        sys.exit(run(sys.argv[1:]))
