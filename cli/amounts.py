@@ -27,3 +27,25 @@ def parse_seconds(text: str) -> int:
     if seconds < 1:
         raise IotraceError(f"'{text}' is not a length of time", hint="a length is such as 30s, 15m or 1h")
     return seconds
+
+
+def parse_ratio(text: str) -> float:
+    """The number meant by ``2:1``, ``1.5:1`` or ``2``. Raises `IotraceError` naming the text."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?::\s*1)?\s*", text)
+    if not match:
+        raise IotraceError(f"'{text}' is not a ratio", hint="a ratio is such as 2:1 or 1.5:1")
+    return float(match[1])
+
+
+def parse_loop(text: str) -> tuple[int, float | None]:
+    """Passes, or seconds, meant by ``3``, ``3x``, ``30m``. Raises `IotraceError` naming the text."""
+    match = re.fullmatch(r"\s*([0-9]{1,6})\s*x?\s*", text)
+    if match:
+        return int(match[1]), None
+    try:
+        return 1, float(parse_seconds(text))
+    except IotraceError:
+        raise IotraceError(
+            f"--loop '{text}' is neither a number of passes nor a time",
+            hint="for example --loop 3 or --loop 30m",
+        ) from None

@@ -35,8 +35,8 @@ def run_sweep(
     """Walk the load up on the targets of ``options`` and keep each step as a recording of the sweep ``output``.
 
     A step plays the recording, or the part ``options.window_ns`` names, again and again until it has lasted
-    ``step_seconds``; a higher load therefore repeats it more often, and every step does the same kind of work. An
-    interrupted step is kept and ends the sweep.
+    ``step_seconds``; a higher load therefore repeats it more often, and every step does the same kind of work (copies
+    of mode superpose last as long as the recording at any load). An interrupted step is kept and ends the sweep.
     """
     first, last = options.window_ns or (0, recording.manifest.window_end_ns)
     window_seconds = max((last - first) / 1e9, 1e-3)
@@ -59,12 +59,13 @@ def run_sweep(
         )
         if scale is None:
             return writer.sweep
-        repeat = max(1, math.ceil(step_seconds * scale / window_seconds - 1e-9))
+        speed = 1.0 if options.mode == "superpose" else scale
+        repeat = max(1, math.ceil(step_seconds * speed / window_seconds - 1e-9))
         step = replay(
             recording,
             writer.step_path(scale),
             replace(options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"),
-            progress=on_start(len(done) + 1, scale, window_seconds * repeat / scale),
+            progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
         )
         writer.add(scale, step)
         if (step.manifest.replay or {}).get("interrupted"):

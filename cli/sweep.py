@@ -21,39 +21,19 @@ from .conduct import STEP_SECONDS, run_sweep
 from .findings import has_invalid, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
-from .options import (
-    AllowWrites,
-    Backend,
-    Buffered,
-    Busiest,
-    DestroyData,
-    FileBytes,
-    Json,
-    Layer,
-    Maps,
-    MaxInFlight,
-    OutputPath,
-    Overwrite,
-    ReadsOnly,
-    RecordingPath,
-    Slo,
-    Targets,
-    Title,
-)
-from .replay import build_options
+from .options import Json, OutputPath, Overwrite, RecordingPath, Slo, Title
+from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    app.command("sweep")(sweep_command)
+    app.command("sweep", cls=GroupedCommand)(takes_play_options(sweep_command))
     app.command("knee")(knee_command)
 
 
 def sweep_command(
     recording: RecordingPath,
     output: OutputPath,
-    target: Targets = None,
-    map_: Maps = None,
     scales: Annotated[
         str | None,
         typer.Option(
@@ -61,25 +41,25 @@ def sweep_command(
             metavar="LIST",
             help="Loads to try, such as 1x,2x,4x; otherwise doubled, then refined around the bend.",
             show_default=False,
+            rich_help_panel=HOW,
         ),
     ] = None,
     step_seconds: Annotated[
         float,
         typer.Option(
-            "--step-seconds", min=0.5, help="Least length of a step; the recording is repeated to fill it."
+            "--step-seconds",
+            min=0.5,
+            metavar="S",
+            help="Least length of a step; the recording is repeated to fill it.",
+            rich_help_panel=HOW,
         ),
     ] = STEP_SECONDS,
-    steps: Annotated[int, typer.Option("--steps", min=2, max=100, help="Most steps to run.")] = 12,
-    busiest: Busiest = None,
+    steps: Annotated[
+        int,
+        typer.Option("--steps", min=2, max=100, metavar="N", help="Most steps to run.", rich_help_panel=HOW),
+    ] = 12,
+    play: PlayOptions = PlayOptions(),  # noqa: B008 - frozen; stands for its fields
     slo: Slo = None,
-    reads_only: ReadsOnly = False,
-    buffered: Buffered = False,
-    allow_writes: AllowWrites = False,
-    destroy_data: DestroyData = None,
-    file_size: FileBytes = None,
-    layer: Layer = None,
-    max_in_flight: MaxInFlight = 1024,
-    backend: Backend = "auto",
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
@@ -100,20 +80,7 @@ def sweep_command(
     )
     if ladder is not None and not ladder:
         raise IotraceError(f"--scales '{scales}' names no load", hint="for example --scales 1x,2x,4x,8x")
-    options = build_options(
-        source,
-        target=target,
-        map_=map_,
-        busiest=busiest,
-        reads_only=reads_only,
-        buffered=buffered,
-        allow_writes=allow_writes,
-        destroy_data=destroy_data,
-        file_size=file_size,
-        layer=layer,
-        max_in_flight=max_in_flight,
-        backend=backend,
-    )
+    options = play.build(source)
     with console.progress("sweep") as meter:
 
         def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:

@@ -7,8 +7,17 @@ from .options import Progress, ReplayOptions
 from .refusals import DirectIoRefusedError
 from .run import replay
 from .scale import parse_scale
+from .selection import choose_layer, select
 
 if is_debug_build():
     warnings.warn("iotrace replays with an engine built without optimisation: its times lie", stacklevel=2)
 
-__all__ = ["DirectIoRefusedError", "Progress", "ReplayOptions", "parse_scale", "replay"]
+__all__ = [
+    "DirectIoRefusedError",
+    "Progress",
+    "ReplayOptions",
+    "choose_layer",
+    "parse_scale",
+    "replay",
+    "select",
+]

@@ -192,4 +192,5 @@ def host_facts() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "processors": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }

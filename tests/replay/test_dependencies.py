@@ -148,7 +148,9 @@ def test_faster_storage_pulls_later_ios_forward(make_recording: MakeRecording) -
     assert due[-1] == table["intended_ns"].to_pylist()[-1] - sum(took[:-1])
 
 
-def test_the_scale_divides_the_time_thought_and_leaves_the_storage_alone(make_recording: MakeRecording) -> None:
+def test_the_scale_divides_the_time_thought_and_leaves_the_storage_alone(
+    make_recording: MakeRecording,
+) -> None:
     recording, took = closed_loop(make_recording, threads=1)
     _, plain = plan_of(recording, mode="think")
     _, table = plan_of(recording, mode="think", scale=4.0)

@@ -1,0 +1,282 @@
+"""What replay and sweep both take: declared once, shown in groups, turned into `ReplayOptions` in one place."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final, Literal, cast, get_type_hints
+
+import typer
+
+from iotrace.analyze.busiest import busiest_window_ns
+from iotrace.replay import ReplayOptions, choose_layer, select
+from iotrace.schemas import IotraceError, Recording
+
+from .amounts import parse_bytes, parse_ratio, parse_seconds
+from .window import parse_window
+
+WHERE: Final = "Where to play"
+WHAT: Final = "What to play"
+HOW: Final = "How hard"
+DATA: Final = "Data on the target"
+RUN: Final = "The run"
+
+
+def _option(panel: str, name: str, meaning: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's own
+    return typer.Option(
+        name, help=meaning, rich_help_panel=panel, show_default=more.pop("default", False), **more
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOptions:
+    """The words of the command line, as they were given."""
+
+    target: Annotated[
+        list[str] | None,
+        _option(
+            WHERE,
+            "--target",
+            "File or block device to play on; or a folder, for one file each.",
+            metavar="T",
+        ),
+    ] = None
+    map_: Annotated[
+        list[str] | None,
+        _option(
+            WHERE,
+            "--map",
+            "Play one recorded device (id or name) on a target of its own.",
+            metavar="DEVICE=TARGET",
+        ),
+    ] = None
+    addresses: Annotated[
+        str,
+        _option(
+            WHERE, "--addresses", "identity, compact (what is touched, packed), fold (onto a smaller target), or auto: "
+            "identity if it fits, else compact.", metavar="HOW", default=True,
+        ),
+    ] = "auto"  # fmt: skip
+    buffered: Annotated[
+        bool, _option(WHERE, "--buffered", "Go through the cache, knowingly: measures memory too.")
+    ] = False
+    window: Annotated[
+        str | None,
+        _option(
+            WHAT,
+            "--window",
+            "Only this part: 02:10..02:25 UTC, or 10m..25m since the start.",
+            metavar="FROM..TO",
+        ),
+    ] = None
+    busiest: Annotated[
+        str | None,
+        _option(WHAT, "--busiest", "Only the busiest part of this length: 30s, 15m.", metavar="TIME"),
+    ] = None
+    layer: Annotated[
+        str | None,
+        _option(
+            WHAT, "--layer", "Layer of the recording to play.", metavar="LAYER", default="block if recorded"
+        ),
+    ] = None
+    role: Annotated[
+        list[str] | None,
+        _option(WHAT, "--role", "Only files of this role: data, log, tempdb_data …", metavar="ROLE"),
+    ] = None
+    file: Annotated[
+        list[str] | None,
+        _option(WHAT, "--file", "Only files whose path matches: '*.ldf', 'D:\\data\\*'.", metavar="PATTERN"),
+    ] = None
+    process: Annotated[
+        list[str] | None,
+        _option(WHAT, "--process", "Only processes of this name or number: 'sqlservr*'.", metavar="PATTERN"),
+    ] = None
+    op: Annotated[
+        list[str] | None, _option(WHAT, "--op", "Only these: read, write, flush.", metavar="OP")
+    ] = None
+    reads_only: Annotated[
+        bool, _option(WHAT, "--reads-only", "Only reads; nothing is changed on the target.")
+    ] = False
+    mode: Annotated[
+        str,
+        _option(
+            HOW, "--mode", "compress all times; superpose copies of the workload; or think: keep what waited for what "
+            "and divide the time between.", metavar="MODE", default=True,
+        ),
+    ] = "compress"  # fmt: skip
+    footprint: Annotated[
+        str,
+        _option(
+            HOW, "--footprint", "Whether superposed copies have addresses of their own: disjoint or same.",
+            metavar="F", default=True,
+        ),
+    ] = "disjoint"  # fmt: skip
+    allow_writes: Annotated[
+        bool, _option(DATA, "--allow-writes", "Write to a target that iotrace did not create.")
+    ] = False
+    destroy_data: Annotated[
+        list[str] | None,
+        _option(
+            DATA,
+            "--destroy-data",
+            "Repeat a device's name here to let a replay overwrite it.",
+            metavar="DEVICE",
+        ),
+    ] = None
+    file_size: Annotated[
+        str | None,
+        _option(
+            DATA, "--file-size", "Size of a target file that iotrace makes: 20G.", metavar="SIZE",
+            default="what is needed",
+        ),
+    ] = None  # fmt: skip
+    compressible: Annotated[
+        str,
+        _option(
+            DATA, "--compressible", "What target files are filled with: 2:1.", metavar="RATIO", default=True
+        ),
+    ] = "1:1"
+    dedupe: Annotated[
+        str,
+        _option(
+            DATA,
+            "--dedupe",
+            "How much of the fill is there more than once: 3:1.",
+            metavar="RATIO",
+            default=True,
+        ),
+    ] = "1:1"
+    max_in_flight: Annotated[
+        int,
+        _option(
+            RUN,
+            "--max-in-flight",
+            "Cap; I/Os held back are counted.",
+            min=1,
+            max=16384,
+            metavar="N",
+            default=True,
+        ),
+    ] = 1024
+    max_errors: Annotated[
+        int | None,
+        _option(RUN, "--max-errors", "Stop once more than this many I/Os failed.", min=0, metavar="N"),
+    ] = None
+    backend: Annotated[
+        str, _option(RUN, "--backend", "auto, io_uring or threads.", metavar="NAME", default=True)
+    ] = "auto"
+    seed: Annotated[
+        int,
+        _option(
+            RUN,
+            "--seed",
+            "For what is drawn at random: shifts, streams.",
+            min=0,
+            metavar="N",
+            default=True,
+        ),
+    ] = 0
+
+    def build(self, source: Recording, **more: Any) -> ReplayOptions:  # noqa: ANN401 - fields of ReplayOptions
+        """`ReplayOptions`, checked before any target is touched."""
+        options = ReplayOptions(
+            targets=tuple(self.target or ()),
+            maps=_maps(self.map_ or []),
+            addresses=self.addresses,
+            buffered=self.buffered,
+            window_ns=self._window(source),
+            layer=self.layer,
+            roles=_words(self.role),
+            files=tuple(self.file or ()),
+            processes=tuple(self.process or ()),
+            ops=_words(self.op),
+            reads_only=self.reads_only,
+            mode=self.mode,
+            footprint=cast("Literal['disjoint', 'same']", self.footprint),
+            allow_writes=self.allow_writes,
+            destroy_data=tuple(self.destroy_data or ()),
+            file_bytes=None if self.file_size is None else parse_bytes(self.file_size),
+            compressible=parse_ratio(self.compressible),
+            dedupe=parse_ratio(self.dedupe),
+            max_in_flight=self.max_in_flight,
+            max_errors=self.max_errors,
+            backend=cast("Literal['auto', 'io_uring', 'threads']", self.backend),
+            seed=self.seed,
+            **more,
+        )
+        options.check()
+        select(source, options)
+        return options
+
+    def _window(self, source: Recording) -> tuple[int, int] | None:
+        if self.window is not None and self.busiest is not None:
+            raise IotraceError(
+                "--window and --busiest each name the part to play", hint="leave one of them out"
+            )
+        if self.window is not None:
+            return parse_window(self.window, source)
+        if self.busiest is None:
+            return None
+        length = parse_seconds(self.busiest)
+        return busiest_window_ns(source, length, layer=choose_layer(source, self.layer))
+
+
+def _maps(words: list[str]) -> dict[str | int, str]:
+    maps: dict[str | int, str] = {}
+    for text in words:
+        device, equals, path = text.partition("=")
+        if not equals or not device or not path:
+            raise IotraceError(f"--map '{text}' is not DEVICE=TARGET", hint="for example --map 0=/dev/sdb")
+        maps[device] = path
+    return maps
+
+
+def _words(given: list[str] | None) -> tuple[str, ...]:
+    """Options that may be repeated take lists with commas too."""
+    return tuple(word.strip() for text in given or () for word in text.split(",") if word.strip())
+
+
+def takes_play_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Let a command take all `PlayOptions`: its parameter ``play`` stands for them, in their place."""
+    hints = get_type_hints(PlayOptions, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(PlayOptions)
+    ]
+    own = inspect.signature(command)
+    listed: list[inspect.Parameter] = []
+    for parameter in own.parameters.values():
+        if parameter.name == "play":
+            listed += shared
+        else:
+            listed.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def wrapper(**given: Any) -> int:  # noqa: ANN401 - typer hands over what it parsed
+        words = {field.name: given.pop(field.name) for field in fields(PlayOptions)}
+        return command(play=PlayOptions(**words), **given)
+
+    wrapper.__signature__ = own.replace(parameters=listed)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in listed}
+    del wrapper.__wrapped__
+    return wrapper
+
+
+class GroupedCommand(typer.core.TyperCommand):
+    """A command whose help shows its options in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's own types
+        """Arguments, then each group under its title."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            groups.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(record)
+        order = ["Arguments", WHERE, WHAT, HOW, DATA, RUN, "Options"]
+        for title in sorted(groups, key=order.index):
+            with formatter.section(title):
+                formatter.write_dl(groups[title])

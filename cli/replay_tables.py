@@ -1,0 +1,130 @@
+"""What is printed after a replay: how exactly it was played, what scaling did to the load, where it lies."""
+
+from collections.abc import Callable
+from typing import Any
+
+from iotrace.analyze.units import (
+    DASH,
+    format_bytes,
+    format_count,
+    format_duration_ns,
+    format_rate,
+    format_share,
+)
+
+from . import console
+
+
+def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
+    """What was played, how exactly, what scaling did to the load, and where it lies."""
+    played = f"{format_count(run['issued_ios'])} of {format_count(run['planned_ios'])} I/Os"
+    planned, span = run["planned_duration_ns"], run["issued_span_ns"]
+    off = (
+        f" (off by {abs(span - planned) / planned:.3%})"
+        if planned and run["issued_ios"] == run["planned_ios"]
+        else ""
+    )
+    console.heading(f"Played at {run['scale']:g}x ({_mode(run)}) with {run['backend']}")
+    console.paragraph(
+        f"{played} issued in {format_duration_ns(span)} where {format_duration_ns(planned)} were planned{off}"
+    )
+    counts = {
+        "failed": run["failed_ios"],
+        "left out": run["skipped_ios"],
+        "moved or resized to fit": run["adjusted_ios"],
+        "held back by the cap in flight": run["delayed_ios"],
+        "without an end": run["issued_ios"] - run["completed_ios"],
+    }
+    said = ", ".join(f"{format_count(count)} {name}" for name, count in counts.items() if count)
+    if said:
+        console.paragraph(said)
+    console.paragraph(
+        f"median response {format_duration_ns(run['response_ns_p50'])}, "
+        f"service {format_duration_ns(run['service_ns_p50'])}; "
+        f"lateness p50 {format_duration_ns(run['lateness_ns_p50'])}, p99 {format_duration_ns(run['lateness_ns_p99'])}, "
+        f"max {format_duration_ns(run['lateness_ns_max'])}"
+    )
+    print_load(run["scaling"]["before"], run["scaling"]["after"])
+    _print_made_of(run)
+    _print_places(run, host)
+
+
+def print_load(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """The load before and after scaling, and what it was multiplied by."""
+    rows = [
+        _row("I/Os", before, after, "ios", format_count),
+        _row("I/Os per second", before, after, "rate_per_s", format_rate),
+        _row("bytes per second", before, after, "rate_bytes_per_s", lambda value: format_rate(value, "B")),
+        _row("gaps CV", before, after, "cv_interarrival", _number),
+        *(
+            _row(f"peak/mean {width}", before["peak_to_mean"], after["peak_to_mean"], width, _number)
+            for width in before["peak_to_mean"]
+        ),
+        _row("sequential", before, after, "sequential_share", format_share),
+        _row("touched", before, after, "footprint_bytes", format_bytes),
+    ]
+    console.table(["the load", "as recorded", "as played", "times"], rows)
+
+
+def _row(
+    title: str, before: dict[str, Any], after: dict[str, Any], name: str, show: Callable[[Any], str]
+) -> list[str]:
+    was, now = before[name], after[name]
+    ratio = f"{now / was:.2f}" if was and now is not None else DASH
+    return [title, *(DASH if value is None else show(value) for value in (was, now)), ratio]
+
+
+def _mode(run: dict[str, Any]) -> str:
+    if run["mode"] == "superpose" and run.get("copies", 1) > 1:
+        return f"superpose, {run['copies']} copies, {run['footprint']} footprint"
+    return str(run["mode"])
+
+
+def _print_made_of(run: dict[str, Any]) -> None:
+    """What a fraction or a closed loop was made of."""
+    thinning, dependencies = run.get("thinning"), run.get("dependencies")
+    if thinning and thinning["achieved_share"] is not None:
+        kinds = ", ".join(f"{count:,} {kind}s" for kind, count in thinning["streams_are"].items())
+        console.paragraph(
+            f"a fraction of {thinning['asked_share']:g} was asked of one copy; whole streams make "
+            f"{thinning['achieved_share']:.3g} of its I/Os ({thinning['error']:+.1%}) and "
+            f"{thinning['achieved_share_of_bytes'] or 0:.3g} of its bytes: {thinning['streams_kept']:,} of "
+            f"{thinning['streams']:,} streams ({kinds or 'none'})"
+        )
+    if dependencies:
+        waiting, clocked = dependencies["waiting_ios"], dependencies["clocked_ios"]
+        console.paragraph(
+            f"{waiting / max(1, waiting + clocked):.0%} of the I/Os waited for another on their thread or log, "
+            f"{format_count(clocked)} kept to the clock"
+        )
+    if run.get("ramp_seconds"):
+        console.paragraph(f"the first {run['ramp_seconds']:g} s are a ramp, and left out of the table")
+
+
+def _print_places(run: dict[str, Any], host: dict[str, Any]) -> None:
+    """How much of each target is used, beside what this machine could hold in memory."""
+    memory = host.get("memory_bytes")
+    rows = [
+        [
+            target["name"],
+            target.get("addresses", DASH),
+            format_bytes(target["touched_bytes"]) if target.get("touched_bytes") is not None else DASH,
+            format_bytes(target["bytes"]),
+            target.get("fill") or "as it was",
+        ]
+        for target in run["targets"]
+    ]
+    shown = rows[:8]
+    console.table(["target", "addresses", "spanned", "size", "filled"], shown)
+    if len(rows) > len(shown):
+        console.paragraph(f"and {len(rows) - len(shown):,} more targets")
+    if memory:
+        touched = run["scaling"]["after"]["footprint_bytes"]
+        console.paragraph(
+            f"{format_bytes(touched)} touched; this machine has {format_bytes(memory)} of memory, "
+            "and an array's cache may hold some too"
+        )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}"

@@ -1,0 +1,78 @@
+"""A stretch of a recording as users write it: 02:10..02:25, 10m..25m, 2026-11-20T23:50..00:10."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from iotrace.schemas import IotraceError, Recording
+
+_CLOCK: Final = re.compile(
+    r"(?:(\d{4})-(\d{2})-(\d{2})[T ])?(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?Z?"
+)
+_SINCE: Final = re.compile(r"\+?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})(?:\.(\d{1,9}))?s)?")
+
+
+def parse_window(text: str, recording: Recording) -> tuple[int, int]:
+    """Start and end in nanoseconds on the recording's clock.
+
+    Either side is a time of day in UTC, with a date where the recording is longer than a day; or the time since the
+    recording's start. A side left out is the recording's own start or end. Raises `IotraceError` naming ``text``.
+    """
+    manifest = recording.manifest
+    first, dots, last = (part.strip() for part in text.partition(".."))
+    if not dots:
+        raise IotraceError(f"--window '{text}' is not FROM..TO", hint=_hint(recording))
+    start_ns = (
+        _instant(first, text, recording, manifest.window_start_ns) if first else manifest.window_start_ns
+    )
+    end_ns = _instant(last, text, recording, start_ns + 1) if last else manifest.window_end_ns + 1
+    if start_ns >= end_ns:
+        raise IotraceError(f"--window '{text}' ends before it starts", hint=_hint(recording))
+    if start_ns > manifest.window_end_ns or end_ns <= manifest.window_start_ns:
+        raise IotraceError(f"--window '{text}' lies outside the recording", hint=_hint(recording))
+    return start_ns, end_ns
+
+
+def _instant(text: str, whole: str, recording: Recording, not_before_ns: int) -> int:
+    since = _SINCE.fullmatch(text)
+    if since and any(since.groups()):
+        hours, minutes, seconds = (int(since[group] or 0) for group in (1, 2, 3))
+        return ((hours * 60 + minutes) * 60 + seconds) * 10**9 + _fraction_ns(since[4])
+    clock = _CLOCK.fullmatch(text)
+    if not clock:
+        raise IotraceError(f"'{text}' in --window '{whole}' is not a time", hint=_hint(recording))
+    zero_ns = recording.manifest.clock.start_utc_ns
+    earliest = _utc(zero_ns + not_before_ns)
+    try:
+        day = (
+            datetime(int(clock[1]), int(clock[2]), int(clock[3]), tzinfo=UTC)
+            if clock[1]
+            else earliest.replace(hour=0, minute=0, second=0, microsecond=0)
+        )
+        at = day.replace(hour=int(clock[4]), minute=int(clock[5]), second=int(clock[6] or 0))
+    except ValueError as problem:
+        raise IotraceError(
+            f"'{text}' in --window '{whole}' is not a time", hint=_hint(recording)
+        ) from problem
+    if not clock[1] and at < earliest.replace(second=0, microsecond=0):
+        at += timedelta(days=1)
+    since_epoch = at - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since_epoch.days * 86_400 + since_epoch.seconds) * 10**9 + _fraction_ns(clock[7]) - zero_ns
+
+
+def _fraction_ns(digits: str | None) -> int:
+    return int((digits or "").ljust(9, "0")) if digits else 0
+
+
+def _utc(at_ns: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_ns // 1000)
+
+
+def _hint(recording: Recording) -> str:
+    manifest = recording.manifest
+    zero_ns = manifest.clock.start_utc_ns
+    first, last = _utc(zero_ns + manifest.window_start_ns), _utc(zero_ns + manifest.window_end_ns)
+    return (
+        f"the recording runs from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC; a window is such as "
+        f"{first:%H:%M}..{last:%H:%M}, or since its start 90s..15m"
+    )

@@ -1,0 +1,114 @@
+"""What replay and sweep take: read alike, shown in groups, refused with a hint."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iotrace.cli.amounts import parse_loop, parse_ratio
+from iotrace.cli.window import parse_window
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording
+
+from .conftest import Result
+
+SECOND = 10**9
+NIGHT = Recording(
+    Path("night.iotrace"),
+    Manifest(
+        kind="synthetic",
+        title="night",
+        clock=Clock(
+            start_utc_ns=1_763_767_800 * SECOND, resolution_ns=1, name="planted"
+        ),  # 2025-11-21 23:30 UTC
+        window_end_ns=4 * 3600 * SECOND,
+    ),
+)
+BOTH = ["replay", "sweep"]
+
+
+@pytest.mark.parametrize("command", BOTH)
+def test_help_shows_the_same_options_in_groups(iotrace: Callable[..., Result], command: str) -> None:
+    text = iotrace(command, "--help").out
+    titles = ["Arguments:", "Where to play:", "What to play:", "How hard:", "Data on the target:", "The run:"]
+    places = [text.index(title) for title in [*titles, "Options:"]]
+    assert places == sorted(places)
+    for option in ("--target", "--addresses", "--window", "--role", "--op", "--mode", "--dedupe", "--seed"):
+        assert f"  {option} " in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("text", "first_s", "last_s"),
+    [
+        ("23:40..23:55", 600, 1500),
+        ("23:40:30..00:10", 630, 2400),
+        ("02:10..02:25", 9600, 10500),
+        ("10m..25m", 600, 1500),
+        ("+1h..1h30m", 3600, 5400),
+        ("90s..120.5s", 90, 120.5),
+        ("2025-11-22T00:00..00:30", 1800, 3600),
+        ("..1h", 0, 3600),
+        ("02:10..", 9600, 4 * 3600 + 1e-9),
+    ],
+)
+def test_windows(text: str, first_s: float, last_s: float) -> None:
+    assert parse_window(text, NIGHT) == (round(first_s * SECOND), round(last_s * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("02:10", "is not FROM..TO"),
+        ("02:10..noon", "'noon' in --window '02:10..noon' is not a time"),
+        ("25:10..02:20", "'25:10' in --window"),
+        ("20m..10m", "ends before it starts"),
+        ("12:00..13:00", "lies outside the recording"),
+        ("5h..6h", "lies outside the recording"),
+        ("2025-13-01T00:00..01:00", "is not a time"),
+    ],
+)
+def test_what_is_no_window(text: str, message: str) -> None:
+    with pytest.raises(IotraceError, match=message) as caught:
+        parse_window(text, NIGHT)
+    assert "2025-11-21 23:30:00 to 2025-11-22 03:30:00 UTC" in caught.value.hint
+
+
+def test_ratios_and_loops() -> None:
+    assert [parse_ratio(text) for text in ("2:1", "1.5 : 1", "3")] == [2, 1.5, 3]
+    assert [parse_loop(text) for text in ("3", "2x", "30m")] == [(3, None), (2, None), (1, 1800.0)]
+    with pytest.raises(IotraceError, match="'1:2' is not a ratio"):
+        parse_ratio("1:2")
+    with pytest.raises(IotraceError, match="'ever' is neither"):
+        parse_loop("ever")
+
+
+@pytest.mark.parametrize("command", BOTH)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--map", "0"), "--map '0' is not DEVICE=TARGET"),
+        (("--mode", "faster"), "there is no mode 'faster'"),
+        (("--footprint", "none"), "there is no footprint 'none'"),
+        (("--addresses", "random"), "there is no way of mapping addresses called 'random'"),
+        (("--compressible", "0.5"), "data cannot be compressible 0.5:1"),
+        (("--dedupe", "1000:1"), "data cannot be deduplicated 1000:1"),
+        (("--window", "1s..2s", "--busiest", "5s"), "--window and --busiest each name the part to play"),
+        (("--role", "date"), "there is no role 'date'"),
+        (("--file", "*.xyz"), "matches '*.xyz'"),
+        (("--op", "erase"), "there is no op 'erase'"),
+    ],
+)
+def test_wrong_words_are_named_before_anything_is_touched(
+    iotrace: Callable[..., Result],
+    reads: Recording,
+    tmp_path: Path,
+    command: str,
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    target = tmp_path / "target"
+    result = iotrace(command, reads.path, "--target", target, "-o", tmp_path / "out.iotrace", *words)
+    assert result.status == 2
+    assert message in " ".join(result.err.split())
+    assert "hint:" in result.err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["reads.iotrace"]
