@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from iotrace.replay.assignment import assign
+from iotrace.replay.assignment import assign, folder_target
 from iotrace.replay.blockdevice import DeviceFacts
 from iotrace.replay.options import ReplayOptions
 from iotrace.replay.scale import needs_streams
@@ -28,7 +28,7 @@ def plan_of(
     """The schedule, run dry, and all of its rows."""
     asked = ReplayOptions(**({"targets": ("t",)} | options))
     asked.check()
-    source = Source.open(recording, select(recording, asked))
+    source = Source.open(recording, select(recording, asked), file_by_file=folder_target(asked) is not None)
     found = survey(source, count_streams=needs_streams(asked))
     names = space_names(source)
     assignment = assign(source, found, names, asked)
