@@ -16,6 +16,8 @@ _SPACES_MAX = 1 << (62 - _GRANULE_BITS)
 EXTENTS_MAX = 1 << 21
 """More stretches than this are joined across the smallest gaps: packing stays exact, but less tight."""
 
+_UNITED_AT_ONCE = 1 << 20
+
 Places = npt.NDArray[np.int64]
 
 
@@ -41,10 +43,11 @@ def union(starts: Places, ends: Places) -> tuple[Places, Places]:
     """
     if not len(starts):
         return starts, ends
-    starts, ends = np.sort(starts), np.sort(ends)
-    first = np.concatenate([[True], starts[1:] > ends[:-1]])
-    last = np.concatenate([first[1:], [True]])
-    return starts[first], ends[last]
+    lengths = ends - starts
+    starts = np.sort(starts)
+    ends = starts + lengths[0] if (lengths == lengths[0]).all() else np.sort(ends)
+    apart = np.flatnonzero(starts[1:] > ends[:-1])
+    return starts[np.concatenate([[0], apart + 1])], ends[np.concatenate([apart, [len(ends) - 1]])]
 
 
 @dataclass(slots=True)
@@ -73,9 +76,12 @@ class Slots:
 
 @dataclass(slots=True)
 class Touched:
-    """Gathers stretches. Pieces are united when as much again has come, so each is sorted a few times only."""
+    """Gathers stretches: transfers as they come, until there are as many as stretches, and then all united."""
 
-    _pieces: list[tuple[Places, Places]] = field(default_factory=list)
+    _starts: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    _ends: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    _pending: list[tuple[Places, Places]] = field(default_factory=list)
+    _pending_count: int = 0
 
     def add(
         self,
@@ -86,21 +92,19 @@ class Touched:
         """Add transfers of at least a byte."""
         if not len(slot):
             return
-        ends = place(slot, offset_bytes + size_bytes - 1) + 1
-        self._pieces.append(union(place(slot, offset_bytes), ends))
-        while len(self._pieces) > 1 and len(self._pieces[-1][0]) * 2 >= len(self._pieces[-2][0]):
-            newer, older = self._pieces.pop(), self._pieces.pop()
-            self._pieces.append(
-                _bounded(*union(np.concatenate([older[0], newer[0]]), np.concatenate([older[1], newer[1]])))
-            )
+        self._pending.append((place(slot, offset_bytes), place(slot, offset_bytes + (size_bytes - 1)) + 1))
+        self._pending_count += len(slot)
+        if self._pending_count >= max(_UNITED_AT_ONCE, len(self._starts)):
+            self.stretches()
 
     def stretches(self) -> tuple[Places, Places]:
         """First places and the places after the last, disjoint and rising."""
-        if not self._pieces:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        starts, ends = zip(*self._pieces, strict=True)
-        self._pieces = [_bounded(*union(np.concatenate(starts), np.concatenate(ends)))]
-        return self._pieces[0]
+        if self._pending:
+            starts, ends = zip(*self._pending, strict=True)
+            united = union(np.concatenate([self._starts, *starts]), np.concatenate([self._ends, *ends]))
+            self._starts, self._ends = _bounded(*united)
+            self._pending, self._pending_count = [], 0
+        return self._starts, self._ends
 
     @property
     def bytes(self) -> int:

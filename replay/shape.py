@@ -20,17 +20,21 @@ class _Peak:
     _window: int = -1
     _count: int = 0
 
-    def add(self, since_ns: npt.NDArray[np.int64]) -> None:
-        windows = since_ns // self.width_ns
-        # Runs of equal window numbers, not a histogram: a long idle recording has more windows than I/Os.
+    def add(
+        self, windows: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Add I/Os per window, window numbers rising; gives them with each window once."""
         starts = np.concatenate([[0], np.flatnonzero(np.diff(windows)) + 1])
-        counts = np.diff(np.concatenate([starts, [len(windows)]]))
+        windows, counts = windows[starts], np.add.reduceat(counts, starts)
+        carried = counts.copy()
         if windows[0] == self._window:
-            counts[0] += self._count
-        self.most = max(self.most, int(counts.max()), self._count)
-        self._window, self._count = int(windows[-1]), int(counts[-1])
+            carried[0] += self._count
+        self.most = max(self.most, int(carried.max()))
+        self._window, self._count = int(windows[-1]), int(carried[-1])
+        return windows, counts
 
     def to_mean(self, count: int, span_ns: int) -> float | None:
+        """How much fuller it is than the mean window; None for a load that fills less than two."""
         if span_ns // self.width_ns < 2:
             return None
         return self.most / (count / (span_ns / self.width_ns))
@@ -75,8 +79,7 @@ class Shape:
         self._square_ns2 += float(gaps @ gaps)
         self.count += len(at_ns)
         self.last_ns = int(at_ns[-1])
-        for peak in self._peaks.values():
-            peak.add(at_ns - self.first_ns)
+        self._count_windows(at_ns - self.first_ns)
         if not transfers.all():
             space, offset_bytes, size_bytes = space[transfers], offset_bytes[transfers], size_bytes[transfers]
             medium = None if medium is None else medium[transfers]
@@ -87,6 +90,17 @@ class Shape:
         slot = self.slots.of(space)
         self.touched.add(slot if medium is None else medium, offset_bytes, size_bytes)
         self._count_follows(slot, offset_bytes, size_bytes)
+
+    def _count_windows(self, since_ns: npt.NDArray[np.int64]) -> None:
+        # Runs of equal window numbers, not a histogram: a long idle recording has more windows than I/Os. Wider
+        # windows are made of the narrower ones.
+        narrowest, *wider = self._peaks.values()
+        windows, counts = since_ns // narrowest.width_ns, np.ones(len(since_ns), np.int64)
+        windows, counts = narrowest.add(windows, counts)
+        width_ns = narrowest.width_ns
+        for peak in wider:
+            windows, counts = peak.add(windows // (peak.width_ns // width_ns), counts)
+            width_ns = peak.width_ns
 
     def _count_follows(
         self,

@@ -5,7 +5,8 @@ What a recording of iotrace's own takes is a few row groups of memory. A recordi
 to be held whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +22,8 @@ from iotrace.schemas import IotraceError, Kind, Layer, Op, Recording
 from .rows import FLUSH, NEVER, NO_ID, Rows, concatenate, in_order
 from .selection import Selection
 
-_COLUMNS = ("layer", "op", "completed_ns", "offset_bytes", "size_bytes", "device_id", "file_id", "process_id",
-            "thread_id", "flags", "copy")  # fmt: skip
+_SURVEYED = ("op", "offset_bytes", "size_bytes", "device_id", "file_id")
+_PLAYED = ("completed_ns", "process_id", "thread_id", "flags", "copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class _Group:
     number: int
     first_ns: int
     last_ns: int
+    layer: str | None
+    """The one layer in it, where its footer tells."""
 
 
 @dataclass(slots=True)
@@ -69,18 +72,24 @@ class Source:
         return source
 
     def rows(
-        self, skipped: dict[str, int] | None = None, window_ns: tuple[int, int] | None = None
+        self,
+        skipped: dict[str, int] | None = None,
+        window_ns: tuple[int, int] | None = None,
+        columns: Sequence[str] = _PLAYED,
     ) -> Iterator[Rows]:
         """The I/Os in order of time, in pieces of any size.
 
-        ``window_ns`` narrows the selection's own; ``skipped`` gathers what was left out, by reason.
+        ``window_ns`` narrows the selection's own; ``skipped`` gathers what was left out, by reason. Of completed_ns,
+        process_id, thread_id, flags and copy only ``columns`` are read; the others come as unknown.
         """
         first, last = _narrower(self.selection.window_ns, window_ns)
         left_out = {} if skipped is None else skipped
         wanted = [group for group in self._groups if group.first_ns < last and group.last_ns >= first]
         held: list[Rows] = []
-        for position, group in enumerate(wanted):
-            piece = self.selection.apply(self._read(group, first, last), left_out)
+        for position, read in enumerate(
+            _ahead(lambda group: self._read(group, first, last, columns), wanted)
+        ):
+            piece = self.selection.apply(read, left_out)
             if len(piece):
                 held.append(piece)
             if not held:
@@ -92,23 +101,41 @@ class Source:
             if cut:
                 yield rows[:cut]
 
-    def _read(self, group: _Group, first_ns: int, last_ns: int) -> Rows:
+    def _read(self, group: _Group, first_ns: int, last_ns: int, columns: Sequence[str]) -> Rows:
+        one_layer = group.layer == self.selection.layer
+        wanted_columns = {*_SURVEYED, *columns, self.time_column}
+        if self.selection.process_ids is not None:
+            wanted_columns.add("process_id")
+        if not one_layer:
+            wanted_columns.add("layer")
         try:
             file = self._files[group.path]
-            present = [name for name in (*_COLUMNS, self.time_column) if name in file.schema_arrow.names]
+            present = [name for name in file.schema_arrow.names if name in wanted_columns]
             table = file.read_row_group(group.number, columns=present)
         except (pa.ArrowInvalid, OSError) as problem:
             raise IotraceError(
                 f"'{self.recording.path}' has a damaged table io: {str(problem).splitlines()[0][:200]}",
                 hint=f"iotrace validate {self.recording.path} tells what is left; import the original trace again",
             ) from problem
-        wanted = pc.equal(table["layer"], self.selection.layer)
+        if not one_layer:
+            table = table.filter(pc.equal(table["layer"], self.selection.layer))
         if group.first_ns < first_ns or group.last_ns >= last_ns:
             at = table[self.time_column]
-            wanted = pc.and_(wanted, pc.and_(pc.greater_equal(at, first_ns), pc.less(at, last_ns)))
-        if not pc.all(wanted).as_py():
-            table = table.filter(wanted)
+            table = table.filter(pc.and_(pc.greater_equal(at, first_ns), pc.less(at, last_ns)))
         return _to_rows(table, self.time_column, self.space_is)
+
+
+def _ahead(read: Callable[[_Group], Rows], groups: Sequence[_Group]) -> Iterator[Rows]:
+    """What ``read`` makes of each group in turn, the next being read while the last is used."""
+    with ThreadPoolExecutor(1, "iotrace-reader") as reader:
+        following = reader.submit(read, groups[0]) if groups else None
+        for group in groups[1:]:
+            assert following is not None
+            rows = following.result()
+            following = reader.submit(read, group)
+            yield rows
+        if following is not None:
+            yield following.result()
 
 
 def _groups_of(path: Path, file: pq.ParquetFile, time_column: str) -> list[_Group]:
@@ -117,7 +144,7 @@ def _groups_of(path: Path, file: pq.ParquetFile, time_column: str) -> list[_Grou
             f"'{path}' has no column {time_column}", hint="iotrace validate tells what else is missing"
         )
     leaves = [file.metadata.schema.column(leaf).path for leaf in range(file.metadata.num_columns)]
-    column = leaves.index(time_column)
+    column, layer = leaves.index(time_column), leaves.index("layer")
     groups = []
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
@@ -131,7 +158,9 @@ def _groups_of(path: Path, file: pq.ParquetFile, time_column: str) -> list[_Grou
             if bounds["min"] is None:
                 continue
             first, last = bounds["min"], bounds["max"]
-        groups.append(_Group(path, number, first, last))
+        layers = group.column(layer).statistics
+        one = layers is not None and layers.has_min_max and layers.min == layers.max and not layers.null_count
+        groups.append(_Group(path, number, first, last, str(layers.min) if one else None))
     return groups
 
 

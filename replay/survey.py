@@ -74,7 +74,7 @@ def survey(
     log_touched: dict[int, tuple[Slots, Touched]] = {}
     largest = [0, 0]
     log_ios = unattributed = 0
-    for rows in source.rows(skipped):
+    for rows in source.rows(skipped, columns=("thread_id",) if count_streams else ()):
         transfers = rows.transfers
         shape.add(rows.at_ns, rows.space, rows.offset_bytes, rows.size_bytes, transfers)
         spaces |= set(_distinct(rows.space))
