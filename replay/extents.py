@@ -16,7 +16,7 @@ _SPACES_MAX = 1 << (62 - _GRANULE_BITS)
 EXTENTS_MAX = 1 << 21
 """More stretches than this are joined across the smallest gaps: packing stays exact, but less tight."""
 
-_UNITED_AT_ONCE = 1 << 20
+_ROOM_LEAST = 1 << 12
 
 Places = npt.NDArray[np.int64]
 
@@ -41,11 +41,11 @@ def union(starts: Places, ends: Places) -> tuple[Places, Places]:
 
     A stretch begins where everything that began earlier has ended: sorting starts and ends apart tells where.
     """
-    if not len(starts):
-        return starts, ends
-    lengths = ends - starts
-    starts = np.sort(starts)
-    ends = starts + lengths[0] if (lengths == lengths[0]).all() else np.sort(ends)
+    return _joined(np.sort(starts), np.sort(ends)) if len(starts) else (starts, ends)
+
+
+def _joined(starts: Places, ends: Places) -> tuple[Places, Places]:
+    """`union` of sorted starts and sorted ends, at least one of each."""
     apart = np.flatnonzero(starts[1:] > ends[:-1])
     return starts[np.concatenate([[0], apart + 1])], ends[np.concatenate([apart, [len(ends) - 1]])]
 
@@ -76,12 +76,15 @@ class Slots:
 
 @dataclass(slots=True)
 class Touched:
-    """Gathers stretches: transfers as they come, until there are as many as stretches, and then all united."""
+    """Gathers stretches: transfers as they come, all united once there is no room for more.
 
-    _starts: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-    _ends: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-    _pending: list[tuple[Places, Places]] = field(default_factory=list)
-    _pending_count: int = 0
+    Two buffers are used over and over: fresh memory for each union costs more than the sorting.
+    """
+
+    _starts: Places = field(default_factory=lambda: np.empty(_ROOM_LEAST, np.int64))
+    _ends: Places = field(default_factory=lambda: np.empty(_ROOM_LEAST, np.int64))
+    _count: int = 0
+    _united: bool = True
 
     def add(
         self,
@@ -90,21 +93,37 @@ class Touched:
         size_bytes: npt.NDArray[np.int64],
     ) -> None:
         """Add transfers of at least a byte."""
-        if not len(slot):
-            return
-        self._pending.append((place(slot, offset_bytes), place(slot, offset_bytes + (size_bytes - 1)) + 1))
-        self._pending_count += len(slot)
-        if self._pending_count >= max(_UNITED_AT_ONCE, len(self._starts)):
-            self.stretches()
+        done = 0
+        while done < len(slot):
+            if self._count == len(self._starts):
+                self._make_room()
+            part = slice(done, done + len(self._starts) - self._count)
+            starts = place(slot[part], offset_bytes[part])
+            room = slice(self._count, self._count + len(starts))
+            self._starts[room] = starts
+            self._ends[room] = place(slot[part], offset_bytes[part] + (size_bytes[part] - 1)) + 1
+            self._count += len(starts)
+            self._united = False
+            done += len(starts)
 
     def stretches(self) -> tuple[Places, Places]:
-        """First places and the places after the last, disjoint and rising."""
-        if self._pending:
-            starts, ends = zip(*self._pending, strict=True)
-            united = union(np.concatenate([self._starts, *starts]), np.concatenate([self._ends, *ends]))
-            self._starts, self._ends = _bounded(*united)
-            self._pending, self._pending_count = [], 0
-        return self._starts, self._ends
+        """First places and the places after the last, disjoint and rising. Valid until the next `add`."""
+        if not self._united:
+            starts, ends = self._starts[: self._count], self._ends[: self._count]
+            starts.sort()
+            ends.sort()
+            found = _bounded(*_joined(starts, ends))
+            self._count = len(found[0])
+            self._starts[: self._count], self._ends[: self._count] = found
+            self._united = True
+        return self._starts[: self._count], self._ends[: self._count]
+
+    def _make_room(self) -> None:
+        self.stretches()
+        if self._count * 2 > len(self._starts):
+            wider = np.empty((2, len(self._starts) * 2), np.int64)
+            wider[0, : self._count], wider[1, : self._count] = self.stretches()
+            self._starts, self._ends = wider
 
     @property
     def bytes(self) -> int:

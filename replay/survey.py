@@ -94,7 +94,7 @@ def survey(
             progress(shape.count)
     if not shape.count:
         raise _nothing(source, skipped)
-    starts, ends = shape.touched.stretches()
+    starts, ends = (places.copy() for places in shape.touched.stretches())
     return Survey(
         ios=shape.count,
         first_ns=shape.first_ns,
