@@ -15,7 +15,7 @@ from .clock_samples import Sampler
 from .formats.array_csv import with_map
 from .formats.format import Format, Outcome, Progress, Trace, naming
 from .gathering import Gathering, Group, unpacking_room
-from .merging import Merger, Shift, merge_quality
+from .merging import Merger, Shift, layers_in, merge_quality
 
 
 def import_files(
@@ -185,17 +185,16 @@ def _write(
     clock = _anchor(placed)
     merger = Merger()
     outcomes: list[tuple[str, int, Outcome]] = []
-    with_io: set[str] = set()
+    layers: dict[str, set[str]] = {}
     with RecordingWriter(output, overwrite=overwrite) as writer:
         for opened, placement in placed:
             shift_ns = placement.start_utc_ns - start_utc_ns
-            ios_before = writer.rows("io")
             into = merger.trace(placement.host, Shift.of(placement, start_utc_ns))
             for table_name, batch in opened.trace.batches():
                 rows = into.rekey(table_name, batch)
+                if table_name == "io" and len(rows):
+                    layers.setdefault(opened.name, set()).update(layers_in(rows))
                 writer.append(table_name, anonymizer.batch(table_name, rows) if anonymizer else rows)
-            if writer.rows("io") > ios_before:
-                with_io.add(opened.name)
             outcome = opened.trace.outcome()
             opened.sources[0].events = outcome.events
             for source in opened.sources:
@@ -207,7 +206,7 @@ def _write(
             for opened, placement in placed
             if placement.alignment and placement.alignment.method != "utc"
         }
-        quality = merge_quality(outcomes, with_io, compared)
+        quality = merge_quality(outcomes, layers, compared)
         for _, placement in placed:
             quality.notes += placement.notes
             quality.clock_steps += placement.clock_steps

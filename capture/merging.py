@@ -1,6 +1,6 @@
 """Several traces on one clock: times shifted, ids re-keyed, and what they share made one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -154,12 +154,14 @@ class TraceMerger:
 
 
 def merge_quality(
-    outcomes: list[tuple[str, int, Outcome]], with_io: set[str], compared: AbstractSet[str] = frozenset()
+    outcomes: list[tuple[str, int, Outcome]],
+    layers: Mapping[str, AbstractSet[str]],
+    compared: AbstractSet[str] = frozenset(),
 ) -> Quality:
     """One quality for all traces: counts added up, notes naming the trace where there are several.
 
-    ``with_io`` are the names of those that brought I/Os, which overlapping traces of one host bring twice unless what
-    they share is known: ``compared``.
+    ``layers`` are those of the I/Os that each brought, by its name. Overlapping traces of one host bring the I/Os of
+    one layer twice, unless what they share is known: ``compared``.
     """
     merged = Quality()
     for name, _, outcome in outcomes:
@@ -179,10 +181,10 @@ def merge_quality(
         if merged.ended == "normally":
             merged.ended = quality.ended
         merged.notes += [note if len(outcomes) == 1 else f"{name}: {note}" for note in quality.notes]
-    of_io = [entry for entry in outcomes if entry[0] in with_io]
+    of_io = [entry for entry in outcomes if entry[0] in layers]
     steps = list(_steps(of_io))
     merged.clock_steps += len(steps)
-    merged.notes += [*steps, *_overlaps(of_io, compared), *_gaps(outcomes)]
+    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *_gaps(outcomes)]
     return merged
 
 
@@ -214,14 +216,28 @@ def _gaps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
             end_ns, last = until_ns, name
 
 
-def _overlaps(outcomes: list[tuple[str, int, Outcome]], compared: AbstractSet[str]) -> Iterator[str]:
-    spans = sorted(
-        (shift + outcome.window_start_ns, shift + outcome.window_end_ns, name)
-        for name, shift, outcome in outcomes
-    )
-    for (begin_ns, end_ns, name), (start_ns, last_ns, other) in pairwise(spans):
-        # Files that a session rolled over into overlap by what was in its buffers.
-        shorter_ns = min(end_ns - begin_ns, last_ns - start_ns)
-        known = name in compared and other in compared
-        if not known and min(end_ns, last_ns) - start_ns > _OVERLAP_SHARE * shorter_ns:
-            yield f"{name} and {other} overlap in time: if both are of one host, its I/O counts twice"
+def _overlaps(
+    outcomes: list[tuple[str, int, Outcome]],
+    layers: Mapping[str, AbstractSet[str]],
+    compared: AbstractSet[str],
+) -> Iterator[str]:
+    told = set()
+    for layer in Layer:
+        spans = sorted(
+            (shift + outcome.window_start_ns, shift + outcome.window_end_ns, name)
+            for name, shift, outcome in outcomes
+            if layer in layers[name]
+        )
+        for (begin_ns, end_ns, name), (start_ns, last_ns, other) in pairwise(spans):
+            # Files that a session rolled over into overlap by what was in its buffers.
+            shorter_ns = min(end_ns - begin_ns, last_ns - start_ns)
+            known = (name in compared and other in compared) or (name, other) in told
+            if not known and min(end_ns, last_ns) - start_ns > _OVERLAP_SHARE * shorter_ns:
+                told.add((name, other))
+                yield f"{name} and {other} overlap in time: if both are of one host, its I/O counts twice"
+
+
+def layers_in(ios: pa.RecordBatch) -> set[str]:
+    """The layers of the rows of a table ``io``, whose words may still be positions in the list of them."""
+    found = pc.unique(ios.column("layer")).to_pylist()
+    return {str(list(Layer)[layer]) if isinstance(layer, int) else layer for layer in found}

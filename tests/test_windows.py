@@ -33,7 +33,9 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def modules_in_the_tree() -> set[str]:
     paths = (path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     names = {".".join(("iotrace", *path.with_suffix("").parts)) for path in paths}
-    return {name.removesuffix(".__init__") for name in names} - {"iotrace.cli.__main__"}  # it runs when imported
+    return {name.removesuffix(".__init__") for name in names} - {
+        "iotrace.cli.__main__"
+    }  # it runs when imported
 
 
 def test_every_module_that_windows_has_a_use_for_imports_there() -> None:

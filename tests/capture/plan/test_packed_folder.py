@@ -117,8 +117,7 @@ def packed(tmp_path, monkeypatch):
 
 
 def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
-    traces = sorted(path for path in packed.iterdir() if path.is_file())
-    recording = import_files(traces, tmp_path / "production.iotrace")
+    recording = import_files([packed], tmp_path / "production.iotrace")
     assert validate(recording.path) == []
     layers = {(row["layer"], row["op"], row["size_bytes"]) for row in recording.read("io").to_pylist()}
     assert layers == {("block", "read", 8192), ("device", "read", 8192), ("sql", "read", 8192)}
@@ -127,6 +126,10 @@ def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
     assert recording.manifest.clock.start_utc_ns == (NOON - 116_444_736_000_000_000) * 100
     paths = {row["path"] for row in recording.read("files").to_pylist()}
     assert paths == {SALES, "\\Device\\HarddiskVolume4\\data\\Sales.mdf"}
+    notes = recording.manifest.quality.notes
+    assert [note for note in notes if "left out, as no trace" in note and "host-before.json" in note]
+    # The traces overlap, but each is of a layer of its own.
+    assert not [note for note in notes if "counts twice" in note]
     # 2,000 reads of 2 ms each in 15 s, from the snapshots.
     means = [
         row["value"]
