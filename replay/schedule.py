@@ -1,6 +1,6 @@
 """The plan the engine plays: every I/O with its deadline, its target, and its address there, made as it is played.
 
-See docs/decisions/0012-a-plan-is-a-stream.md for what the batches hold.
+See docs/decisions/0013-a-plan-is-a-stream.md for what the batches hold.
 """
 
 import math
