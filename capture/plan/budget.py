@@ -23,7 +23,7 @@ BLOCK_BYTES: Final = 100
 FILESYSTEM_BYTES: Final = 250
 # Up to four events of 80 bytes of header and 40 to 51 of payload: dispatch (which alone tells the position), time in
 # the device, time in the driver stack, completion.
-DEVICE_BYTES: Final = 500
+DEVICE_BYTES: Final = 520
 _DEVICE_EVENTS: Final = 4
 # Header, nine numbers, event_sequence, and the path of the file as UTF-16.
 SQL_BYTES: Final = 300

@@ -15,7 +15,7 @@ def test_it_says_what_recording_costs_and_what_to_do_next(
     target = tmp_path / "plan"
     result = iotrace("capture", "plan", "--output", target, "--layers", "block,device", "--iops", "1000")
     assert result.status == 0
-    # 3,600,000 I/Os of 100 and of 500 bytes.
+    # 3,600,000 I/Os of 100 and of 520 bytes.
     assert "343 MiB" in result.out
     assert "1.7 GiB" in result.out
     assert "1,000 I/Os per second" in result.out

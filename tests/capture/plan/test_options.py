@@ -2,10 +2,12 @@
 
 import pytest
 
-from iotrace.capture.plan import PlanOptions
+from iotrace.capture.plan import PlanOptions, budget
 from iotrace.capture.plan.budget import budget_of
 from iotrace.capture.plan.options import parse_layers
 from iotrace.schemas import IotraceError
+
+from .conftest import etl_build, xel_build
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,8 @@ def test_the_default_instance_is_asked_only_where_a_layer_needs_it():
 
 
 def test_sizes_are_rate_times_time():
-    budget = budget_of(PlanOptions(minutes=60, iops=10_000))
-    parts = {part.name: part for part in budget.parts}
+    found = budget_of(PlanOptions(minutes=60, iops=10_000))
+    parts = {part.name: part for part in found.parts}
     # 36 million I/Os at 100 bytes; half as much again is 5,149.8 MiB, in steps of 256.
     assert parts["kernel"].expected_bytes == 3_600_000_000
     assert parts["kernel"].limit_mib == 5376
@@ -79,7 +81,34 @@ def test_sizes_are_rate_times_time():
     # At 300 bytes 15,449.5 MiB.
     assert parts["sql"].limit_mib == 15_616
     assert list(parts) == ["kernel", "sql", "counters", "snapshots"]
-    assert budget.total_limit_mib == sum(part.limit_mib for part in parts.values())
+    assert found.total_limit_mib == sum(part.limit_mib for part in parts.values())
+
+
+def test_estimates_cover_the_documented_layouts_of_the_events():
+    """What an I/O takes in a file by the layouts that the constructed traces follow, and at most three times that."""
+
+    def kernel(hook: int, payload: bytes) -> int:
+        return len(etl_build.pad(etl_build.perfinfo(hook, 1, payload)))
+
+    def storport(event: int, payload: bytes, version: int) -> int:
+        return len(
+            etl_build.pad(etl_build.manifest(etl_build.STORPORT_GUID, event, 1, payload, version=version))
+        )
+
+    timed = etl_build.request_timed(duration=1)
+    device = 2 * storport(201, timed, 2)
+    device += storport(202, etl_build.request_dispatch(), 2) + storport(208, etl_build.request_done(), 1)
+    operation = kernel(etl_build.OPERATIONS["read"], etl_build.operation("read"))
+    path = "E:\\MSSQL15.PRODUCTION\\MSSQL\\DATA\\Warehouse_Sales_2026_03.ndf"
+    io = {"database_id": 7, "file_id": 3, "size": 65536, "duration": 3, "offset": 0, "path": path}
+    sql = len(xel_build.event("file_read_completed", 1, io, {"event_sequence": 1}))
+    for estimate, layout in (
+        (budget.BLOCK_BYTES, kernel(etl_build.READ, etl_build.transfer())),
+        (budget.FILESYSTEM_BYTES, operation + kernel(etl_build.OPERATION_END, etl_build.operation_end(1))),
+        (budget.DEVICE_BYTES, device),
+        (budget.SQL_BYTES, sql),
+    ):
+        assert layout <= estimate <= 3 * layout
 
 
 def test_no_part_is_planned_that_is_not_asked_for():

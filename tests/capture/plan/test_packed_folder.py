@@ -1,5 +1,6 @@
 """What collect.ps1 packs, iotrace imports in one go: every kind of file that a plan brings home, on one clock."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -137,6 +138,13 @@ def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
         if row["counter"] == "mean read latency" and row["value"]
     ]
     assert 2e6 in means
+
+
+def test_the_zip_of_it_is_taken_too(packed, tmp_path):
+    """As collect.ps1 -Zip makes it: without the folder itself."""
+    archive = shutil.make_archive(str(packed), "zip", packed)
+    recording = import_files([archive], tmp_path / "production.iotrace")
+    assert {row["layer"] for row in recording.read("io").to_pylist()} == {"block", "device", "sql"}
 
 
 def test_facts_are_taken_for_no_trace(packed):
