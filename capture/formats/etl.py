@@ -27,7 +27,7 @@ from .. import _readers
 from ..roles import classify
 from .format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 
-_BATCH_ROWS: Final = 1 << 18
+_BATCH_ROWS: Final = 1 << 17
 _MASK_DISK_IO: Final = 0x100
 _MASK_DISK_FILE_NAMES: Final = 0x200
 _BUFFER_BYTES_MAX: Final = 1 << 26

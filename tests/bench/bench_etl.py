@@ -5,10 +5,12 @@
 Real logs from the samples, their buffers repeated to a size worth measuring; a constructed one that is nothing but disk
 I/O; and two of 2 GB, whose import is to need no more memory than a short log's: one nothing but disk I/O, one with one
 disk I/O among 70 events. The walker only finds events and counts the disk ones, in stored buffers: less than the reader
-does. Best of three after the file is in the page cache. Prints; asserts nothing.
+does. Beside it the pure-Python readers of others, where they are installed (pip install etl-parser dissect.etl), on the
+first buffers of the same file. Best of three after the file is in the page cache. Prints; asserts nothing.
 """
 
 import importlib.util
+import io
 import os
 import struct
 import subprocess
@@ -28,6 +30,7 @@ TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parents[1] / "shared" / "samples" / "etl"
 TARGET_BYTES = 400 << 20
 WALKER_BYTES = 30 << 20
+PEER_BYTES = 1 << 20
 LONG_BYTES = 2_000_000_000
 
 
@@ -147,6 +150,55 @@ def walk_in_python(data):
     return events, disk
 
 
+def count_with_etl_parser(data):
+    from etl.etl import IEtlFileObserver, build_from_stream
+
+    class Counter(IEtlFileObserver):
+        count = 0
+
+        def _one(self, _event):
+            self.count += 1
+
+        on_event_record = on_trace_record = on_perfinfo_trace = on_system_trace = on_win_trace = _one
+
+    counter = Counter()
+    build_from_stream(data).parse(counter)
+    return counter.count
+
+
+def count_with_dissect(data):
+    from dissect.etl import ETL
+
+    count = 0
+    try:
+        for event in ETL(io.BytesIO(data)):
+            count += event is not None
+    except EOFError:  # it believes the header, which tells of more buffers
+        pass
+    return count
+
+
+def measure_peers(data, our_rate):
+    """Events per second of other pure-Python readers, on the log's first buffers."""
+    end = 0
+    while end < PEER_BYTES and end + 4 <= len(data):
+        end += struct.unpack_from("<I", data, end)[0]
+    for name, module, count in (
+        ("etl-parser", "etl", count_with_etl_parser),
+        ("dissect.etl", "dissect", count_with_dissect),
+    ):
+        if importlib.util.find_spec(module) is None:
+            print(f"  {name}: not installed")
+            continue
+        start = time.perf_counter()
+        try:
+            rate = count(data[:end]) / (time.perf_counter() - start)
+        except Exception as problem:  # noqa: BLE001 - whatever a peer cannot read
+            print(f"  {name}: fails on this log ({type(problem).__name__})")
+            continue
+        print(f"  {name}: {rate:,.0f} events/s; iotrace on one thread {our_rate / rate:,.0f} x that")
+
+
 def best(run, rounds=3):
     times = []
     for _ in range(rounds):
@@ -159,7 +211,7 @@ def best(run, rounds=3):
 def read_all(path, threads):
     trace = _readers.read_etl(path, threads=threads)
     rows = 0
-    while (batch := trace.next_io(1 << 19)) is not None:
+    while (batch := trace.next_io(1 << 17)) is not None:
         rows += pa.record_batch(batch).num_rows
     return trace.counts()["events"], rows
 
@@ -185,11 +237,12 @@ def main():
             path.write_bytes(data)
             events, rows = read_all(path, 1)
             print(f"{label}: {len(data) / 1e6:,.0f} MB, {events:,} events, {rows:,} I/Os")
-            for threads in sorted({1, os.cpu_count() or 1}):
+            for threads in sorted({1, os.cpu_count() or 1}, reverse=True):
                 rate = events / best(lambda path=path, threads=threads: read_all(path, threads))
                 print(
                     f"  {threads} thread(s): {rate / 1e6:6.1f} M events/s  {rate / walker:6.0f} x the walker"
                 )
+            measure_peers(data, rate)
             output = Path(folder) / "bench.iotrace"
             seconds = best(lambda path=path, output=output: import_files([path], output, overwrite=True), 1)
             print(f"  whole import: {events / seconds / 1e6:6.1f} M events/s, {seconds:.1f} s")

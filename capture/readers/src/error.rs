@@ -27,6 +27,14 @@ impl Unreadable {
         }
     }
 
+    /// Arrow refused what a reader made.
+    pub(crate) fn tables(problem: &arrow_schema::ArrowError) -> Self {
+        Self::content(
+            format!("cannot be turned into tables: {problem}"),
+            "please report it",
+        )
+    }
+
     /// The reader itself failed.
     pub(crate) fn defect() -> Self {
         Self::content(

@@ -7,30 +7,13 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyRecordBatch;
 
 use super::reader::Reader;
+use crate::bindings::guarded;
 use crate::error::Unreadable;
-
-fn raised(problem: Unreadable) -> PyErr {
-    match problem {
-        Unreadable::Content { what, hint } => {
-            crate::etl_bindings::UnreadableError::new_err((what, hint))
-        }
-        Unreadable::Io(problem) => problem.into(),
-        Unreadable::Cancelled => PyRuntimeError::new_err("interrupted"),
-    }
-}
-
-fn arrow(problem: arrow_schema::ArrowError) -> PyErr {
-    raised(Unreadable::content(
-        format!("cannot be turned into tables: {problem}"),
-        "please report it",
-    ))
-}
 
 /// Files of block-layer events being read.
 #[pyclass(frozen, module = "iotrace.capture._readers")]
@@ -47,15 +30,15 @@ impl BlockEvents {
 #[pymethods]
 impl BlockEvents {
     fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
-        let batch = py.detach(|| {
+        let batch = guarded(py, || {
             let mut reader = self.reader();
-            let rows = reader.next_rows(rows)?;
-            Ok(rows.map(|rows| reader.ios(&rows)))
-        });
-        match batch.map_err(raised)? {
-            Some(batch) => Ok(Some(PyRecordBatch::new(batch.map_err(arrow)?))),
-            None => Ok(None),
-        }
+            let Some(rows) = reader.next_rows(rows)? else {
+                return Ok(None);
+            };
+            let batch = reader.ios(&rows).map(Some);
+            batch.map_err(|problem| Unreadable::tables(&problem))
+        })?;
+        Ok(batch.map(PyRecordBatch::new))
     }
 
     fn new_devices(&self) -> Vec<(i32, u32)> {
@@ -66,10 +49,12 @@ impl BlockEvents {
         self.reader().take_partitions()
     }
 
-    fn new_processes(&self) -> PyResult<PyRecordBatch> {
-        Ok(PyRecordBatch::new(
-            self.reader().take_threads().map_err(arrow)?,
-        ))
+    fn new_processes(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+        let batch = guarded(py, || {
+            let threads = self.reader().take_threads();
+            threads.map_err(|problem| Unreadable::tables(&problem))
+        })?;
+        Ok(PyRecordBatch::new(batch))
     }
 
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -95,7 +80,7 @@ impl BlockEvents {
 
 #[pyfunction]
 fn read_block_events(py: Python<'_>, paths: Vec<PathBuf>, kind: String) -> PyResult<BlockEvents> {
-    let reader = py.detach(|| Reader::open(&paths, &kind)).map_err(raised)?;
+    let reader = guarded(py, || Reader::open(&paths, &kind))?;
     Ok(BlockEvents {
         reader: Mutex::new(reader),
     })

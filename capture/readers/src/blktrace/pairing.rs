@@ -44,8 +44,8 @@ type Places = BTreeMap<u64, VecDeque<Waiting>>;
 #[derive(Debug, Default)]
 struct InFlight {
     places: Places,
-    /// With whether its direction is write.
-    empty: VecDeque<(Row, bool)>,
+    /// Reads, and writes.
+    empty: [VecDeque<Row>; 2],
 }
 
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Pairing {
                     .into_values()
                     .flatten()
                     .map(|waiting| waiting.row);
-                for row in rows.chain(waiting.empty.into_iter().map(|(row, _)| row)) {
+                for row in rows.chain(waiting.empty.into_iter().flatten()) {
                     self.unpaired_issues += 1;
                     self.rows.push(row);
                 }
@@ -183,7 +183,7 @@ impl Pairing {
 impl InFlight {
     fn insert(&mut self, row: Row, writes: bool) {
         if row.bytes == 0 {
-            self.empty.push_back((row, writes));
+            self.empty[usize::from(writes)].push_back(row);
             return;
         }
         let left = sectors_of(u64::from(row.bytes));
@@ -203,7 +203,7 @@ impl InFlight {
     /// Take out the latest one that begins where the event does.
     fn remove(&mut self, event: &Event) -> Option<Row> {
         if event.bytes == 0 {
-            return self.empty.pop_front().map(|(row, _)| row);
+            return self.empty[usize::from(event.writes)].pop_front();
         }
         let queue = self.places.get_mut(&event.sector)?;
         let waiting = queue.pop_back();
@@ -217,11 +217,7 @@ impl InFlight {
     fn complete(&mut self, event: &Event, rows: &mut Vec<Row>) -> bool {
         if event.bytes == 0 {
             // An empty flush ends as a write of nothing: by then its flush is done.
-            let place = self
-                .empty
-                .iter()
-                .position(|(_, writes)| *writes == event.writes);
-            let Some((row, _)) = place.and_then(|place| self.empty.remove(place)) else {
+            let Some(row) = self.empty[usize::from(event.writes)].pop_front() else {
                 return false;
             };
             rows.push(ended(row, event));

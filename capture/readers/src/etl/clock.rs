@@ -1,5 +1,7 @@
 //! From a log's raw ticks to nanoseconds since its start.
 
+/// What the performance counter of Windows 10 and later counts; divisions are slow.
+const USUAL_HZ: i64 = 10_000_000;
 const FILETIME_UNIX_EPOCH: i128 = 116_444_736_000_000_000;
 
 /// What the raw timestamps of a log count.
@@ -115,6 +117,9 @@ pub fn filetime_utc_ns(filetime: i64) -> Option<i64> {
 /// Ticks at `hz` in nanoseconds, rounded down, in 64-bit arithmetic; `None` where that does not suffice.
 #[inline]
 fn scale(ticks: i64, hz: i64) -> Option<i64> {
+    if hz == USUAL_HZ {
+        return ticks.checked_mul(1_000_000_000 / USUAL_HZ);
+    }
     let (seconds, rest) = (ticks.div_euclid(hz), ticks.rem_euclid(hz));
     seconds
         .checked_mul(1_000_000_000)?

@@ -8,7 +8,6 @@ use super::events::{
 };
 use super::facts::{
     Disk, DiskInit, DiskIo, Event, Facts, Mapping, Op, Origin, Partition, Process, Thread, Valid,
-    What,
 };
 
 /// Decode all events of one buffer. `number` is the buffer's in the file.
@@ -25,9 +24,9 @@ pub fn buffer(payload: &[u8], number: u32, facts: &mut Facts) {
             self::event(kernel, (number, count), facts);
         } else if let Some(manifest) = event.manifest() {
             let understood = match manifest.provider {
-                Provider::KernelDisk => manifest_disk(manifest, number, facts),
-                Provider::KernelFile => decode_files::manifest(manifest, number, facts),
-                Provider::StorPort => decode_requests::request(manifest, number, facts),
+                Provider::KernelDisk => manifest_disk(manifest, facts),
+                Provider::KernelFile => decode_files::manifest(manifest, facts),
+                Provider::StorPort => decode_requests::request(manifest, facts),
             };
             facts.counts.rejected_events += u64::from(understood.is_none());
         }
@@ -52,8 +51,8 @@ fn event(event: KernelEvent, order: (u32, usize), facts: &mut Facts) {
         return;
     }
     let understood = match event.group {
-        GROUP_DISK => disk(event, order.0, facts),
-        GROUP_FILE => decode_files::kernel(event, order.0, facts),
+        GROUP_DISK => disk(event, facts),
+        GROUP_FILE => decode_files::kernel(event, facts),
         GROUP_THREAD => thread(event, facts),
         GROUP_PROCESS => process(event, facts),
         GROUP_CONFIG => config(event, facts),
@@ -68,26 +67,26 @@ fn event(event: KernelEvent, order: (u32, usize), facts: &mut Facts) {
     facts.counts.rejected_events += u64::from(understood.is_none());
 }
 
-fn disk(event: KernelEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
-    let what = match event.kind {
+fn disk(event: KernelEvent, facts: &mut Facts) -> Option<()> {
+    let found = match event.kind {
         10..=15 if event.version < 2 => {
             facts.counts.old_disk_events += 1;
             return Some(());
         }
-        10 => What::Disk(transfer(event, Op::Read)?),
-        11 => What::Disk(transfer(event, Op::Write)?),
-        14 => What::Disk(flush(event)?),
-        12 => What::Init(init(event, Op::Read)?),
-        13 => What::Init(init(event, Op::Write)?),
-        15 => What::Init(init(event, Op::Flush)?),
+        10 => Event::Disk(transfer(event, Op::Read)?),
+        11 => Event::Disk(transfer(event, Op::Write)?),
+        14 => Event::Disk(flush(event)?),
+        12 => Event::Init(init(event, Op::Read)?),
+        13 => Event::Init(init(event, Op::Write)?),
+        15 => Event::Init(init(event, Op::Flush)?),
         55..=60 => {
             facts.counts.optical_events += 1;
             return Some(());
         }
         _ => return Some(()),
     };
-    match &what {
-        What::Disk(io) => {
+    match &found {
+        Event::Disk(io) => {
             let counts = &mut facts.counts;
             *match io.op {
                 Op::Read => &mut counts.reads,
@@ -98,12 +97,12 @@ fn disk(event: KernelEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
         }
         _ => facts.counts.inits += 1,
     }
-    facts.events.push(Event { buffer, what });
+    facts.events.push(found);
     Some(())
 }
 
 /// Microsoft-Windows-Kernel-Disk: the classic payloads of version 2. The header's thread is whoever ran at completion.
-fn manifest_disk(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
+fn manifest_disk(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
     if event.version != 0 {
         return None;
     }
@@ -131,10 +130,7 @@ fn manifest_disk(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option
     } += 1;
     io.origin = Origin::Manifest;
     remember(&io, facts);
-    facts.events.push(Event {
-        buffer,
-        what: What::Disk(io),
-    });
+    facts.events.push(Event::Disk(io));
     Some(())
 }
 

@@ -4,9 +4,7 @@
 //! and comes late. A read of 48 bytes may be either, so the version decides and never the size.
 
 use super::events::{KernelEvent, ManifestEvent, UNKNOWN};
-use super::facts::{
-    Event, Facts, FileName, Op, Opened, Operation, OperationEnd, Origin, Valid, What,
-};
+use super::facts::{Event, Facts, FileName, Op, Opened, Operation, OperationEnd, Origin, Valid};
 
 const CREATE: u8 = 0x40;
 const CLEANUP: u8 = 0x41;
@@ -19,20 +17,18 @@ const FILE_SYSTEM_CONTROL: u8 = 0x4B;
 const OPERATION_END: u8 = 0x4C;
 
 /// Decode an event of the kernel's file group.
-pub fn kernel(event: KernelEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
+pub fn kernel(event: KernelEvent, facts: &mut Facts) -> Option<()> {
     match event.kind {
         0x00 | 0x20 => name(event, Valid::From, facts),
         0x23 | 0x24 => name(event, Valid::Until, facts),
-        CREATE..=OPERATION_END if event.version >= 2 => {
-            operation(event, Origin::Classic, buffer, facts)
-        }
+        CREATE..=OPERATION_END if event.version >= 2 => operation(event, Origin::Classic, facts),
         CREATE..=OPERATION_END => None,
         _ => Some(()),
     }
 }
 
 /// Decode an event of Microsoft-Windows-Kernel-File: version 0 has the classic layouts of version 2, 1 those of 3.
-pub fn manifest(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
+pub fn manifest(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
     let kind = match event.id {
         10 => 0x20,
         11 => 0x23,
@@ -61,7 +57,7 @@ pub fn manifest(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option<
     match kind {
         0x20 => name(classic, Valid::From, facts),
         0x23 => name(classic, Valid::Until, facts),
-        _ => operation(classic, Origin::Manifest, buffer, facts),
+        _ => operation(classic, Origin::Manifest, facts),
     }
 }
 
@@ -81,24 +77,24 @@ fn name(event: KernelEvent, valid: Valid, facts: &mut Facts) -> Option<()> {
     Some(())
 }
 
-fn operation(event: KernelEvent, origin: Origin, buffer: u32, facts: &mut Facts) -> Option<()> {
-    let what = if event.kind == OPERATION_END {
-        What::OperationEnd(end(event, origin)?)
+fn operation(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<()> {
+    let found = if event.kind == OPERATION_END {
+        Event::OperationEnd(end(event, origin)?)
     } else {
         if !(CREATE..=FILE_SYSTEM_CONTROL).contains(&event.kind) || event.kind == ENUMERATE {
             return Some(());
         }
-        What::Operation(start(event, origin, facts)?)
+        Event::Operation(start(event, origin, facts)?)
     };
     let counts = &mut facts.counts;
-    match (&what, origin) {
-        (What::OperationEnd(_), Origin::Classic) => counts.operation_ends += 1,
-        (What::OperationEnd(_), Origin::Manifest) => counts.manifest_operation_ends += 1,
-        (What::Operation(Operation { op: None, .. }), _) => (),
+    match (&found, origin) {
+        (Event::OperationEnd(_), Origin::Classic) => counts.operation_ends += 1,
+        (Event::OperationEnd(_), Origin::Manifest) => counts.manifest_operation_ends += 1,
+        (Event::Operation(Operation { op: None, .. }), _) => (),
         (_, Origin::Classic) => counts.operations += 1,
         (_, Origin::Manifest) => counts.manifest_operations += 1,
     }
-    facts.events.push(Event { buffer, what });
+    facts.events.push(found);
     Some(())
 }
 

@@ -2,11 +2,11 @@
 //! layout and is refused.
 
 use super::events::ManifestEvent;
-use super::facts::{Event, Facts, Request, RequestKind, What};
+use super::facts::{Event, Facts, Request, RequestKind};
 use super::fields::Fields;
 
 /// Decode one event; `None` if its version or length is not the published one.
-pub fn request(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option<()> {
+pub fn request(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
     let counts = &mut facts.counts;
     let request = match (event.id, event.version) {
         (200 | 201, 2) => timed(event)?,
@@ -32,10 +32,7 @@ pub fn request(event: ManifestEvent, buffer: u32, facts: &mut Facts) -> Option<(
         RequestKind::TimedInStack => counts.requests_timed_in_stack += 1,
         RequestKind::Detailed => counts.requests_detailed += 1,
     }
-    facts.events.push(Event {
-        buffer,
-        what: What::Request(request),
-    });
+    facts.events.push(Event::Request(request));
     Some(())
 }
 

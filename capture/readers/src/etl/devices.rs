@@ -1,6 +1,7 @@
 //! Disks and their partitions: what their events describe, and the rows they get.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::facts::{Disk, Partition};
 
@@ -27,6 +28,9 @@ pub struct DeviceRow {
 pub struct Devices {
     disks: Vec<(u32, Option<Disk>)>,
     pub partitions: Vec<Partition>,
+    /// Rows of disks by SCSI address, and positions of partitions by drive letter; `None` where several share one.
+    by_address: HashMap<[u32; 4], Option<i32>>,
+    by_letter: HashMap<String, Option<usize>>,
 }
 
 impl Devices {
@@ -48,12 +52,22 @@ impl Devices {
             .map(|(_, part)| ((part.disk, part.start_bytes), part))
             .collect();
         numbers.extend(partitions.keys().map(|(disk, _)| *disk));
+        let disks: Vec<(u32, Option<Disk>)> = numbers
+            .into_iter()
+            .map(|number| (number, described.remove(&number)))
+            .collect();
+        let partitions: Vec<Partition> = partitions.into_values().collect();
+        let addresses = (0..)
+            .zip(&disks)
+            .filter_map(|(row, (_, disk))| Some((disk.as_ref()?.address, row)));
+        let letters = (0..)
+            .zip(&partitions)
+            .map(|(position, part)| (part.letter.to_ascii_lowercase(), position));
         Self {
-            disks: numbers
-                .into_iter()
-                .map(|number| (number, described.remove(&number)))
-                .collect(),
-            partitions: partitions.into_values().collect(),
+            by_address: unshared(addresses),
+            by_letter: unshared(letters),
+            disks,
+            partitions,
         }
     }
 
@@ -69,14 +83,7 @@ impl Devices {
 
     /// Row of the one disk with this SCSI address.
     pub fn disk_at(&self, address: [u8; 4]) -> Option<i32> {
-        let mut rows = (0..).zip(&self.disks).filter(|(_, (_, disk))| {
-            disk.as_ref()
-                .is_some_and(|disk| disk.address == address.map(u32::from))
-        });
-        match (rows.next(), rows.next()) {
-            (Some((row, _)), None) => Some(row),
-            _ => None,
-        }
+        *self.by_address.get(&address.map(u32::from))?
     }
 
     /// Bytes of a logical block of the disk in this row.
@@ -101,13 +108,7 @@ impl Devices {
     /// Position of the one partition whose drive letter begins a path.
     pub fn partition_called(&self, path: &str) -> Option<usize> {
         let letter = path.get(..2).filter(|letter| letter.ends_with(':'))?;
-        let mut called = (0..)
-            .zip(&self.partitions)
-            .filter(|(_, part)| part.letter.eq_ignore_ascii_case(letter));
-        match (called.next(), called.next()) {
-            (Some((index, _)), None) => Some(index),
-            _ => None,
-        }
+        *self.by_letter.get(&letter.to_ascii_lowercase())?
     }
 
     /// All devices in the order of their rows: disks, then partitions.
@@ -132,4 +133,18 @@ impl Devices {
         });
         disks.chain(partitions).collect()
     }
+}
+
+/// What each key stands for; `None` if for several things.
+fn unshared<K: Eq + std::hash::Hash, V>(
+    entries: impl Iterator<Item = (K, V)>,
+) -> HashMap<K, Option<V>> {
+    let mut all = HashMap::new();
+    for (key, value) in entries {
+        match all.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(Some(value))),
+            Entry::Occupied(mut entry) => drop(entry.insert(None)),
+        }
+    }
+    all
 }

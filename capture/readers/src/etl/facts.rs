@@ -131,15 +131,7 @@ pub enum RequestKind {
 
 /// One event of interest to I/O, in whatever layer.
 #[derive(Debug, Clone, Copy)]
-pub struct Event {
-    /// Number of its buffer; once all are known, the buffer's rank among them.
-    pub buffer: u32,
-    pub what: What,
-}
-
-/// What an `Event` tells.
-#[derive(Debug, Clone, Copy)]
-pub enum What {
+pub enum Event {
     Disk(DiskIo),
     Init(DiskInit),
     Operation(Operation),
@@ -151,12 +143,12 @@ impl Event {
     /// Raw timestamp.
     #[inline]
     pub fn ticks(&self) -> i64 {
-        match &self.what {
-            What::Disk(io) => io.completed,
-            What::Init(init) => init.ticks,
-            What::Operation(operation) => operation.ticks,
-            What::OperationEnd(end) => end.ticks,
-            What::Request(request) => request.ticks,
+        match self {
+            Self::Disk(io) => io.completed,
+            Self::Init(init) => init.ticks,
+            Self::Operation(operation) => operation.ticks,
+            Self::OperationEnd(end) => end.ticks,
+            Self::Request(request) => request.ticks,
         }
     }
 }
@@ -257,8 +249,15 @@ pub struct Indexed {
     pub sequence: i64,
     /// Raw timestamp of its earliest event of interest.
     pub earliest: i64,
-    /// Its events were not kept: it is to be decoded again.
-    pub left: bool,
+    /// Where its events are in `Facts::events`; empty if they were not kept: then it is to be decoded again.
+    pub kept: (usize, usize),
+}
+
+impl Indexed {
+    /// Whether its events are in `Facts::events`.
+    pub fn is_kept(&self) -> bool {
+        self.kept.0 < self.kept.1
+    }
 }
 
 /// Lowest and highest byte a file's disk I/O touched.
@@ -330,7 +329,12 @@ impl Facts {
 
     /// Take over everything of another worker.
     pub fn absorb(&mut self, mut other: Self) {
+        let before = self.events.len();
         self.events.append(&mut other.events);
+        for entry in &mut other.index {
+            entry.kept.0 += before;
+            entry.kept.1 += before;
+        }
         self.index.append(&mut other.index);
         let numbers: Vec<u32> = other
             .paths

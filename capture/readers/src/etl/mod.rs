@@ -10,7 +10,10 @@
 //! read. No size in a file is trusted: a buffer never takes more than the session's buffer size, at most 64 MiB, and a whole
 //! file no more than 100 times its own size plus 256 MiB.
 
+#[cfg(feature = "python")]
+mod bindings;
 mod clock;
+mod columns;
 mod container;
 mod counts;
 mod decode;
@@ -38,9 +41,30 @@ mod tables;
 mod timeline;
 mod trace;
 
-pub use facts::Origin;
-pub use header::{Compression, LogHeader};
-pub use inspect::inspect;
-pub use read::{KEPT_EVENTS, open, read};
-pub use tables::{devices, files, ios, processes};
-pub use trace::Trace;
+#[cfg(feature = "python")]
+pub use bindings::register;
+use facts::Origin;
+use header::{Compression, LogHeader};
+use inspect::inspect;
+use read::{KEPT_EVENTS, open, read};
+use tables::{devices, files, processes};
+use trace::Trace;
+
+/// Everything that is asked of a log, in small batches and with most events decoded twice.
+#[cfg(fuzzing)]
+pub fn fuzz(path: &std::path::Path) -> Result<(), crate::error::Unreadable> {
+    let inspected = inspect(path, &mut || true);
+    let log = read(path, 1, 64, &mut |_, _| true)?;
+    let mut trace = Trace::new(log);
+    devices(&trace).expect("devices");
+    let mut rows = 0;
+    while let Some(batch) = trace.next_io(100)? {
+        rows += batch.num_rows() as u64;
+        files(&trace, 0).expect("files");
+    }
+    processes(&trace, 0).expect("processes");
+    assert_eq!(trace.rows.iter().sum::<u64>(), rows);
+    assert!(rows <= trace.counts.events);
+    assert_eq!(inspected?.events, trace.counts.events);
+    Ok(())
+}

@@ -16,7 +16,7 @@ use super::container::{
     HEADER_BYTES, Walker,
 };
 use super::decode;
-use super::facts::{Facts, Indexed};
+use super::facts::{Event, Facts, Indexed};
 use super::header::{Compression, LogHeader};
 use crate::error::Unreadable;
 use crate::{lznt1, xpress, xpress_huffman};
@@ -30,7 +30,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 const COMPRESSION_RATIO_MAX: u64 = 100;
 const COMPRESSION_ALLOWANCE_BYTES: u64 = 256 << 20;
 
-/// How many events of I/O are kept (72 bytes each) rather than decoded again.
+/// How many events of I/O are kept (64 bytes each) rather than decoded again.
 pub const KEPT_EVENTS: usize = 1 << 19;
 
 /// A whole log: its header and what was found.
@@ -258,12 +258,11 @@ impl Shared<'_> {
         let before = facts.events.len();
         decode::buffer(payload, number, facts);
         let found = &facts.events[before..];
-        let Some(earliest) = found.iter().map(super::facts::Event::ticks).min() else {
+        let count = found.len();
+        let Some(earliest) = found.iter().map(Event::ticks).min() else {
             return Ok(());
         };
-        let left =
-            self.kept.fetch_add(found.len(), Ordering::Relaxed) + found.len() > self.kept_events;
-        if left {
+        if self.kept.fetch_add(count, Ordering::Relaxed) + count > self.kept_events {
             facts.events.truncate(before);
         }
         facts.index.push(Indexed {
@@ -273,7 +272,7 @@ impl Shared<'_> {
             processor: header.processor,
             sequence: header.sequence,
             earliest,
-            left,
+            kept: (before, facts.events.len()),
         });
         Ok(())
     }

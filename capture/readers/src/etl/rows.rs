@@ -5,7 +5,7 @@ use super::devices::SECTOR_BYTES;
 use super::facts::{DiskIo, Op};
 use super::flags::{disk_flags, file_flags};
 use super::operations::Finished;
-use super::paths::{is_metadata, user_path};
+use super::paths::is_metadata;
 use super::requests::{Began, Length, Service};
 use super::trace::Trace;
 
@@ -192,7 +192,7 @@ impl Trace {
         if let Some(file) = self.path_files[path_number] {
             return file;
         }
-        let path = user_path(&self.paths[path_number], &self.mappings);
+        let path = self.mappings.user_path(&self.paths[path_number]);
         let file = if let Some(file) = self.files_by_path.get(&path) {
             *file
         } else {

@@ -8,13 +8,13 @@ use arrow_array::{
 };
 use arrow_schema::ArrowError;
 
-use super::rows::IoRow;
 use super::trace::Trace;
 
 const KIND_DISK: i8 = 0;
 const KIND_PARTITION: i8 = 1;
 
-fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
+/// A batch of these columns; those without nulls are declared so.
+pub fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
     let nullable = columns.into_iter().map(|(name, array)| {
         let has_nulls = array.null_count() > 0;
         (name, array, has_nulls)
@@ -35,59 +35,6 @@ fn ids(first: usize, count: usize) -> ArrayRef {
     Arc::new(Int32Array::from_iter_values(
         first as i32..(first + count) as i32,
     ))
-}
-
-/// Rows of `io`.
-pub fn ios(ios: &[IoRow]) -> Result<RecordBatch, ArrowError> {
-    batch(vec![
-        (
-            "layer",
-            Arc::new(Int8Array::from_iter_values(
-                ios.iter().map(|io| io.layer as i8),
-            )),
-        ),
-        (
-            "op",
-            Arc::new(Int8Array::from_iter_values(
-                ios.iter().map(|io| io.op as i8),
-            )),
-        ),
-        (
-            "issued_ns",
-            Arc::new(Int64Array::from_iter_values(
-                ios.iter().map(|io| io.issued_ns),
-            )),
-        ),
-        (
-            "completed_ns",
-            column::<Int64Array, _, _>(ios, |io| io.completed_ns),
-        ),
-        (
-            "offset_bytes",
-            column::<UInt64Array, _, _>(ios, |io| io.offset_bytes),
-        ),
-        (
-            "size_bytes",
-            Arc::new(UInt32Array::from_iter_values(
-                ios.iter().map(|io| io.size_bytes),
-            )),
-        ),
-        ("device_id", column::<Int32Array, _, _>(ios, |io| io.device)),
-        ("file_id", column::<Int32Array, _, _>(ios, |io| io.file)),
-        (
-            "process_id",
-            column::<Int32Array, _, _>(ios, |io| io.process),
-        ),
-        ("thread_id", column::<Int32Array, _, _>(ios, |io| io.thread)),
-        (
-            "flags",
-            Arc::new(UInt32Array::from_iter_values(ios.iter().map(|io| io.flags))),
-        ),
-        (
-            "error",
-            Arc::new(Int32Array::from_iter_values(ios.iter().map(|io| io.error))),
-        ),
-    ])
 }
 
 /// All rows of `devices`.

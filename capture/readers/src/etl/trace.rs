@@ -1,15 +1,19 @@
 //! A read log with its names resolved: the tables of a recording, I/O of all layers in order of completion.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
+use arrow_array::RecordBatch;
+
+use super::columns::IoColumns;
 use super::counts::Counts;
 use super::devices::Devices;
-use super::facts::{DiskIo, Event, Extent, Facts, Mapping, Origin, What};
+use super::facts::{DiskIo, Event, Extent, Facts, Origin};
 use super::header::LogHeader;
 use super::letters::Votes;
 use super::names::{name_timeline, object_timeline, thread_timeline};
 use super::operations::{Finished, Operations};
 use super::pairing::Pairer;
+use super::paths::Mappings;
 use super::processes::Processes;
 use super::read::Log;
 use super::requests::{Requests, Service};
@@ -19,6 +23,9 @@ use super::stream::Stream;
 use super::timeline::Timeline;
 use crate::error::Unreadable;
 use crate::hashing::NumberMap;
+
+/// A batch that is asked to be larger than this grows as it fills.
+const CAPACITY_ROWS_MAX: usize = 1 << 19;
 
 /// See the module.
 pub struct Trace {
@@ -45,12 +52,17 @@ pub struct Trace {
     pub last_completed_ns: Option<i64>,
     pub files: Vec<FileRow>,
     pub processes: Processes,
-    pub mappings: Vec<Mapping>,
-    /// How many of the mappings are not the log's own but inferred.
+    pub mappings: Mappings,
+    /// How many mappings the log itself has.
+    pub told_mappings: usize,
+    /// How many were inferred, where it has none.
     pub inferred_letters: usize,
     stream: Stream,
     finished: bool,
-    ready: Vec<IoRow>,
+    /// Rows of the batch being made, and those of the next that one event brought with them.
+    columns: IoColumns,
+    batch_rows: usize,
+    overflow: VecDeque<IoRow>,
     settled: Vec<DiskIo>,
     ended: Vec<Finished>,
     served: Vec<Service>,
@@ -140,18 +152,21 @@ impl Trace {
             rows: [0; 4],
             last_completed_ns: None,
             files: Vec::new(),
-            mappings,
+            told_mappings: mappings.len(),
+            mappings: Mappings::new(&mappings),
             paths,
             files_by_path: HashMap::new(),
             inferred_letters: 0,
             stream,
             finished: false,
-            ready: Vec::new(),
+            columns: IoColumns::with_capacity(0),
+            batch_rows: 0,
+            overflow: VecDeque::new(),
             settled: Vec::new(),
             ended: Vec::new(),
             served: Vec::new(),
         };
-        if trace.mappings.is_empty() && !trace.devices.partitions.is_empty() {
+        if mappings.is_empty() && !trace.devices.partitions.is_empty() {
             trace.infer_letters(&extents);
         }
         trace
@@ -173,7 +188,7 @@ impl Trace {
         let letters: Vec<&str> = partitions.iter().map(|part| part.letter.as_str()).collect();
         let mappings = votes.mappings(&letters);
         self.inferred_letters = mappings.len();
-        self.mappings = mappings;
+        self.mappings = Mappings::new(&mappings);
     }
 
     /// Completed I/O of the kind that is used: reads, writes, flushes.
@@ -189,10 +204,17 @@ impl Trace {
         }
     }
 
-    /// The next at most `rows` rows of I/O, in order of completion; none after the last. `files` and `processes` grow with
-    /// what they name.
-    pub fn next_rows(&mut self, rows: usize) -> Result<Vec<IoRow>, Unreadable> {
-        while self.ready.len() < rows && !self.finished {
+    /// The next at most `rows` rows of `io`, in order of completion; none after the last. `files` and `processes` grow
+    /// with what they name.
+    pub fn next_io(&mut self, rows: usize) -> Result<Option<RecordBatch>, Unreadable> {
+        self.batch_rows = rows;
+        self.columns = IoColumns::with_capacity(rows.min(CAPACITY_ROWS_MAX));
+        while self.columns.len() < rows
+            && let Some(row) = self.overflow.pop_front()
+        {
+            self.columns.push(&row);
+        }
+        while self.columns.len() < rows && !self.finished {
             if let Some(event) = self.stream.next()? {
                 self.take(event);
             } else {
@@ -204,63 +226,80 @@ impl Trace {
             }
             self.write_out();
         }
-        let more = self.ready.split_off(rows.min(self.ready.len()));
-        let rows = std::mem::replace(&mut self.ready, more);
-        for row in &rows {
-            self.last_completed_ns = self
-                .last_completed_ns
-                .max(row.completed_ns.or(Some(row.issued_ns)));
-            self.rows[row.layer as usize] += 1;
+        let columns = std::mem::replace(&mut self.columns, IoColumns::with_capacity(0));
+        if columns.len() == 0 {
+            return Ok(None);
         }
-        Ok(rows)
+        columns
+            .finish()
+            .map(Some)
+            .map_err(|problem| Unreadable::tables(&problem))
     }
 
     fn take(&mut self, event: Event) {
         self.pairer.advance(event.ticks(), &mut self.settled);
-        match event.what {
-            What::Disk(io) if io.origin == self.disk_origin => {
+        match event {
+            Event::Disk(io) if io.origin == self.disk_origin => {
                 self.pairer.complete(io, &mut self.settled);
             }
-            What::Init(init) => self.pairer.begin(init),
-            What::Operation(operation) if operation.origin == self.file_origin => {
+            Event::Init(init) => self.pairer.begin(init),
+            Event::Operation(operation) if operation.origin == self.file_origin => {
                 self.operations.begin(operation, &mut self.ended);
             }
-            What::OperationEnd(end) if end.origin == self.file_origin => {
+            Event::OperationEnd(end) if end.origin == self.file_origin => {
                 self.operations.end(end, &mut self.ended);
             }
-            What::Request(request) => self.requests.take(request, &mut self.served),
+            Event::Request(request) => self.requests.take(request, &mut self.served),
             _ => (),
         }
     }
 
     /// Turn what waits for nothing more into rows.
     fn write_out(&mut self) {
-        let mut settled = std::mem::take(&mut self.settled);
-        for io in settled.drain(..) {
-            let row = self.block_row(&io);
-            self.push(row);
-            for service in self.requests.of(&io) {
-                let row = self.device_row(&service, Some((&io, row)));
+        if !self.settled.is_empty() {
+            let mut settled = std::mem::take(&mut self.settled);
+            for io in settled.drain(..) {
+                let row = self.block_row(&io);
+                self.push(row);
+                for service in self.requests.of(&io) {
+                    let row = self.device_row(&service, Some((&io, row)));
+                    self.push(row);
+                }
+            }
+            self.settled = settled;
+        }
+        if !self.ended.is_empty() {
+            let mut ended = std::mem::take(&mut self.ended);
+            for finished in ended.drain(..) {
+                let row = self.filesystem_row(&finished);
                 self.push(row);
             }
+            self.ended = ended;
         }
-        self.settled = settled;
-        let mut ended = std::mem::take(&mut self.ended);
-        for finished in ended.drain(..) {
-            let row = self.filesystem_row(&finished);
-            self.push(row);
+        if !self.served.is_empty() {
+            let mut served = std::mem::take(&mut self.served);
+            for service in served.drain(..) {
+                let row = self.device_row(&service, None);
+                self.push(row);
+            }
+            self.served = served;
         }
-        self.ended = ended;
-        let mut served = std::mem::take(&mut self.served);
-        for service in served.drain(..) {
-            let row = self.device_row(&service, None);
-            self.push(row);
-        }
-        self.served = served;
     }
 
+    #[inline]
     fn push(&mut self, row: Option<IoRow>) {
-        self.unplaceable += u64::from(row.is_none());
-        self.ready.extend(row);
+        let Some(row) = row else {
+            self.unplaceable += 1;
+            return;
+        };
+        self.last_completed_ns = self
+            .last_completed_ns
+            .max(row.completed_ns.or(Some(row.issued_ns)));
+        self.rows[row.layer as usize] += 1;
+        if self.columns.len() < self.batch_rows {
+            self.columns.push(&row);
+        } else {
+            self.overflow.push_back(row);
+        }
     }
 }

@@ -4,11 +4,10 @@
     reason = "Python hands over owned arguments"
 )]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyRecordBatch;
@@ -16,23 +15,8 @@ use pyo3_arrow::PyRecordBatch;
 use super::rows::Reader;
 use super::scan::scan;
 use super::values::guid;
+use crate::bindings::guarded;
 use crate::error::Unreadable;
-use crate::etl_bindings::UnreadableError;
-
-/// Run reading code without the interpreter lock. A panic becomes an `UnreadableError` like any other.
-fn guarded<T: Send>(
-    py: Python<'_>,
-    work: impl FnOnce() -> Result<T, Unreadable> + Send,
-) -> PyResult<T> {
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
-    outcome
-        .unwrap_or_else(|_| Err(Unreadable::defect()))
-        .map_err(|problem| match problem {
-            Unreadable::Content { what, hint } => UnreadableError::new_err((what, hint)),
-            Unreadable::Io(problem) => problem.into(),
-            Unreadable::Cancelled => PyRuntimeError::new_err("interrupted"),
-        })
-}
 
 type FileTuple = (Option<u64>, Option<u64>, Option<String>, Option<String>);
 type TableBatches = Vec<(String, PyRecordBatch)>;
@@ -57,12 +41,8 @@ impl XelTrace {
                 let Some(batches) = reader.next(events)? else {
                     return Ok(None);
                 };
-                batches.finish().map(Some).map_err(|problem| {
-                    Unreadable::content(
-                        format!("cannot be turned into tables: {problem}"),
-                        "please report it",
-                    )
-                })
+                let batches = batches.finish().map(Some);
+                batches.map_err(|problem| Unreadable::tables(&problem))
             })
         })?;
         Ok(batches.map(|batches| {
@@ -99,15 +79,9 @@ impl XelTrace {
             dict.set_item("clock_base_utc_ns", clock.and_then(|clock| clock.utc_ns(0)))?;
             dict.set_item("clock_hz", clock.map(|clock| clock.frequency))?;
             dict.set_item("bytes", reader.scan.bytes)?;
-            let mut packages: Vec<_> = reader
-                .scan
-                .known
-                .values()
-                .flat_map(|metadata| metadata.packages.clone())
-                .collect();
-            packages.sort();
-            packages.dedup();
-            dict.set_item("packages", packages)?;
+            let known = reader.scan.known.values();
+            let packages: BTreeSet<_> = known.flat_map(|metadata| &metadata.packages).collect();
+            dict.set_item("packages", packages.into_iter().collect::<Vec<_>>())?;
             dict.set_item("kinds", kinds(py, reader)?)?;
             Ok(dict)
         })

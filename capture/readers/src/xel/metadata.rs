@@ -1,6 +1,6 @@
 //! What a session's metadata tells: the events, actions, maps and types that its events refer to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::bytes::{Bytes, unsigned};
 
@@ -99,10 +99,13 @@ impl Clock {
 #[derive(Debug)]
 pub struct Metadata {
     pub clock: Clock,
-    pub packages: Vec<(String, String)>,
+    /// Names and descriptions.
+    pub packages: BTreeSet<(String, String)>,
     pub events: HashMap<u32, Event>,
     pub actions: HashMap<u32, Action>,
     pub maps: HashMap<u32, Map>,
+    /// The action that numbers the session's events.
+    pub sequence_action: Option<u32>,
     type_bytes: HashMap<u32, u8>,
 }
 
@@ -110,10 +113,11 @@ impl Metadata {
     fn new(clock: Clock) -> Self {
         Self {
             clock,
-            packages: Vec::new(),
+            packages: BTreeSet::new(),
             events: HashMap::new(),
             actions: HashMap::new(),
             maps: HashMap::new(),
+            sequence_action: None,
             type_bytes: HashMap::new(),
         }
     }
@@ -196,13 +200,7 @@ fn package(record: &[u8], known: &mut Known) -> Option<()> {
         .or_insert_with(|| Metadata::new(clock));
     let own = object(&mut fields)?;
     let package = own.name;
-    if !metadata
-        .packages
-        .iter()
-        .any(|(name, description)| *name == package && *description == own.description)
-    {
-        metadata.packages.push((package.clone(), own.description));
-    }
+    metadata.packages.insert((package.clone(), own.description));
     fields.skip(32 + 2)?;
     let collections = fields.u32()? as usize;
     fields.skip(collections.checked_mul(12)?)?;
@@ -219,6 +217,9 @@ fn package(record: &[u8], known: &mut Known) -> Option<()> {
             package: package.clone(),
             type_id,
         };
+        if action.name == "event_sequence" {
+            metadata.sequence_action = Some(object.id);
+        }
         metadata.actions.insert(object.id, action);
     }
     for _ in 0..fields.u32()? {
@@ -333,15 +334,24 @@ pub fn word(map: Option<&Map>, value: &[u8]) -> Option<String> {
         return Some(number.to_string());
     }
     let mut left = number;
-    let mut words = Vec::new();
+    let mut text = String::new();
     for bit in (0..32).filter(|bit| number >> bit & 1 == 1) {
-        if let Some(word) = map.words.get(&(1 << bit)) {
-            words.push(word.clone());
+        if let Some(word) = map.words.get(&(1 << bit))
+            && text.len() + word.len() <= TEXT_BYTES_MAX
+        {
+            join(&mut text, word);
             left &= !(1 << bit);
         }
     }
     if left != 0 {
-        words.push(left.to_string());
+        join(&mut text, &left.to_string());
     }
-    Some(words.join(" | "))
+    Some(text)
+}
+
+fn join(text: &mut String, word: &str) {
+    if !text.is_empty() {
+        text.push_str(" | ");
+    }
+    text.push_str(word);
 }

@@ -4,7 +4,8 @@
 //! buffer still to come begins before it, so few are held at a time. Where a damaged file would need more than
 //! `HELD_BYTES_MAX`, they are handed over early, out of order.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,16 +22,41 @@ use super::values::{Object, Value, value};
 
 const HELD_BYTES_MAX: usize = 1 << 29;
 const BATCH_TEXT_BYTES: usize = 1 << 26;
+/// More actions than SQL Server has are damage; the limit keeps an event from growing into long text.
+const ACTIONS_MAX: usize = 4096;
 /// Longer than this, a duration is no duration.
 const DURATION_NS_MAX: u64 = 86_400_000_000_000;
 
+/// Ordered so that the earliest is the greatest: what a heap hands out first.
 struct Held {
     utc_ns: i64,
+    /// Of two at one moment, the first held comes first.
+    number: u64,
     signature: usize,
     buffer: Arc<Vec<u8>>,
     start: usize,
     bytes: usize,
 }
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.utc_ns, other.number).cmp(&(self.utc_ns, self.number))
+    }
+}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Held {}
 
 /// What the second walk left out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,8 +80,9 @@ pub struct Reader {
     /// Of each buffer and all after it, the earliest event.
     earliest: Vec<i64>,
     next_buffer: usize,
-    held: Vec<Held>,
+    held: BinaryHeap<Held>,
     held_bytes: usize,
+    held_count: u64,
     checkpoints: HashMap<Option<u64>, i64>,
     pub dropped: Dropped,
     fields: Object,
@@ -85,8 +112,9 @@ impl Reader {
             start_utc_ns,
             earliest,
             next_buffer: 0,
-            held: Vec::new(),
+            held: BinaryHeap::new(),
             held_bytes: 0,
+            held_count: 0,
             checkpoints: HashMap::new(),
             dropped: Dropped::default(),
             fields: Object::default(),
@@ -104,53 +132,42 @@ impl Reader {
 
     /// Rows of the next at most `count` events; `None` after the last.
     pub fn next(&mut self, count: usize) -> Result<Option<Batches>, Unreadable> {
-        let ready = self.gather(count.max(1))?;
         let mut batches = Batches::default();
-        if ready == 0 {
-            if self.checkpoints.is_empty() {
-                return Ok(None);
+        let mut taken = 0;
+        while taken < count.max(1)
+            && batches.text_bytes() < BATCH_TEXT_BYTES
+            && let Some(held) = self.take()?
+        {
+            taken += 1;
+            let event = &held.buffer[held.start..held.start + held.bytes];
+            if let Some(raw) = Events::new(event).next() {
+                self.row(&raw, held.utc_ns, held.signature, &mut batches);
             }
-            for (database_id, at_ns) in self.checkpoints.drain() {
-                let text = format!("{}end not in the file", database_words(database_id));
-                batches.marker(MarkerRow::new(at_ns, None, "checkpoint", Some(text)));
-            }
+        }
+        if taken > 0 {
             return Ok(Some(batches));
         }
-        let mut taken = 0;
-        while taken < ready.min(count) && batches.text_bytes() < BATCH_TEXT_BYTES {
-            let held = &self.held[taken];
-            let (utc_ns, signature, bytes) = (held.utc_ns, held.signature, held.bytes);
-            let (buffer, start) = (Arc::clone(&held.buffer), held.start);
-            taken += 1;
-            self.held_bytes -= bytes;
-            if let Some(raw) = Events::new(&buffer[start..start + bytes]).next() {
-                self.row(&raw, utc_ns, signature, &mut batches);
-            }
+        if self.checkpoints.is_empty() {
+            return Ok(None);
         }
-        self.held.drain(..taken);
+        for (database_id, at_ns) in self.checkpoints.drain() {
+            let text = format!("{}end not in the file", database_words(database_id));
+            batches.marker(MarkerRow::new(at_ns, None, "checkpoint", Some(text)));
+        }
         Ok(Some(batches))
     }
 
-    /// Hold events until `count` of them, or all that are left, come before any not yet held; says how many do.
-    fn gather(&mut self, count: usize) -> Result<usize, Unreadable> {
-        let mut wanted = count;
-        loop {
-            while self.held.len() < wanted && self.next_buffer < self.scan.buffers.len() {
-                self.load()?;
-            }
-            self.held.sort_by_key(|held| held.utc_ns);
-            let Some(&to_come) = self.earliest.get(self.next_buffer) else {
-                return Ok(self.held.len());
-            };
-            if self.held_bytes > HELD_BYTES_MAX {
-                return Ok(self.held.len());
-            }
-            let ready = self.held.partition_point(|held| held.utc_ns < to_come);
-            if ready > 0 {
-                return Ok(ready);
-            }
-            wanted = self.held.len().max(count) * 2;
+    /// The next event: one that comes before any not yet held.
+    fn take(&mut self) -> Result<Option<Held>, Unreadable> {
+        while let Some(&to_come) = self.earliest.get(self.next_buffer)
+            && self.held_bytes <= HELD_BYTES_MAX
+            && self.held.peek().is_none_or(|held| held.utc_ns >= to_come)
+        {
+            self.load()?;
         }
+        let held = self.held.pop();
+        self.held_bytes -= held.as_ref().map_or(0, |held| held.bytes);
+        Ok(held)
     }
 
     fn load(&mut self) -> Result<(), Unreadable> {
@@ -176,8 +193,10 @@ impl Reader {
             }
             if let Some(utc_ns) = metadata.clock.utc_ns(raw.ticks) {
                 self.held_bytes += bytes;
+                self.held_count += 1;
                 self.held.push(Held {
                     utc_ns,
+                    number: self.held_count,
                     signature: buffer.signature,
                     buffer: Arc::clone(&payload),
                     start,
@@ -297,9 +316,9 @@ struct FromActions {
 /// Write all actions to `out`; names that occur twice are told apart by their package.
 fn actions(raw: &Raw<'_>, metadata: &Metadata, out: &mut Object) -> FromActions {
     let mut told = FromActions::default();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     out.begin();
-    for (id, bytes) in raw.actions() {
+    for (id, bytes) in raw.actions().take(ACTIONS_MAX) {
         let Some(action) = metadata.actions.get(&id) else {
             out.member(&format!("action_{id:#x}"), &Value::Binary(bytes));
             continue;
@@ -316,11 +335,10 @@ fn actions(raw: &Raw<'_>, metadata: &Metadata, out: &mut Object) -> FromActions 
             "database_name" => told.database = decoded.text().map(str::to_owned),
             _ => {}
         }
-        if seen.contains(&action.name.as_str()) {
-            out.member(&format!("{}.{}", action.package, action.name), &decoded);
-        } else {
+        if seen.insert(&action.name) {
             out.member(&action.name, &decoded);
-            seen.push(&action.name);
+        } else {
+            out.member(&format!("{}.{}", action.package, action.name), &decoded);
         }
     }
     told

@@ -153,6 +153,8 @@ struct Walk {
     last_number: i32,
     sequence: Sequence,
     numbers: Vec<u64>,
+    /// Of each of `Scan::signatures`.
+    positions: HashMap<[u8; 16], usize>,
 }
 
 impl Scan {
@@ -163,11 +165,7 @@ impl Scan {
             }
             walk.last_number = place.number;
         }
-        let position = self
-            .signatures
-            .iter()
-            .position(|known| *known == place.signature);
-        let signature = position.unwrap_or_else(|| {
+        let signature = *walk.positions.entry(place.signature).or_insert_with(|| {
             self.signatures.push(place.signature);
             self.signatures.len() - 1
         });
@@ -179,11 +177,6 @@ impl Scan {
             }
             return;
         };
-        let sequence_action = metadata
-            .actions
-            .iter()
-            .find(|(_, action)| action.name == "event_sequence")
-            .map(|(id, _)| *id);
         let mut events = Events::new(payload);
         let mut first_utc_ns = i64::MAX;
         while let Some(raw) = events.next() {
@@ -207,7 +200,7 @@ impl Scan {
                 let (key, file) = file_of(&raw, plan, event, metadata);
                 note_file(&mut self.files, &mut self.file_ids, key, file);
             }
-            if let Some(wanted) = sequence_action {
+            if let Some(wanted) = metadata.sequence_action {
                 let bytes = raw.actions().find(|(id, _)| *id == wanted);
                 if let Some(number) = bytes.and_then(|(_, bytes)| super::bytes::unsigned(bytes)) {
                     self.counts.has_sequence = true;

@@ -4,43 +4,21 @@
     reason = "Python hands over owned arguments"
 )]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyRecordBatch;
 
+use super::{
+    Compression, KEPT_EVENTS, LogHeader, Origin, Trace, devices, files, inspect, open, processes,
+    read,
+};
+use crate::bindings::guarded;
 use crate::error::Unreadable;
-use crate::etl::{self, LogHeader, Trace};
-
-create_exception!(_readers, UnreadableError, PyException);
-
-/// Run reading code without the interpreter lock. A panic becomes an `UnreadableError` like any other.
-fn guarded<T: Send>(
-    py: Python<'_>,
-    work: impl FnOnce() -> Result<T, Unreadable> + Send,
-) -> PyResult<T> {
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
-    outcome
-        .unwrap_or_else(|_| Err(Unreadable::defect()))
-        .map_err(|problem| match problem {
-            Unreadable::Content { what, hint } => UnreadableError::new_err((what, hint)),
-            Unreadable::Io(problem) => problem.into(),
-            Unreadable::Cancelled => PyRuntimeError::new_err("interrupted"),
-        })
-}
-
-fn arrow(problem: &ArrowError) -> Unreadable {
-    Unreadable::content(
-        format!("cannot be turned into tables: {problem}"),
-        "please report it",
-    )
-}
 
 fn header_dict<'py>(py: Python<'py>, header: &LogHeader) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -57,7 +35,7 @@ fn header_dict<'py>(py: Python<'py>, header: &LogHeader) -> PyResult<Bound<'py, 
     )?;
     dict.set_item(
         "compression_name",
-        header.compression.map(etl::Compression::name),
+        header.compression.map(Compression::name),
     )?;
     dict.set_item("unclosed", header.is_unclosed())?;
     dict.set_item("buffers_written", header.buffers_written)?;
@@ -105,45 +83,39 @@ struct EtlTrace {
 }
 
 impl EtlTrace {
-    fn with<T: Send>(
+    fn table(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Trace) -> Result<T, ArrowError> + Send,
-    ) -> PyResult<T> {
-        guarded(py, || {
-            work(&mut self.trace.lock().unwrap_or_else(PoisonError::into_inner))
-                .map_err(|problem| arrow(&problem))
-        })
+        of: impl FnOnce(&Trace) -> Result<RecordBatch, ArrowError> + Send,
+    ) -> PyResult<PyRecordBatch> {
+        let batch = guarded(py, || {
+            of(&self.trace.lock().unwrap_or_else(PoisonError::into_inner))
+                .map_err(|problem| Unreadable::tables(&problem))
+        })?;
+        Ok(PyRecordBatch::new(batch))
     }
 }
 
 #[pymethods]
 impl EtlTrace {
     fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
-        let found = guarded(py, || {
+        let batch = guarded(py, || {
             let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-            let ios = trace.next_rows(rows)?;
-            if ios.is_empty() {
-                return Ok(None);
-            }
-            etl::ios(&ios).map(Some).map_err(|problem| arrow(&problem))
+            trace.next_io(rows)
         })?;
-        Ok(found.map(PyRecordBatch::new))
+        Ok(batch.map(PyRecordBatch::new))
     }
 
     fn devices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        self.with(py, |trace| etl::devices(trace))
-            .map(PyRecordBatch::new)
+        self.table(py, devices)
     }
 
     fn files(&self, py: Python<'_>, first: usize) -> PyResult<PyRecordBatch> {
-        self.with(py, |trace| etl::files(trace, first))
-            .map(PyRecordBatch::new)
+        self.table(py, |trace| files(trace, first))
     }
 
     fn processes(&self, py: Python<'_>, first: usize) -> PyResult<PyRecordBatch> {
-        self.with(py, |trace| etl::processes(trace, first))
-            .map(PyRecordBatch::new)
+        self.table(py, |trace| processes(trace, first))
     }
 
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -165,8 +137,8 @@ impl EtlTrace {
         dict.set_item(
             "operation_ends",
             match trace.file_origin {
-                etl::Origin::Classic => counts.operation_ends,
-                etl::Origin::Manifest => counts.manifest_operation_ends,
+                Origin::Classic => counts.operation_ends,
+                Origin::Manifest => counts.manifest_operation_ends,
             },
         )?;
         dict.set_item("unended_operations", trace.operations.unended)?;
@@ -209,10 +181,7 @@ impl EtlTrace {
         )?;
         dict.set_item("hole_count", trace.holes.len())?;
         dict.set_item("group_masks", trace.group_masks.to_vec())?;
-        dict.set_item(
-            "volume_mappings",
-            trace.mappings.len() - trace.inferred_letters,
-        )?;
+        dict.set_item("volume_mappings", trace.told_mappings)?;
         dict.set_item("inferred_letters", trace.inferred_letters)?;
         dict.set_item(
             "first_event_ns",
@@ -230,7 +199,7 @@ impl EtlTrace {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, *, threads = 0, kept_events = etl::KEPT_EVENTS, progress = None))]
+#[pyo3(signature = (path, *, threads = 0, kept_events = KEPT_EVENTS, progress = None))]
 fn read_etl(
     py: Python<'_>,
     path: PathBuf,
@@ -243,7 +212,7 @@ fn read_etl(
         raised: None,
     };
     let outcome = guarded(py, || {
-        let log = etl::read(&path, threads, kept_events, &mut |done, total| {
+        let log = read(&path, threads, kept_events, &mut |done, total| {
             reporter.report(done, total)
         })?;
         Ok(Trace::new(log))
@@ -258,7 +227,7 @@ fn read_etl(
 
 #[pyfunction]
 fn read_etl_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let (_, _, header) = guarded(py, || etl::open(&path))?;
+    let (_, _, header) = guarded(py, || open(&path))?;
     header_dict(py, &header)
 }
 
@@ -268,7 +237,7 @@ fn inspect_etl(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
         progress: None,
         raised: None,
     };
-    let outcome = guarded(py, || etl::inspect(&path, &mut || reporter.report(0, 0)));
+    let outcome = guarded(py, || inspect(&path, &mut || reporter.report(0, 0)));
     if let Some(raised) = reporter.raised {
         return Err(raised);
     }
@@ -318,7 +287,6 @@ fn inspect_etl(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
 
 /// Add the .etl reader to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("UnreadableError", module.py().get_type::<UnreadableError>())?;
     module.add_class::<EtlTrace>()?;
     module.add_function(wrap_pyfunction!(read_etl, module)?)?;
     module.add_function(wrap_pyfunction!(read_etl_header, module)?)?;
