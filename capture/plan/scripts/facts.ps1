@@ -92,15 +92,24 @@ function Save-SqlFacts {
     # Every table of facts.sql; its first column names what it is about.
     param($Connection, [string] $Path)
     $facts = @{}
-    foreach ($table in (Read-SqlTables $Connection 'facts.sql')) {
-        $names = @($table.Columns | ForEach-Object { $_.ColumnName })
-        $lines = @()
-        foreach ($row in $table.Rows) {
-            $line = @{}
-            foreach ($name in $names) { $line[$name] = Format-Cell $row[$name] }
-            $lines += $line
+    foreach ($batch in (Get-SqlBatches 'facts.sql')) {
+        try {
+            $tables = Read-SqlBatch $Connection $batch
+        } catch {
+            # A view that this login may not read is no reason not to record.
+            Write-Log "a fact of SQL Server is missing: $($_.Exception.Message)"
+            continue
         }
-        if ($lines.Count -gt 0) { $facts[$lines[0]['fact']] = $lines }
+        foreach ($table in $tables) {
+            $names = @($table.Columns | ForEach-Object { $_.ColumnName })
+            $lines = @()
+            foreach ($row in $table.Rows) {
+                $line = @{}
+                foreach ($name in $names) { $line[$name] = Format-Cell $row[$name] }
+                $lines += $line
+            }
+            if ($lines.Count -gt 0) { $facts[$lines[0]['fact']] = $lines }
+        }
     }
     [IO.File]::WriteAllText($Path, (ConvertTo-Json -InputObject $facts -Depth 4), (New-Object Text.UTF8Encoding($false)))
 }

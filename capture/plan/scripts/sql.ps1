@@ -31,20 +31,29 @@ function Invoke-SqlFile {
     }
 }
 
+function Read-SqlBatch {
+    # All tables that a batch returns.
+    param($Connection, [string] $Batch)
+    $tables = @()
+    $command = $Connection.CreateCommand()
+    $command.CommandText = $Batch
+    $command.CommandTimeout = 60
+    $adapter = New-Object System.Data.SqlClient.SqlDataAdapter($command)
+    $set = New-Object System.Data.DataSet
+    [void] $adapter.Fill($set)
+    foreach ($table in $set.Tables) { $tables += , $table }
+    $adapter.Dispose()
+    $command.Dispose()
+    return , $tables
+}
+
 function Read-SqlTables {
     # All tables that a .sql file returns.
     param($Connection, [string] $Name)
     $tables = @()
     foreach ($batch in (Get-SqlBatches $Name)) {
-        $command = $Connection.CreateCommand()
-        $command.CommandText = $batch
-        $command.CommandTimeout = 60
-        $adapter = New-Object System.Data.SqlClient.SqlDataAdapter($command)
-        $set = New-Object System.Data.DataSet
-        [void] $adapter.Fill($set)
-        foreach ($table in $set.Tables) { $tables += , $table }
-        $adapter.Dispose()
-        $command.Dispose()
+        $found = Read-SqlBatch $Connection $batch
+        $tables += $found
     }
     return , $tables
 }
