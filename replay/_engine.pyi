@@ -1,45 +1,92 @@
 """The native engine: plays a plan of I/Os at exact times (see engine/src/pacer.rs for the method)."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
 
 class Engine:
-    """A run under way on a thread of its own."""
+    """A run. `offer` the plan, `start`, then `wait` and `take` in turn; nothing here blocks but `wait`."""
 
     def __init__(
         self,
-        plan: pa.RecordBatch,
         files: list[int],
         *,
         in_flight_max: int,
+        read_bytes_max: int,
+        write_bytes_max: int,
+        paced: bool = True,
+        issue_for_ns: int | None = None,
         errors_max: int | None = None,
-        drain_ns: int = ...,
+        drain_ns: int | None = None,
+        stall_ns: int | None = None,
         backend: Literal["auto", "io_uring", "threads"] = "auto",
+        submitters: int = 1,
         seed: int = 0,
         spin_ns: int | None = None,
         batch: int | None = None,
+        simulate: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start playing ``plan`` on the open file descriptors ``files``, which must stay open until `finish`.
+        """A run on the open file descriptors ``files``, which must stay open until it is over.
 
-        ``plan`` has the columns intended_ns int64 (rising), offset_bytes uint64, size_bytes uint32, op uint8 (0 read,
-        1 write, 2 flush), target uint16 (position in ``files``) and durable bool. The run stops once more than
-        ``errors_max`` I/Os failed, and waits ``drain_ns`` at the end for what is in flight.
+        ``paced=False`` is a closed loop: deadlines are ignored and ``in_flight_max`` I/Os kept in flight, so that
+        ``intended_ns`` comes back equal to ``issued_ns``. Nothing is issued after ``issue_for_ns``. The run ends once
+        more than ``errors_max`` I/Os failed, or when a target with I/Os in flight completes nothing for ``stall_ns``
+        (by default 120 s), and waits ``drain_ns`` (30 s) at its end for what is in flight. ``submitters`` threads
+        issue: every region of 64 MiB of a target belongs to one of them, in which the plan's order is kept.
 
-        Raises ``ValueError`` for a plan that cannot be played and ``OSError`` when the backend cannot start.
+        ``simulate`` plays in simulated time on a simulated disk of ``servers`` servers whose ``service`` is constant,
+        exponential (of ``service_ns``) or never; with ``fail_every`` (n, errno), ``stall_ns`` (at, for),
+        ``removed_at_ns`` and ``breaks_after``.
+
+        Raises ``ValueError`` for words that mean nothing.
         """
+
+    def offer(self, plan: pa.RecordBatch) -> None:
+        """More of the plan, before or after `start`.
+
+        Columns: intended_ns int64 (rising over all batches), offset_bytes uint64, size_bytes uint32 (at most
+        ``read_bytes_max`` or ``write_bytes_max``), op uint8 (0 read, 1 write, 2 flush), target uint16 (position in
+        ``files``), durable bool. Where they have a meaning: preflush bool (a flush goes before the write and belongs to
+        it), after uint32 and think_ns int64 (0, or due ``think_ns`` after the row ``after`` rows earlier has completed;
+        needs a single submitter). Other columns come back untouched.
+
+        Raises ``ValueError`` for a plan that cannot be played.
+        """
+
+    def wanted(self) -> int:
+        """Rows to offer now so that the plan is known far enough ahead (about a million rows)."""
+
+    def end_plan(self) -> None:
+        """The plan is complete."""
+
+    def start(self) -> None:
+        """Get ready and let the clock run. Raises ``OSError`` when the backend cannot be had."""
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end; true once the run is over."""
 
+    def take(self) -> pa.RecordBatch | None:
+        """The next batch of the plan of which all I/Os have completed, in order; once the run is over, also the others.
+
+        It has the columns of the plan, ``intended_ns`` being when an I/O really was due, and issued_ns int64,
+        completed_ns int64 (null: not seen), error int32 and delayed bool (held back because too many were in flight).
+        Rows never issued are left out. None where there is none.
+        """
+
     def snapshot(self) -> dict[str, int]:
-        """Counters now: elapsed_ns, due, issued, completed, failed, delayed, bytes, response_ns_sum, service_ns_sum."""
+        """Counters now.
+
+        elapsed_ns, due, issued, completed, failed, delayed, starved (times the plan was not offered soon enough),
+        bytes, response_ns_sum, service_ns_sum.
+        """
 
     def set_up(self) -> dict[str, Any]:
         """How the run was set up.
 
-        backend; reason (why not io_uring, or None); start_utc_ns; in_flight_max; preferred (whether the pacer's thread
-        goes before others, which takes root).
+        backend; reason (why not the best there is, or None); unregistered (why memory could not be registered with the
+        kernel, or None); start_utc_ns; in_flight_max; preferred (whether the submitters go before others, which takes
+        root); submitters.
         """
 
     def stop(self) -> None:
@@ -48,12 +95,22 @@ class Engine:
     def abandon(self) -> None:
         """End now, whatever is in flight."""
 
-    def finish(self) -> tuple[pa.RecordBatch, str, str | None]:
-        """Wait for the end and take the outcome, once.
+    def ended(self) -> dict[str, Any]:
+        """How the run ended.
 
-        The batch has the columns intended_ns, issued_ns, completed_ns (null: not seen), error and flags; row n is
-        row n of the plan, and rows never issued are missing at the end. The words tell how the run ended: normally,
-        stopped, too_many_errors or broken, and for the last one why.
+        word: normally, stopped, too_many_errors, stalled (on ``target``, a position), hung (a system call did not
+        return) or broken (for ``reason``); threads_left_behind in the kernel.
+        """
+
+    def tally(self) -> dict[str, Any]:
+        """What everything taken so far adds up to.
+
+        issued, completed, failed, delayed, bytes, first_issued_ns, last_issued_ns, last_completed_ns (None where there
+        is nothing), errors (errno to count); lateness, response, service, own_lateness and own_response (``own``: of
+        those that too many in flight did not hold back; response and service of those without error), each with count,
+        mean_ns, max_ns, p50_ns, p90_ns, p99_ns and p999_ns (within 0.1 %); seconds: one dict for each second of the run
+        with issued, completed, failed, delayed, bytes, lateness_ns_p50, lateness_ns_p99, lateness_ns_max and
+        processor_ns (of the whole process).
         """
 
 def is_debug_build() -> bool:

@@ -66,6 +66,8 @@ class ReplayOptions:
     seed: int = 0
     drain_seconds: float = 30.0
     """How long to wait at the end for I/Os in flight."""
+    stall_seconds: float = 120.0
+    """End the run when a target with I/Os in flight completes nothing for so long."""
     title: str | None = None
 
     def check(self) -> None:
@@ -152,6 +154,11 @@ class ReplayOptions:
                 0 <= self.drain_seconds <= 86_400,
                 f"{self.drain_seconds:g} s is no time to wait at the end",
                 "0 to 86400 seconds",
+            ),
+            (
+                1 <= self.stall_seconds <= 86_400,
+                f"{self.stall_seconds:g} s is no time after which storage counts as dead",
+                "--stall-timeout takes 1 to 86400 seconds",
             ),
         )
         for holds, message, hint in rules:

@@ -7,50 +7,43 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording
 
 from .assignment import Assignment
+from .options import ReplayOptions
+from .play import Played
 from .source import Source
 from .targets import Target
 
-CARRIED = ("flags", "file_id", "process_id", "thread_id", "copy")
-"""Columns of a plan that mean nothing to the engine and go into the recording as they are."""
-
-_JUDGED = {"p50": 0.5, "p99": 0.99}
+_JUDGED = {"p50": "p50_ns", "p99": "p99_ns"}
 _LIMITED_SHARE = 0.1
 
 
-def io_table(plan: pa.RecordBatch, outcome: pa.RecordBatch, targets: Sequence[Target]) -> pa.Table:
-    """The ``io`` rows of a replay: one per I/O issued. ``device_id`` is the position of the target."""
-    played = plan.slice(0, outcome.num_rows)
-    target = played["target"].to_numpy()
+def io_table(outcome: pa.RecordBatch, targets: Sequence[Target]) -> pa.Table:
+    """The ``io`` rows of a batch that was played: one per I/O issued. ``device_id`` is the position of the target."""
+    target = outcome["target"].to_numpy()
     direct = np.array([int(IoFlags.NO_CACHE) if one.direct else 0 for one in targets], np.uint32)
-    flags = played["flags"].to_numpy() | direct[target] | outcome["flags"].to_numpy()
+    delayed = outcome["delayed"].to_numpy(zero_copy_only=False)
+    flags = outcome["flags"].to_numpy() | direct[target] | np.where(delayed, np.uint32(IoFlags.DELAYED), 0)
+    columns = {
+        "layer": pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(len(target), np.int8)), pa.array([Layer.BLOCK], pa.string())
+        ),
+        "op": pa.DictionaryArray.from_arrays(outcome["op"].cast(pa.int8()), pa.array(list(Op), pa.string())),
+        "device_id": target.astype(np.int32),
+        "flags": flags.astype(np.uint32),
+    }
     return pa.table(
-        {
-            "layer": pa.DictionaryArray.from_arrays(
-                pa.array(np.zeros(len(target), np.int8)), pa.array([Layer.BLOCK], pa.string())
-            ),
-            "op": pa.DictionaryArray.from_arrays(
-                played["op"].cast(pa.int8()), pa.array(list(Op), pa.string())
-            ),
-            "intended_ns": outcome["intended_ns"],
-            "issued_ns": outcome["issued_ns"],
-            "completed_ns": outcome["completed_ns"],
-            "offset_bytes": played["offset_bytes"],
-            "size_bytes": played["size_bytes"],
-            "device_id": target.astype(np.int32),
-            "file_id": played["file_id"],
-            "process_id": played["process_id"],
-            "thread_id": played["thread_id"],
-            "flags": flags,
-            "error": outcome["error"],
-            "copy": played["copy"],
-        }
+        columns | {name: outcome[name] for name in _PLAYED_COLUMNS if name in outcome.schema.names}
     )
+
+
+_PLAYED_COLUMNS = (
+    "intended_ns", "issued_ns", "completed_ns", "offset_bytes", "size_bytes", "file_id", "process_id", "thread_id",
+    "error", "copy",
+)  # fmt: skip
 
 
 def devices_table(targets: Sequence[Target]) -> pa.Table:
@@ -90,45 +83,34 @@ def processes_table(source: Recording) -> pa.Table:
     return processes
 
 
-def figures(
-    outcome: pa.RecordBatch, flags: npt.NDArray[np.uint32], planned: pa.RecordBatch
-) -> dict[str, Any]:
+def figures(played: Played, *, adjusted_ios: int) -> dict[str, Any]:
     """Counts, lengths, lateness and latencies of a run, for ``manifest.replay``.
 
-    Percentiles are of this one run, exact (the smallest value that at least that share does not exceed); response
-    and service over I/Os that completed without error. Null where there is nothing to say.
+    Percentiles are of this one run, within 0.1 % (the smallest value that at least that share does not exceed);
+    response and service over I/Os that completed without error. Null where there is nothing to say.
     """
-    intended, issued = outcome["intended_ns"].to_numpy(), outcome["issued_ns"].to_numpy()
-    seen = outcome["completed_ns"].is_valid().to_numpy(zero_copy_only=False)
-    completed = outcome["completed_ns"].fill_null(0).to_numpy()
-    error = outcome["error"].to_numpy()
-    good = seen & (error == 0)
-    lateness = issued - intended
-    response = completed - intended
+    tally = played.tally
     # What the cap held back was late because the storage was slow, which is no fault of the generator.
-    own = (flags & IoFlags.DELAYED) == 0
-    own_lateness = {name: quantile(lateness[own], share) for name, share in _JUDGED.items()}
-    own_response = {name: quantile(response[good & own], share) for name, share in _JUDGED.items()}
-    deadlines = planned["intended_ns"].to_numpy()
+    own_lateness = {name: tally["own_lateness"][field] for name, field in _JUDGED.items()}
+    own_response = {name: tally["own_response"][field] for name, field in _JUDGED.items()}
+    first, last = tally["first_issued_ns"] or 0, tally["last_issued_ns"] or 0
     return {
-        "planned_ios": planned.num_rows,
-        "issued_ios": outcome.num_rows,
-        "completed_ios": int(seen.sum()),
-        "failed_ios": int((seen & (error != 0)).sum()),
-        "adjusted_ios": int(((flags & IoFlags.ADJUSTED) != 0).sum()),
-        "delayed_ios": int(((flags & IoFlags.DELAYED) != 0).sum()),
-        "errors": {
-            os.strerror(number): int(count)
-            for number, count in zip(*np.unique(error[error != 0], return_counts=True), strict=True)
-        },
-        "planned_duration_ns": int(deadlines[-1] - deadlines[0]),
-        "issued_span_ns": int(issued.max() - issued.min()) if len(issued) else 0,
-        "duration_ns": int(max(issued.max(), completed[seen].max(initial=0))) if len(issued) else 0,
-        "lateness_ns_p50": quantile(lateness, 0.5),
-        "lateness_ns_p99": quantile(lateness, 0.99),
-        "lateness_ns_max": int(lateness.max()) if len(lateness) else None,
-        "response_ns_p50": quantile(response[good], 0.5),
-        "service_ns_p50": quantile((completed - issued)[good], 0.5),
+        "planned_ios": played.planned_ios,
+        "issued_ios": tally["issued"],
+        "completed_ios": tally["completed"],
+        "failed_ios": tally["failed"],
+        "adjusted_ios": adjusted_ios,
+        "delayed_ios": tally["delayed"],
+        "starved": played.starved,
+        "errors": {os.strerror(number): count for number, count in sorted(tally["errors"].items())},
+        "planned_duration_ns": played.planned_duration_ns,
+        "issued_span_ns": last - first,
+        "duration_ns": max(last, tally["last_completed_ns"] or 0, 0),
+        "lateness_ns_p50": tally["lateness"]["p50_ns"],
+        "lateness_ns_p99": tally["lateness"]["p99_ns"],
+        "lateness_ns_max": tally["lateness"]["max_ns"],
+        "response_ns_p50": tally["response"]["p50_ns"],
+        "service_ns_p50": tally["service"]["p50_ns"],
         "generator_lateness_ns": own_lateness,
         "generator_response_ns": own_response,
         "generator_limited": is_generator_limited(own_lateness, own_response),
@@ -150,27 +132,33 @@ def is_generator_limited(
     )
 
 
-def quantile(values: npt.NDArray[np.int64], share: float) -> int | None:
-    """The smallest of ``values`` that at least ``share`` of them do not exceed."""
-    return int(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
-
-
 def judge(
-    facts: Mapping[str, Any], ended: str, reason: str | None, options_max_errors: int | None
+    facts: Mapping[str, Any], ended: Mapping[str, Any], targets: Sequence[Target], options: ReplayOptions
 ) -> Quality:
     """Quality of the replayed recording from `figures`, and how the engine says that the run ended."""
     quality = Quality()
     quality.unpaired_issues = facts["issued_ios"] - facts["completed_ios"]
     played = f"after {facts['issued_ios']:,} of {facts['planned_ios']:,} I/Os"
+    stalled = "" if ended["target"] is None else targets[ended["target"]].name
     quality.ended = {
         "normally": "normally",
         "stopped": f"interrupted {played}",
-        "too_many_errors": f"more than {options_max_errors} errors {played}",
-        "broken": f"the system took no more I/O {played}: {reason}",
-    }[ended]
+        "too_many_errors": f"more than {options.max_errors} errors {played}",
+        "stalled": f"'{stalled}' completed nothing for {options.stall_seconds:g} s {played}",
+        "hung": f"a system call did not return for {options.stall_seconds:g} s {played}",
+        "broken": f"the system took no more I/O {played}: {ended['reason']}",
+    }[ended["word"]]
+    if ended["threads_left_behind"]:
+        quality.notes.append(
+            f"{ended['threads_left_behind']} threads hang in the kernel and end only when the storage answers"
+        )
     if quality.unpaired_issues:
         quality.notes.append(
             f"{quality.unpaired_issues:,} I/Os had not completed when waiting for them was given up"
+        )
+    if facts["starved"]:
+        quality.notes.append(
+            "the plan could not be read as fast as it was played: some I/Os are late for that reason"
         )
     if facts["failed_ios"]:
         quality.notes.append(f"{facts['failed_ios']:,} I/Os failed")

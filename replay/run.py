@@ -9,22 +9,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
 
-from . import _engine, blockdevice, result
+from . import result
 from .assignment import Assignment, assign, folder_target, needed_bytes
 from .fill import Fill
 from .options import Progress, ReplayOptions
+from .play import Plan, Played, play
 from .refusals import Permission
 from .scale import needs_streams
 from .schedule import Schedule, schedule
+from .seconds import counters_table
 from .selection import select
 from .source import Source, space_names
 from .survey import Survey, survey
 from .targets import Target, open_target
-
-_GLANCE_SECONDS = 0.1
 
 
 def replay(
@@ -40,8 +40,8 @@ def replay(
     ``progress`` is called about ten times a second from the calling thread. Ctrl-C ends the run and keeps what was
     measured: the recording returned then says ``interrupted`` in its ``manifest.replay``; a second Ctrl-C does not
     wait for I/Os in flight. Ctrl-C while a target is being filled raises ``KeyboardInterrupt`` and leaves nothing.
-    Takes about 300 bytes of memory per I/O of the part played, 120 more for each repetition of it, and up to 340 MiB
-    for transfers (more only if a single I/O is larger).
+    Memory does not grow with the number of I/Os: about 300 MB for a million of them ahead, and up to 340 MiB for
+    transfers (more only if a single I/O is larger).
 
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
@@ -63,12 +63,25 @@ def replay(
     with RecordingWriter(output, overwrite=overwrite) as writer, ExitStack() as opened:
         targets = _open_targets(found, assignment, options, opened, progress)
         plan, mapping = schedule(source, found, names, assignment, targets, options)
-        batch = pa.Table.from_batches(plan.batches(), plan.schema).combine_chunks().to_batches()[0]
-        run = _play(batch, targets, options, progress)
-        table = result.io_table(batch, run["outcome"], targets)
-        figures = result.figures(run["outcome"], table["flags"].to_numpy(), batch)
-        manifest = _manifest(plan, mapping, targets, run, figures)
-        writer.append("io", table)
+        adjusted_ios = 0
+
+        def write(outcome: pa.RecordBatch) -> None:
+            nonlocal adjusted_ios
+            table = result.io_table(outcome, targets)
+            adjusted_ios += int(((table["flags"].to_numpy() & IoFlags.ADJUSTED) != 0).sum())
+            writer.append("io", table)
+
+        what = Plan(
+            batches=plan.batches(),
+            read_bytes_max=plan.read_bytes_max,
+            write_bytes_max=plan.write_bytes_max,
+            planned_ns=plan.length_ns,
+            planned_ios=plan.ios_estimate,
+        )
+        played = play(what, targets, options, sink=write, progress=progress)
+        figures = result.figures(played, adjusted_ios=adjusted_ios)
+        manifest = _manifest(plan, mapping, targets, played, figures)
+        writer.append("counters", counters_table(played.tally["seconds"]))
         writer.append("devices", result.devices_table(targets))
         writer.append("files", result.files_table(source, assignment))
         writer.append("processes", result.processes_table(recording))
@@ -119,111 +132,25 @@ def _open_targets(
     return targets
 
 
-def _play(
-    batch: pa.RecordBatch,
-    targets: list[Target],
-    options: ReplayOptions,
-    progress: Callable[[Progress], None] | None,
-) -> dict[str, Any]:
-    """Run the engine to its end: outcome, how it ended, how it was set up, and what it cost."""
-    devices = {target.device_number: target.facts.name for target in targets if target.facts.name}
-    before = {number: blockdevice.counters(number) for number in devices}
-    cpu_before = time.process_time()
-    try:
-        engine = _engine.Engine(
-            batch.select([name for name in batch.schema.names if name not in result.CARRIED]),
-            [target.file for target in targets],
-            in_flight_max=options.max_in_flight,
-            errors_max=options.max_errors,
-            drain_ns=round(options.drain_seconds * 1e9),
-            backend=options.backend,
-            seed=options.seed,
-        )
-    except OSError as problem:
-        raise IotraceError(
-            f"the backend '{options.backend}' does not start: {problem.strerror or problem}",
-            hint="--backend auto falls back to threads",
-        ) from problem
-    set_up = engine.set_up()
-    try:
-        _watch(engine, batch, progress)
-    except BaseException:
-        engine.abandon()
-        engine.finish()
-        raise
-    outcome, ended, reason = engine.finish()
-    return {
-        "outcome": outcome,
-        "ended": ended,
-        "reason": reason,
-        "set_up": set_up,
-        "cpu_seconds": time.process_time() - cpu_before,
-        "device_counters": {
-            name: {"before": before[number], "after": blockdevice.counters(number)}
-            for number, name in devices.items()
-        },
-    }
-
-
-def _watch(
-    engine: _engine.Engine, batch: pa.RecordBatch, progress: Callable[[Progress], None] | None
-) -> None:
-    """Wait for the end, report on the way, and turn Ctrl-C into a stop that keeps what was measured."""
-    planned_ns = batch["intended_ns"][-1].as_py()
-    last = engine.snapshot()
-    interrupts = 0
-    while True:
-        try:
-            if engine.wait(_GLANCE_SECONDS):
-                return
-            now = engine.snapshot()
-            if progress is not None:
-                progress(_progress(now, last, planned_ns, batch.num_rows))
-            last = now
-        except KeyboardInterrupt:
-            interrupts += 1
-            if interrupts == 1:
-                engine.stop()
-            else:
-                engine.abandon()
-
-
-def _progress(now: dict[str, int], last: dict[str, int], planned_ns: int, planned_ios: int) -> Progress:
-    since = {name: now[name] - last[name] for name in now}
-    seconds, completed = since["elapsed_ns"] / 1e9, since["completed"]
-    return Progress(
-        "play",
-        elapsed_ns=now["elapsed_ns"],
-        planned_ns=planned_ns,
-        planned_ios=planned_ios,
-        due_ios=now["due"],
-        issued_ios=now["issued"],
-        completed_ios=now["completed"],
-        in_flight=now["issued"] - now["completed"],
-        failed_ios=now["failed"],
-        delayed_ios=now["delayed"],
-        bytes=now["bytes"],
-        rate_per_s=completed / seconds if seconds > 0 else None,
-        offered_per_s=since["due"] / seconds if seconds > 0 else None,
-        response_ns_mean=since["response_ns_sum"] / completed if completed else None,
-        service_ns_mean=since["service_ns_sum"] / completed if completed else None,
-    )
-
-
 def _manifest(
     plan: Schedule,
     mapping: list[dict[str, Any]],
     targets: list[Target],
-    run: dict[str, Any],
+    played: Played,
     figures: dict[str, Any],
 ) -> Manifest:
-    options, recording, set_up = plan.options, plan.source.recording, run["set_up"]
+    options, recording, set_up = plan.options, plan.source.recording, played.set_up
     source = recording.manifest
-    quality = result.judge(figures, run["ended"], run["reason"], options.max_errors)
+    quality = result.judge(figures, played.ended, targets, options)
     if options.buffered:
         quality.notes.append("through the cache: some I/Os were answered by memory, not by the storage")
     if set_up["backend"] == "threads":
         quality.notes.append(f"played by threads, not io_uring: {set_up['reason'] or 'asked for'}")
+    if set_up["unregistered"]:
+        quality.notes.append(
+            "memory could not be registered with the kernel, which costs time with each I/O: "
+            + set_up["unregistered"]
+        )
     title = (
         options.title or f"{source.title} at {options.scale:g}x on {', '.join(one.name for one in targets)}"
     )
@@ -273,10 +200,12 @@ def _manifest(
             "max_in_flight": set_up["in_flight_max"],
             "max_errors": options.max_errors,
             "preferred": set_up["preferred"],
-            "ended": run["ended"],
-            "interrupted": run["ended"] == "stopped",
-            "device_counters": run["device_counters"],
-            "cpu_seconds": run["cpu_seconds"],
+            "submitters": set_up["submitters"],
+            "memory_registered": set_up["unregistered"] is None,
+            "ended": played.ended["word"],
+            "interrupted": played.ended["word"] == "stopped",
+            "device_counters": played.device_counters,
+            "cpu_seconds": played.cpu_seconds,
         },
     )
 

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// What the pacer asks of a clock.
 pub trait Clock {
@@ -9,13 +11,17 @@ pub trait Clock {
     fn now_ns(&self) -> i64;
     /// Pass a moment, at most until `until_ns`, without giving up the processor.
     fn relax(&self, until_ns: i64);
+    /// Whether time passes only where the pacer lets it.
+    fn stands_still(&self) -> bool {
+        false
+    }
 }
 
-/// `CLOCK_MONOTONIC`, from an instant `lead_ns` after its making.
+/// `CLOCK_MONOTONIC`, from an instant that is set when everything is ready.
 #[cfg(target_os = "linux")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MonotonicClock {
-    zero_ns: i64,
+    zero_ns: Arc<AtomicI64>,
 }
 
 #[cfg(target_os = "linux")]
@@ -23,9 +29,15 @@ impl MonotonicClock {
     /// A clock that reads 0 in `lead_ns` from now.
     #[must_use]
     pub fn starting_in(lead_ns: i64) -> Self {
-        Self {
-            zero_ns: read_ns(rustix::time::ClockId::Monotonic) + lead_ns,
-        }
+        let clock = Self::default();
+        clock.start_in(lead_ns);
+        clock
+    }
+
+    /// Let this clock and its copies read 0 in `lead_ns` from now.
+    pub fn start_in(&self, lead_ns: i64) {
+        self.zero_ns
+            .store(read_ns(rustix::time::ClockId::Monotonic) + lead_ns, Relaxed);
     }
 
     /// UTC in nanoseconds since 1970 at this clock's 0, as the system's wall clock has it now.
@@ -41,10 +53,17 @@ fn read_ns(id: rustix::time::ClockId) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
+/// Processor time that this process has taken.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn processor_time_ns() -> i64 {
+    read_ns(rustix::time::ClockId::ProcessCPUTime)
+}
+
 #[cfg(target_os = "linux")]
 impl Clock for MonotonicClock {
     fn now_ns(&self) -> i64 {
-        read_ns(rustix::time::ClockId::Monotonic) - self.zero_ns
+        read_ns(rustix::time::ClockId::Monotonic) - self.zero_ns.load(Relaxed)
     }
 
     fn relax(&self, _until_ns: i64) {
@@ -87,5 +106,9 @@ impl Clock for FakeClock {
 
     fn relax(&self, until_ns: i64) {
         self.advance(until_ns);
+    }
+
+    fn stands_still(&self) -> bool {
+        true
     }
 }

@@ -1,19 +1,25 @@
 //! Plays a plan of disk I/Os at exact times and records when each was meant, issued and completed.
 //!
-//! `bindings` is all that Python sees. `run` picks a device and starts `pacer` on a thread of its own; `pacer` is
-//! generic over a `clock` and a `device`, so that tests run it in simulated time against a simulated disk.
+//! `bindings` is all that Python sees. `run` takes the plan in batches (`plan`, `chunk`), deals their rows out to
+//! submitters (`lane`), each a `pacer` on a thread of its own with a device that `backend` opens, and hands back each
+//! batch with what came of it, and what all adds up to (`tally`). A pacer is generic over `clock` and `device`, so that
+//! it also runs in simulated time against a simulated disk.
 
 #[cfg(target_os = "linux")]
+pub mod backend;
+#[cfg(target_os = "linux")]
 mod bindings;
+pub mod chunk;
 pub mod clock;
 pub mod device;
+pub mod lane;
 pub mod memory;
-pub mod outcome;
 pub mod pacer;
 pub mod plan;
 pub mod progress;
 #[cfg(target_os = "linux")]
 pub mod run;
+pub mod tally;
 
 use pyo3::prelude::*;
 

@@ -131,11 +131,11 @@ pub struct ReadMemory {
 }
 
 impl ReadMemory {
-    /// For `slots` reads of up to `bytes_max`.
+    /// For `slots` reads of up to `bytes_max`, one of `sharers` of the memory there is for all.
     #[must_use]
-    pub fn new(slots: usize, bytes_max: usize) -> Self {
+    pub fn new(slots: usize, bytes_max: usize, sharers: usize) -> Self {
         let slot_bytes = round_up(bytes_max.max(1));
-        let places = (READ_TOTAL_BYTES_MAX / slot_bytes).clamp(1, slots.max(1));
+        let places = (READ_TOTAL_BYTES_MAX / sharers.max(1) / slot_bytes).clamp(1, slots.max(1));
         let mut region = Region::new(slot_bytes * places);
         region.fill(&mut Random::new(1));
         Self {
@@ -166,13 +166,13 @@ pub struct WriteMemory {
 }
 
 impl WriteMemory {
-    /// For `slots` writes of up to `bytes_max`.
+    /// For `slots` writes of up to `bytes_max`, one of `sharers` of the memory there is for all.
     #[must_use]
-    pub fn new(slots: usize, bytes_max: usize, seed: u64) -> Self {
+    pub fn new(slots: usize, bytes_max: usize, seed: u64, sharers: usize) -> Self {
         let mut random = Random::new(seed);
         let largest = round_up(bytes_max);
-        let stamped_bytes =
-            largest.min(STAMPED_TOTAL_BYTES_MAX / slots.max(1) / PAGE_BYTES * PAGE_BYTES);
+        let stamped_bytes = largest
+            .min(STAMPED_TOTAL_BYTES_MAX / sharers.max(1) / slots.max(1) / PAGE_BYTES * PAGE_BYTES);
         let mut stamped = Region::new(stamped_bytes * slots);
         let mut shared = Region::new(if largest > stamped_bytes {
             largest + PHASE_BYTES
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn no_two_small_writes_share_a_block() {
-        let mut memory = WriteMemory::new(4, 8192, 7);
+        let mut memory = WriteMemory::new(4, 8192, 7, 1);
         let mut seen = HashSet::new();
         for row in 0..1000 {
             let (address, stamped) = memory.prepare(row as u32 % 4, row, 8192);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn large_writes_stay_inside_the_pool_and_differ() {
         let bytes = 4 << 20;
-        let mut memory = WriteMemory::new(1024, bytes, 7);
+        let mut memory = WriteMemory::new(1024, bytes, 7, 1);
         let mut seen = HashSet::new();
         for row in 0..32_768 {
             let (address, stamped) = memory.prepare(0, row, bytes);
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_whatever_the_depth() {
-        let memory = WriteMemory::new(65_536, 1 << 20, 1);
+        let memory = WriteMemory::new(65_536, 1 << 20, 1, 1);
         assert!(memory.stamped.bytes() <= STAMPED_TOTAL_BYTES_MAX);
         assert!(memory.shared.bytes() <= PHASE_BYTES + (1 << 20));
-        assert!(ReadMemory::new(65_536, 1 << 20).region.bytes() <= READ_TOTAL_BYTES_MAX);
+        assert!(ReadMemory::new(65_536, 1 << 20, 1).region.bytes() <= READ_TOTAL_BYTES_MAX);
     }
 }

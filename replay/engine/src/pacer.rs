@@ -1,4 +1,4 @@
-//! The loop that plays a plan: open-loop, on absolute deadlines.
+//! The loop of one submitter: open-loop, on absolute deadlines; or closed-loop, as many in flight as allowed.
 //!
 //! Each turn collects completions, issues what is due, and waits: asleep in the device until shortly before the next
 //! deadline (completions wake it, so that they are stamped when they happen), then spinning for the last stretch.
@@ -9,26 +9,35 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::device::{Completion, Device};
-use crate::outcome::{Ended, FLAG_DELAYED, NOT_COMPLETED, Outcome};
-use crate::plan::Plan;
-use crate::progress::Progress;
+use crate::lane::{Lane, Place};
+use crate::progress::{Ended, Progress};
 
-/// How often, at least, a sleeping pacer looks whether it should stop.
+/// How often, at least, a sleeping submitter looks whether it should stop.
 const GLANCE_NS: i64 = 20_000_000;
+/// How long it waits for the plan, or for I/Os that others may put in flight, before it looks again.
+const MOMENT_NS: i64 = 50_000;
 
 /// How a run is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Cap on I/Os in flight; what it holds back is counted and flagged.
+    /// Cap on I/Os in flight, over all submitters; what it holds back is counted and flagged.
     pub in_flight_max: u32,
+    /// Deadlines hold. Otherwise each I/O goes as soon as it may be in flight.
+    pub paced: bool,
+    /// Nothing is issued from this time on.
+    pub issue_until_ns: i64,
     /// The run stops once more than this many I/Os failed.
     pub errors_max: Option<u64>,
     /// How long to wait at the end for what is in flight.
     pub drain_ns: i64,
+    /// The run ends when a target with I/Os in flight completes nothing for so long.
+    pub stall_ns: i64,
     /// Spin instead of sleeping when a deadline is nearer than this.
     pub spin_ns: i64,
     /// Most I/Os handed to the kernel with one clock reading.
@@ -39,107 +48,140 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             in_flight_max: 1024,
+            paced: true,
+            issue_until_ns: i64::MAX,
             errors_max: None,
             drain_ns: 30_000_000_000,
+            stall_ns: 120_000_000_000,
             spin_ns: 150_000,
             batch: 16,
         }
     }
 }
 
-struct Pacer<'a, C, D> {
-    plan: &'a Plan,
+/// What a slot is busy with.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    place: Place,
+    target: u16,
+    size_bytes: u32,
+    intended_ns: i64,
+    issued_ns: i64,
+}
+
+/// I/Os in flight on a target, and since when it owes a completion.
+#[derive(Clone, Copy, Default)]
+struct Debt {
+    in_flight: u32,
+    since_ns: i64,
+    stalled: bool,
+}
+
+struct Pacer<'a, C> {
+    lane: &'a mut Lane,
     clock: &'a C,
-    device: &'a mut D,
+    device: &'a mut dyn Device,
     settings: Settings,
     progress: &'a Progress,
-    outcome: Outcome,
+    number: usize,
     seen: Vec<Completion>,
+    slots: Vec<Slot>,
     slots_free: Vec<u32>,
-    slot_rows: Vec<usize>,
-    slot_sizes: Vec<u32>,
-    /// The next row to issue.
-    next: usize,
-    /// The first row not yet due.
-    due: usize,
+    staged: Vec<u32>,
+    debts: Vec<Debt>,
+    /// Where `totals.due` was counted to.
+    due_to: Place,
     /// When the cap last let go: what was due before and is not issued yet was held back by it.
     full_until_ns: i64,
+    /// Others have the whole of what may be in flight.
+    full: bool,
+    looked_for_stalls_ns: i64,
     totals: Totals,
 }
 
 #[derive(Default)]
 struct Totals {
+    turns: u64,
+    due: u64,
+    issued: u64,
     completed: u64,
     failed: u64,
     delayed: u64,
+    starved: u64,
     bytes: u64,
     response_ns: u64,
     service_ns: u64,
 }
 
-/// Play `plan` on `device` and return what came of it. Runs until every I/O has completed, or was given up.
-pub fn play<C: Clock, D: Device>(
-    plan: &Plan,
+/// Play a lane on `device`, until every I/O has completed or was given up. Counts as number `number` in `progress`.
+pub fn play<C: Clock>(
+    lane: &mut Lane,
+    number: usize,
     clock: &C,
-    device: &mut D,
+    device: &mut dyn Device,
+    targets: usize,
     settings: Settings,
     progress: &Progress,
-) -> Outcome {
-    let slots = settings.in_flight_max.max(1);
+) {
+    let slots = settings.in_flight_max.max(1) as usize;
     let mut pacer = Pacer {
-        plan,
+        lane,
         clock,
         device,
         settings,
         progress,
-        outcome: Outcome::with_capacity(plan.len()),
-        seen: Vec::with_capacity(slots as usize),
-        slots_free: (0..slots).rev().collect(),
-        slot_rows: vec![0; slots as usize],
-        slot_sizes: vec![0; slots as usize],
-        next: 0,
-        due: 0,
+        number,
+        seen: Vec::with_capacity(slots),
+        slots: vec![Slot::default(); slots],
+        slots_free: (0..slots as u32).rev().collect(),
+        staged: Vec::with_capacity(settings.batch),
+        debts: vec![Debt::default(); targets],
+        due_to: Place::default(),
         full_until_ns: i64::MIN,
+        full: false,
+        looked_for_stalls_ns: i64::MIN,
         totals: Totals::default(),
     };
     if let Err(problem) = pacer.play() {
-        pacer.outcome.ended = Ended::Broken(problem.to_string());
+        progress.end(Ended::Broken(problem.to_string()));
     }
     if pacer.in_flight() > 0 {
         pacer.device.abandon();
     }
     pacer.publish();
-    pacer.outcome
 }
 
-impl<C: Clock, D: Device> Pacer<'_, C, D> {
-    fn play(&mut self) -> std::io::Result<()> {
+impl<C: Clock> Pacer<'_, C> {
+    fn play(&mut self) -> io::Result<()> {
         let mut drain_until_ns = i64::MAX;
         loop {
             self.reap()?;
-            if self.outcome.ended == Ended::Normally {
-                if self.progress.stopping() {
-                    self.outcome.ended = Ended::Stopped;
-                } else if self
-                    .settings
-                    .errors_max
-                    .is_some_and(|most| self.totals.failed > most)
-                {
-                    self.outcome.ended = Ended::TooManyErrors;
-                }
-            }
-            let issuing = self.next < self.plan.len() && self.outcome.ended == Ended::Normally;
-            self.publish();
+            let more = self.lane.load(self.clock.now_ns());
+            let now_ns = self.publish();
+            self.look_for_stalls(now_ns);
+            let issuing = !self.lane.is_over()
+                && now_ns < self.settings.issue_until_ns
+                && !self.progress.stopping();
             if issuing && self.issue()? {
+                continue;
+            }
+            if more && issuing {
                 continue;
             }
             let now_ns = self.clock.now_ns();
             let mut until_ns = now_ns + GLANCE_NS;
             let mut spin_ns = 0;
-            if issuing && self.next < self.plan.len() {
-                if !self.slots_free.is_empty() {
-                    until_ns = until_ns.min(self.plan.intended_ns(self.next));
-                    spin_ns = self.settings.spin_ns;
+            if issuing && !self.lane.is_over() {
+                match self.lane.next_due_ns() {
+                    _ if self.slots_free.is_empty() => {}
+                    Some(due_ns) if self.full => until_ns = due_ns.max(now_ns + MOMENT_NS),
+                    Some(due_ns) => {
+                        until_ns = until_ns.min(due_ns).min(self.settings.issue_until_ns);
+                        spin_ns = self.settings.spin_ns;
+                    }
+                    None if self.waits_for_plan() => continue,
+                    None if self.lane.is_complete() => {}
+                    None => until_ns = now_ns + MOMENT_NS,
                 }
             } else if self.in_flight() == 0 {
                 return Ok(());
@@ -147,7 +189,11 @@ impl<C: Clock, D: Device> Pacer<'_, C, D> {
                 if drain_until_ns == i64::MAX {
                     drain_until_ns = now_ns.saturating_add(self.settings.drain_ns);
                 }
-                if now_ns >= drain_until_ns || self.progress.abandoning() {
+                let hopeless = self
+                    .debts
+                    .iter()
+                    .all(|one| one.in_flight == 0 || one.stalled);
+                if now_ns >= drain_until_ns || hopeless || self.progress.abandoning() {
                     return Ok(());
                 }
                 until_ns = until_ns.min(drain_until_ns);
@@ -161,45 +207,104 @@ impl<C: Clock, D: Device> Pacer<'_, C, D> {
     }
 
     fn in_flight(&self) -> usize {
-        self.slot_rows.len() - self.slots_free.len()
+        self.slots.len() - self.slots_free.len()
+    }
+
+    /// Where there is nothing to issue and nothing to wait for but more of the plan, wait for that.
+    fn waits_for_plan(&mut self) -> bool {
+        if self.lane.is_complete() {
+            return false;
+        }
+        let patient = self.clock.stands_still() && !self.lane.waits();
+        if self.in_flight() > 0 && !patient {
+            self.totals.starved += 1;
+            return false;
+        }
+        if self
+            .lane
+            .waits_in_vain(Duration::from_nanos(GLANCE_NS as u64))
+        {
+            self.totals.starved += 1;
+        }
+        true
     }
 
     /// Issue one batch of what is due. True if anything was issued.
-    fn issue(&mut self) -> std::io::Result<bool> {
+    fn issue(&mut self) -> io::Result<bool> {
         let now_ns = self.clock.now_ns();
-        let first = self.next;
-        while self.next < self.plan.len()
-            && self.next - first < self.settings.batch
-            && self.plan.intended_ns(self.next) <= now_ns
+        let horizon_ns = if self.settings.paced {
+            now_ns
+        } else {
+            i64::MAX
+        };
+        if self
+            .lane
+            .next_due_ns()
+            .is_none_or(|due_ns| due_ns > horizon_ns)
         {
-            let Some(slot) = self.slots_free.pop() else {
-                break;
-            };
-            let io = self.plan.io(self.next);
-            self.device.stage(slot, &io)?;
-            self.slot_rows[slot as usize] = self.next;
-            self.slot_sizes[slot as usize] = io.size_bytes;
-            self.next += 1;
-        }
-        if self.next == first {
             return Ok(false);
         }
-        let issued_ns = self.clock.now_ns();
-        for row in first..self.next {
-            let delayed = self.plan.intended_ns(row) < self.full_until_ns;
-            self.totals.delayed += u64::from(delayed);
-            self.outcome.issued_ns.push(issued_ns);
-            self.outcome.completed_ns.push(NOT_COMPLETED);
-            self.outcome.error.push(0);
-            self.outcome
-                .flags
-                .push(if delayed { FLAG_DELAYED } else { 0 });
+        let wanted = self.settings.batch.min(self.slots_free.len()) as u32;
+        if wanted == 0 {
+            return Ok(false);
         }
-        self.device.submit()?;
+        let room = self.progress.take_room(wanted);
+        if room == 0 {
+            self.full = true;
+            return Ok(false);
+        }
+        if self.full {
+            self.full = false;
+            self.full_until_ns = now_ns;
+        }
+        self.staged.clear();
+        while self.staged.len() < room as usize
+            && let Some(due_ns) = self.lane.next_due_ns()
+            && due_ns <= horizon_ns
+        {
+            let place = self.lane.take();
+            let chunk = self.lane.chunk(place);
+            let io = chunk.plan.io(place.index as usize, chunk.first_row);
+            let number = self.slots_free.pop().expect("room was taken for it");
+            self.device.stage(number, &io)?;
+            let slot = &mut self.slots[number as usize];
+            (slot.place, slot.target, slot.size_bytes) = (place, io.target, io.size_bytes);
+            slot.intended_ns = due_ns;
+            self.staged.push(number);
+        }
+        self.progress.give_room(room - self.staged.len() as u32);
+        self.note_issued();
+        if self.slots_free.is_empty() && !self.settings.paced {
+            // One system call for both.
+            self.device.wait(GLANCE_NS)?;
+        } else {
+            self.device.submit()?;
+        }
         Ok(true)
     }
 
-    fn reap(&mut self) -> std::io::Result<()> {
+    fn note_issued(&mut self) {
+        let issued_ns = self.clock.now_ns();
+        for &number in &self.staged {
+            let slot = &mut self.slots[number as usize];
+            let delayed = self.settings.paced && slot.intended_ns < self.full_until_ns;
+            if !self.settings.paced {
+                slot.intended_ns = issued_ns;
+            }
+            slot.issued_ns = issued_ns;
+            self.totals.issued += 1;
+            self.totals.delayed += u64::from(delayed);
+            let debt = &mut self.debts[usize::from(slot.target)];
+            if debt.in_flight == 0 {
+                debt.since_ns = issued_ns;
+            }
+            debt.in_flight += 1;
+            let row = &self.lane.chunk(slot.place).rows[slot.place.index as usize];
+            row.issue(slot.intended_ns, issued_ns, delayed);
+        }
+    }
+
+    fn reap(&mut self) -> io::Result<()> {
         self.device.reap(&mut self.seen)?;
         if self.seen.is_empty() {
             return Ok(());
@@ -208,45 +313,85 @@ impl<C: Clock, D: Device> Pacer<'_, C, D> {
         if self.slots_free.is_empty() {
             self.full_until_ns = now_ns;
         }
+        self.progress.give_room(self.seen.len() as u32);
         for end in self.seen.drain(..) {
-            let row = self.slot_rows[end.slot as usize];
-            if let Some(issued_ns) = end.issued_ns {
-                self.outcome.issued_ns[row] = issued_ns;
+            let slot = self.slots[end.slot as usize];
+            let row = &self.lane.chunk(slot.place).rows[slot.place.index as usize];
+            let mut issued_ns = slot.issued_ns;
+            if let Some(entered_ns) = end.issued_ns {
+                issued_ns = entered_ns;
+                row.issued_ns.store(issued_ns, Relaxed);
             }
             let completed_ns = end.completed_ns.unwrap_or(now_ns);
-            self.outcome.completed_ns[row] = completed_ns;
-            self.outcome.error[row] = end.error;
+            row.error.store(end.error, Relaxed);
+            row.completed_ns.store(completed_ns, Relaxed);
+            let debt = &mut self.debts[usize::from(slot.target)];
+            debt.in_flight -= 1;
+            debt.since_ns = now_ns;
             self.totals.completed += 1;
-            self.totals.response_ns += (completed_ns - self.plan.intended_ns(row)).max(0) as u64;
-            self.totals.service_ns += (completed_ns - self.outcome.issued_ns[row]).max(0) as u64;
+            self.totals.response_ns += (completed_ns - slot.intended_ns).max(0) as u64;
+            self.totals.service_ns += (completed_ns - issued_ns).max(0) as u64;
             if end.error == 0 {
-                self.totals.bytes += u64::from(self.slot_sizes[end.slot as usize]);
+                self.totals.bytes += u64::from(slot.size_bytes);
             } else {
                 self.totals.failed += 1;
             }
             self.slots_free.push(end.slot);
+            self.lane.complete(slot.place, completed_ns);
+        }
+        if self.totals.failed > 0
+            && let Some(most) = self.settings.errors_max
+        {
+            self.progress.counters[self.number]
+                .failed
+                .store(self.totals.failed, Relaxed);
+            if self.progress.failed() > most {
+                self.progress.end(Ended::TooManyErrors);
+            }
         }
         Ok(())
     }
 
-    fn publish(&mut self) {
-        let now_ns = self.clock.now_ns();
-        while self.due < self.plan.len() && self.plan.intended_ns(self.due) <= now_ns {
-            self.due += 1;
+    /// End the run when a target owes completions for too long.
+    fn look_for_stalls(&mut self, now_ns: i64) {
+        if now_ns.saturating_sub(self.looked_for_stalls_ns) < GLANCE_NS {
+            return;
         }
-        let progress = self.progress;
-        progress.elapsed_ns.store(now_ns, Relaxed);
-        progress.due.store(self.due as u64, Relaxed);
-        progress.issued.store(self.next as u64, Relaxed);
-        progress.completed.store(self.totals.completed, Relaxed);
-        progress.failed.store(self.totals.failed, Relaxed);
-        progress.delayed.store(self.totals.delayed, Relaxed);
-        progress.bytes.store(self.totals.bytes, Relaxed);
-        progress
-            .response_ns_sum
-            .store(self.totals.response_ns, Relaxed);
-        progress
-            .service_ns_sum
-            .store(self.totals.service_ns, Relaxed);
+        self.looked_for_stalls_ns = now_ns;
+        for (target, debt) in self.debts.iter_mut().enumerate() {
+            debt.stalled = debt.in_flight > 0 && now_ns - debt.since_ns >= self.settings.stall_ns;
+            if debt.stalled {
+                self.progress.end(Ended::Stalled(target as u16));
+            }
+        }
+    }
+
+    fn publish(&mut self) -> i64 {
+        let now_ns = self.clock.now_ns();
+        let totals = &mut self.totals;
+        totals.turns += 1;
+        totals.due = if self.settings.paced {
+            self.lane
+                .count_due(&mut self.due_to, totals.due, totals.issued, now_ns)
+        } else {
+            totals.issued
+        };
+        let counters = &self.progress.counters[self.number];
+        for (counter, value) in [
+            (&counters.turns, totals.turns),
+            (&counters.due, totals.due),
+            (&counters.issued, totals.issued),
+            (&counters.completed, totals.completed),
+            (&counters.failed, totals.failed),
+            (&counters.delayed, totals.delayed),
+            (&counters.starved, totals.starved),
+            (&counters.bytes, totals.bytes),
+            (&counters.response_ns_sum, totals.response_ns),
+            (&counters.service_ns_sum, totals.service_ns),
+        ] {
+            counter.store(value, Relaxed);
+        }
+        counters.elapsed_ns.store(now_ns, Relaxed);
+        now_ns
     }
 }

@@ -1,7 +1,6 @@
 //! What the pacer plays on: one shape, one file per way to reach a disk.
 
-#[cfg(test)]
-pub mod fake;
+pub mod simulated;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 #[cfg(target_os = "linux")]
@@ -29,6 +28,13 @@ pub struct Completion {
     pub completed_ns: Option<i64>,
 }
 
+/// What an open target is to the system: a file descriptor, or the value of a handle.
+#[cfg(unix)]
+pub type RawFile = std::os::fd::RawFd;
+/// What an open target is to the system: a file descriptor, or the value of a handle.
+#[cfg(windows)]
+pub type RawFile = isize;
+
 /// A disk, or several, that take I/Os in numbered slots. No call allocates; only `wait` blocks.
 pub trait Device {
     /// Note an I/O for the next `submit`, or hand it over already. The slot must be free and below the number the device was made for.
@@ -37,7 +43,8 @@ pub trait Device {
     fn submit(&mut self) -> io::Result<()>;
     /// Collect what has completed, without waiting.
     fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()>;
-    /// Return once something completed, or after `timeout_ns`, whichever comes first. May return early.
+    /// Hand over what is staged, and return once something completed, or after `timeout_ns`, whichever comes first. May
+    /// return early.
     fn wait(&mut self, timeout_ns: i64) -> io::Result<()>;
     /// Called instead of a last `reap` when I/Os are left in flight: nothing they use may be freed.
     fn abandon(&mut self);

@@ -47,6 +47,7 @@ fn io(row: u64, op: Op, offset_bytes: u64, size_bytes: u32) -> Io {
         op,
         target: 0,
         durable: true,
+        preflush: op == Op::Write,
         offset_bytes,
         size_bytes,
     }
@@ -68,7 +69,12 @@ fn errors_of(device: &mut dyn Device, ios: &[Io]) -> Vec<i32> {
 
 fn with_both(file: &File, check: impl Fn(&mut dyn Device)) {
     let files = [file.as_raw_fd()];
-    let memory = || (ReadMemory::new(8, 65_536), WriteMemory::new(8, 65_536, 1));
+    let memory = || {
+        (
+            ReadMemory::new(8, 65_536, 1),
+            WriteMemory::new(8, 65_536, 1, 1),
+        )
+    };
     let (reads, writes) = memory();
     match UringDevice::new(&files, 8, reads, writes) {
         Ok(mut device) => check(&mut device),

@@ -134,6 +134,21 @@ fn work(shared: &Shared) {
 /// Carry out one I/O to its end and return 0 or the error.
 fn transfer(task: &Task, file: RawFd) -> i32 {
     let io = &task.io;
+    if io.preflush {
+        let flush = Task {
+            slot: task.slot,
+            io: Io {
+                op: Op::Flush,
+                preflush: false,
+                ..*io
+            },
+            address: Address(task.address.0),
+        };
+        match transfer(&flush, file) {
+            0 => {}
+            error => return error,
+        }
+    }
     let mut done = 0;
     while io.op == Op::Flush || done < io.size_bytes as usize {
         let piece = libc::iovec {
@@ -199,6 +214,9 @@ impl Device for ThreadsDevice {
     }
 
     fn wait(&mut self, timeout_ns: i64) -> io::Result<()> {
+        if !self.staged.is_empty() {
+            self.submit()?;
+        }
         let queues = self.shared.lock();
         if queues.ended.is_empty() {
             let patience = Duration::from_nanos(timeout_ns.max(0) as u64);

@@ -28,6 +28,9 @@ const READ_BUFFER: u16 = 0;
 const STAMPED_BUFFER: u16 = 1;
 const SHARED_BUFFER: u16 = 2;
 
+/// Marks the flush that goes before a write: its end is not the I/O's.
+const PREFLUSH: u64 = 1 << 32;
+
 /// What a slot is busy with, so that a short transfer can be taken up where it ended.
 #[derive(Clone, Copy)]
 struct Slot {
@@ -35,6 +38,8 @@ struct Slot {
     address: *mut u8,
     buffer: u16,
     done_bytes: u32,
+    /// Error of the flush before it, which is what the I/O failed with.
+    preflush_error: i32,
 }
 
 /// Files or block devices behind an `io_uring`.
@@ -43,8 +48,9 @@ pub struct UringDevice {
     reads: ManuallyDrop<ReadMemory>,
     writes: ManuallyDrop<WriteMemory>,
     slots: Vec<Option<Slot>>,
-    /// Whether the memory is registered with the ring; a small locked-memory limit can forbid it.
+    /// Whether the memory is registered with the ring; a small locked-memory limit can forbid it, for this reason.
     fixed: bool,
+    unregistered: Option<String>,
     unfinished: Vec<u32>,
     abandoned: bool,
 }
@@ -61,6 +67,7 @@ impl UringDevice {
         writes: WriteMemory,
     ) -> io::Result<Self> {
         let entries = 256.min(slots.next_power_of_two()).max(2);
+        // A write may bring a flush with it.
         let completions = (slots * 2).next_power_of_two().max(entries * 2);
         let mut builder = IoUring::builder();
         builder.setup_cqsize(completions).setup_clamp();
@@ -85,7 +92,15 @@ impl UringDevice {
             iov_len: region.bytes(),
         });
         // SAFETY: the regions live as long as the ring: all are dropped together, or all are left alone.
-        let fixed = unsafe { ring.submitter().register_buffers(&buffers) }.is_ok();
+        let registration = unsafe { ring.submitter().register_buffers(&buffers) };
+        let unregistered = registration.as_ref().err().map(|problem| {
+            if problem.raw_os_error() == Some(libc::ENOMEM) {
+                "the limit on locked memory (ulimit -l) is too small".into()
+            } else {
+                problem.to_string()
+            }
+        });
+        let fixed = registration.is_ok();
         // Sparing a lookup per call is not worth an error.
         let _ = ring.submitter().register_ring_fd();
         Ok(Self {
@@ -94,13 +109,37 @@ impl UringDevice {
             writes: ManuallyDrop::new(writes),
             slots: vec![None; slots as usize],
             fixed,
+            unregistered,
             unfinished: Vec::with_capacity(slots as usize),
             abandoned: false,
         })
     }
 
+    /// Why each transfer takes the slower way through memory that the kernel must look up.
+    #[must_use]
+    pub fn unregistered(&self) -> Option<&str> {
+        self.unregistered.as_deref()
+    }
+
     fn push(&mut self, number: u32) -> io::Result<()> {
         let slot = self.slots[number as usize].expect("only busy slots are pushed");
+        if slot.io.preflush && slot.done_bytes == 0 {
+            // Links hold within one submission only, so both must fit in.
+            let queue = self.ring.submission();
+            let room = queue.capacity() - queue.len();
+            drop(queue);
+            if room < 2 {
+                self.flush()?;
+            }
+            let flush = opcode::Fsync::new(Fixed(u32::from(slot.io.target)))
+                .flags(FsyncFlags::DATASYNC)
+                .build()
+                .flags(squeue::Flags::IO_LINK)
+                .user_data(u64::from(number) | PREFLUSH);
+            // SAFETY: a flush uses no memory.
+            unsafe { self.ring.submission().push(&flush) }
+                .map_err(|_| io::Error::other("the ring is full"))?;
+        }
         let entry = entry(&slot, self.fixed).user_data(u64::from(number));
         // SAFETY: the slot's memory stays where it is, and unchanged, until its completion was reaped.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
@@ -178,6 +217,7 @@ impl Device for UringDevice {
             address,
             buffer,
             done_bytes: 0,
+            preflush_error: 0,
         });
         self.push(number)
     }
@@ -200,7 +240,12 @@ impl Device for UringDevice {
                 continue;
             };
             let result = entry.result();
+            if entry.user_data() & PREFLUSH != 0 {
+                slot.preflush_error = (-result).max(0);
+                continue;
+            }
             let error = match (slot.io.op, result) {
+                (_, ..0) if slot.preflush_error != 0 => slot.preflush_error,
                 (_, ..0) => -result,
                 (Op::Flush, _) => 0,
                 (_, 0) => ERROR_TARGET_ENDED,
@@ -267,6 +312,8 @@ impl Drop for UringDevice {
         if self.abandoned {
             return;
         }
+        // The ring itself goes in the background; its files are let go now, so that others may have them for themselves.
+        let _ = self.ring.submitter().unregister_files();
         // SAFETY: each is dropped once and not used again; the ring goes first, since it knows the others' addresses.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);

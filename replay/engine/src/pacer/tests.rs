@@ -1,35 +1,118 @@
 //! The pacer in simulated time, against exact schedules and the laws of queues.
 
 use std::sync::Arc;
+use std::sync::mpsc;
 
 use arrow_array::{
-    BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array,
 };
 
 use super::*;
+use crate::chunk::{Chunk, NEVER};
 use crate::clock::FakeClock;
-use crate::device::fake::{FakeDevice, Service};
+use crate::device::simulated::{Law, Service, SimulatedDevice};
 use crate::memory::Random;
-use crate::outcome::NOT_COMPLETED;
+use crate::plan::{Columns, Limits};
 
 const MICROSECOND: i64 = 1_000;
 const SECOND: i64 = 1_000_000_000;
 
+/// Deadlines, and for whom rows wait: so many rows back, and for how long after it.
+struct Plan {
+    intended_ns: Vec<i64>,
+    after: Option<Vec<(u32, i64)>>,
+}
+
 fn plan_of(intended_ns: Vec<i64>) -> Plan {
-    let rows = intended_ns.len();
-    let batch = RecordBatch::try_from_iter([
-        (
-            "intended_ns",
-            Arc::new(Int64Array::from(intended_ns)) as arrow_array::ArrayRef,
-        ),
-        ("offset_bytes", Arc::new(UInt64Array::from(vec![0; rows]))),
-        ("size_bytes", Arc::new(UInt32Array::from(vec![8192; rows]))),
-        ("op", Arc::new(UInt8Array::from(vec![0; rows]))),
-        ("target", Arc::new(UInt16Array::from(vec![0; rows]))),
-        ("durable", Arc::new(BooleanArray::from(vec![false; rows]))),
-    ])
-    .expect("columns of one length");
-    Plan::from_batch(&batch, 1).expect("a plan that can be played")
+    Plan {
+        intended_ns,
+        after: None,
+    }
+}
+
+impl Plan {
+    fn chunk(&self, rows: std::ops::Range<usize>) -> Arc<Chunk> {
+        let count = rows.len();
+        let mut columns = vec![
+            (
+                "intended_ns",
+                Arc::new(Int64Array::from(self.intended_ns[rows.clone()].to_vec())) as ArrayRef,
+            ),
+            ("offset_bytes", Arc::new(UInt64Array::from(vec![0; count]))),
+            ("size_bytes", Arc::new(UInt32Array::from(vec![8192; count]))),
+            ("op", Arc::new(UInt8Array::from(vec![0; count]))),
+            ("target", Arc::new(UInt16Array::from(vec![0; count]))),
+            ("durable", Arc::new(BooleanArray::from(vec![false; count]))),
+        ];
+        if let Some(after) = &self.after {
+            let after = &after[rows.clone()];
+            let back: Vec<u32> = after.iter().map(|one| one.0).collect();
+            let think: Vec<i64> = after.iter().map(|one| one.1).collect();
+            columns.push(("after", Arc::new(UInt32Array::from(back))));
+            columns.push(("think_ns", Arc::new(Int64Array::from(think))));
+        }
+        let batch = RecordBatch::try_from_iter(columns).expect("columns of one length");
+        let limits = Limits {
+            targets: 1,
+            read_bytes_max: 8192,
+            write_bytes_max: 8192,
+        };
+        let first_row = rows.start as u64;
+        let plan = Columns::of(&batch, &limits, first_row, i64::MIN).expect("it can be played");
+        Arc::new(Chunk::new(batch, plan, first_row, 1))
+    }
+}
+
+/// What came of a run, column by column.
+struct Outcome {
+    intended_ns: Vec<i64>,
+    issued_ns: Vec<i64>,
+    completed_ns: Vec<i64>,
+    error: Vec<i32>,
+    delayed: Vec<bool>,
+    ended: Ended,
+}
+
+fn play_on(
+    plan: &Plan,
+    clock: &FakeClock,
+    device: &mut SimulatedDevice,
+    settings: Settings,
+    progress: &Progress,
+) -> Outcome {
+    let rows = plan.intended_ns.len();
+    // Pieces of a thousand, so that every test also walks from batch to batch.
+    let chunks: Vec<Arc<Chunk>> = (0..rows)
+        .step_by(1000)
+        .map(|start| plan.chunk(start..rows.min(start + 1000)))
+        .collect();
+    let (feed, incoming) = mpsc::channel();
+    for chunk in &chunks {
+        feed.send(Arc::clone(chunk)).expect("somebody listens");
+    }
+    drop(feed);
+    progress.room.store(settings.in_flight_max, Relaxed);
+    let mut lane = Lane::new(0, incoming);
+    play(&mut lane, 0, clock, device, 1, settings, progress);
+    let issued = || {
+        chunks
+            .iter()
+            .flat_map(|chunk| chunk.rows.iter())
+            .filter(|row| row.issued_ns.load(Relaxed) != NEVER)
+    };
+    Outcome {
+        intended_ns: issued().map(|row| row.intended_ns.load(Relaxed)).collect(),
+        issued_ns: issued().map(|row| row.issued_ns.load(Relaxed)).collect(),
+        completed_ns: issued().map(|row| row.completed_ns.load(Relaxed)).collect(),
+        error: issued().map(|row| row.error.load(Relaxed)).collect(),
+        delayed: issued().map(|row| row.delayed.load(Relaxed) != 0).collect(),
+        ended: progress.ended(),
+    }
+}
+
+fn progress() -> Progress {
+    Progress::new(1, 0)
 }
 
 fn poisson(rows: usize, mean_gap_ns: f64, seed: u64) -> Vec<i64> {
@@ -50,10 +133,15 @@ fn unlimited() -> Settings {
     }
 }
 
-fn run(plan: &Plan, servers: usize, service: Service, settings: Settings) -> (Outcome, FakeDevice) {
+fn run(
+    plan: &Plan,
+    servers: usize,
+    service: Service,
+    settings: Settings,
+) -> (Outcome, SimulatedDevice) {
     let clock = FakeClock::at(-5_000_000);
-    let mut device = FakeDevice::new(&clock, servers, service, 42);
-    let outcome = play(plan, &clock, &mut device, settings, &Progress::default());
+    let mut device = SimulatedDevice::new(&clock, Law::new(servers, service), 42);
+    let outcome = play_on(plan, &clock, &mut device, settings, &progress());
     (outcome, device)
 }
 
@@ -80,7 +168,7 @@ fn every_io_is_issued_exactly_when_intended() {
     assert_eq!(outcome.issued_ns, deadlines);
     let ends: Vec<i64> = deadlines.iter().map(|at| at + 80 * MICROSECOND).collect();
     assert_eq!(outcome.completed_ns, ends);
-    assert!(outcome.flags.iter().all(|&flags| flags == 0));
+    assert!(!outcome.delayed.contains(&true));
     assert_eq!(outcome.ended, Ended::Normally);
 }
 
@@ -117,12 +205,7 @@ fn the_cap_holds_and_what_it_delays_is_flagged() {
         .collect();
     assert_eq!(outcome.issued_ns, expected);
     assert_eq!(device.in_flight_max, 4);
-    let delayed: Vec<bool> = outcome
-        .flags
-        .iter()
-        .map(|&flags| flags == FLAG_DELAYED)
-        .collect();
-    assert_eq!(delayed, [vec![false; 4], vec![true; 6]].concat());
+    assert_eq!(outcome.delayed, [vec![false; 4], vec![true; 6]].concat());
 }
 
 #[test]
@@ -138,16 +221,19 @@ fn an_io_due_just_when_a_slot_is_free_is_not_delayed() {
         settings,
     );
     assert_eq!(outcome.issued_ns, [0, 1_000_000, 2_000_000]);
-    assert_eq!(outcome.flags, [0, 0, FLAG_DELAYED]);
+    assert_eq!(outcome.delayed, [false, false, true]);
 }
 
 #[test]
 fn errors_of_single_ios_are_recorded_and_the_run_goes_on() {
     let clock = FakeClock::at(0);
-    let mut device = FakeDevice::new(&clock, 8, Service::Constant(1000), 1);
-    device.fail_every = Some((10, 5));
-    let progress = Progress::default();
-    let outcome = play(
+    let law = Law {
+        fail_every: Some((10, 5)),
+        ..Law::new(8, Service::Constant(1000))
+    };
+    let mut device = SimulatedDevice::new(&clock, law, 1);
+    let progress = progress();
+    let outcome = play_on(
         &plan_of((0..100).collect()),
         &clock,
         &mut device,
@@ -169,14 +255,17 @@ fn errors_of_single_ios_are_recorded_and_the_run_goes_on() {
 #[test]
 fn too_many_errors_end_the_run() {
     let clock = FakeClock::at(0);
-    let mut device = FakeDevice::new(&clock, 1, Service::Constant(1000), 1);
-    device.fail_every = Some((1, 5));
+    let law = Law {
+        fail_every: Some((1, 5)),
+        ..Law::new(1, Service::Constant(1000))
+    };
+    let mut device = SimulatedDevice::new(&clock, law, 1);
     let settings = Settings {
         errors_max: Some(2),
         ..Settings::default()
     };
     let plan = plan_of((0..100).map(|row| row * SECOND).collect());
-    let outcome = play(&plan, &clock, &mut device, settings, &Progress::default());
+    let outcome = play_on(&plan, &clock, &mut device, settings, &progress());
     assert_eq!(outcome.ended, Ended::TooManyErrors);
     assert_eq!(outcome.error, [5, 5, 5]);
 }
@@ -184,10 +273,10 @@ fn too_many_errors_end_the_run() {
 #[test]
 fn a_stop_keeps_what_was_measured_and_waits_for_what_is_in_flight() {
     let clock = FakeClock::at(0);
-    let mut device = FakeDevice::new(&clock, 1, Service::Constant(1000), 1);
-    let progress = Progress::default();
+    let mut device = SimulatedDevice::new(&clock, Law::new(1, Service::Constant(1000)), 1);
+    let progress = progress();
     progress.stop();
-    let outcome = play(
+    let outcome = play_on(
         &plan_of(vec![0, 1]),
         &clock,
         &mut device,
@@ -205,15 +294,15 @@ fn a_dead_disk_is_given_up_after_the_drain_time() {
         ..Settings::default()
     };
     let clock = FakeClock::at(0);
-    let mut device = FakeDevice::new(&clock, 4, Service::Never, 1);
-    let outcome = play(
+    let mut device = SimulatedDevice::new(&clock, Law::new(4, Service::Never), 1);
+    let outcome = play_on(
         &plan_of(vec![0, 10, 20]),
         &clock,
         &mut device,
         settings,
-        &Progress::default(),
+        &progress(),
     );
-    assert_eq!(outcome.completed_ns, [NOT_COMPLETED; 3]);
+    assert_eq!(outcome.completed_ns, [NEVER; 3]);
     assert!(device.abandoned);
     assert_eq!(clock.now_ns(), 20 + 3 * SECOND);
 }
@@ -221,14 +310,17 @@ fn a_dead_disk_is_given_up_after_the_drain_time() {
 #[test]
 fn a_device_that_breaks_ends_the_run_with_its_words() {
     let clock = FakeClock::at(0);
-    let mut device = FakeDevice::new(&clock, 4, Service::Constant(10), 1);
-    device.breaks_after = 3;
-    let outcome = play(
+    let law = Law {
+        breaks_after: 3,
+        ..Law::new(4, Service::Constant(10))
+    };
+    let mut device = SimulatedDevice::new(&clock, law, 1);
+    let outcome = play_on(
         &plan_of((0..9).collect()),
         &clock,
         &mut device,
         unlimited(),
-        &Progress::default(),
+        &progress(),
     );
     assert_eq!(outcome.ended, Ended::Broken("the ring is gone".into()));
     assert_eq!(outcome.issued_ns.len(), 3);
@@ -236,6 +328,120 @@ fn a_device_that_breaks_ends_the_run_with_its_words() {
 
 fn mean(values: impl Iterator<Item = i64>, rows: usize) -> f64 {
     values.map(|ns| ns as f64).sum::<f64>() / rows as f64
+}
+
+#[test]
+fn a_row_that_waits_is_due_when_the_other_has_completed_and_it_has_thought() {
+    // Two streams: rows 0, 2 and 3 one after the other, row 1 on its own, row 4 after row 1 without thinking.
+    let plan = Plan {
+        intended_ns: vec![0, 100, 200, 300, 400],
+        after: Some(vec![(0, 0), (0, 0), (2, 50), (1, 70), (3, 0)]),
+    };
+    let (outcome, _) = run(&plan, 8, Service::Constant(1000), unlimited());
+    assert_eq!(outcome.intended_ns, [0, 100, 1050, 2120, 1100]);
+    assert_eq!(outcome.issued_ns, outcome.intended_ns);
+    // A faster disk pulls the same rows forward.
+    let (outcome, _) = run(&plan, 8, Service::Constant(10), unlimited());
+    assert_eq!(outcome.issued_ns, [0, 100, 60, 140, 110]);
+}
+
+#[test]
+fn chains_go_through_a_disk_as_fast_as_it_answers() {
+    // 10,000 rows of 10 streams, each waiting for the row ten before: as long as 1,000 services and thinking times.
+    let rows = 10_000;
+    let plan = Plan {
+        intended_ns: (0..rows).collect(),
+        after: Some(
+            (0..rows)
+                .map(|row| {
+                    if row < 10 {
+                        (0, 0)
+                    } else {
+                        (10, 3 * MICROSECOND)
+                    }
+                })
+                .collect(),
+        ),
+    };
+    let (outcome, device) = run(&plan, 16, Service::Constant(7 * MICROSECOND), unlimited());
+    assert_eq!(outcome.ended, Ended::Normally);
+    assert_eq!(outcome.issued_ns[9_999], 9 + 999 * 10 * MICROSECOND);
+    assert_eq!(device.in_flight_max, 10);
+}
+
+#[test]
+fn a_closed_loop_keeps_as_many_in_flight_as_allowed_until_its_time_is_over() {
+    let settings = Settings {
+        in_flight_max: 8,
+        paced: false,
+        issue_until_ns: SECOND,
+        ..Settings::default()
+    };
+    let plan = plan_of(vec![0; 100_000]);
+    let (outcome, device) = run(&plan, 4, Service::Constant(1_000_000), settings);
+    // Four servers of 1 ms each, from 5 ms before the run's start: 4,000 a second. Eight in flight wait for 2 ms.
+    assert_eq!(device.in_flight_max, 8);
+    assert_eq!(outcome.intended_ns, outcome.issued_ns);
+    let rows = outcome.issued_ns.len();
+    assert!((4020..=4028).contains(&rows), "{rows}");
+    let service = outcome.completed_ns[rows - 1] - outcome.issued_ns[rows - 1];
+    assert_eq!(service, 2_000_000);
+    assert_eq!(outcome.ended, Ended::Normally);
+}
+
+#[test]
+fn a_disk_that_stalls_for_a_while_is_measured_and_survived() {
+    let law = Law {
+        stall_ns: Some((SECOND / 2, 30 * SECOND)),
+        ..Law::new(1, Service::Constant(1_000_000))
+    };
+    let clock = FakeClock::at(0);
+    let mut device = SimulatedDevice::new(&clock, law, 1);
+    let plan = plan_of((0..1000).map(|row| row * 2_000_000).collect());
+    let outcome = play_on(&plan, &clock, &mut device, unlimited(), &progress());
+    assert_eq!(outcome.ended, Ended::Normally);
+    assert_eq!(outcome.completed_ns[249], 499_000_000);
+    assert_eq!(outcome.completed_ns[250], 30 * SECOND + 501_000_000);
+    assert!(!outcome.completed_ns.contains(&NEVER));
+}
+
+#[test]
+fn a_disk_that_stalls_for_ever_ends_the_run_with_what_was_measured() {
+    let law = Law {
+        stall_ns: Some((SECOND / 2, 1 << 60)),
+        ..Law::new(1, Service::Constant(1_000_000))
+    };
+    let settings = Settings {
+        stall_ns: 5 * SECOND,
+        in_flight_max: 64,
+        ..Settings::default()
+    };
+    let clock = FakeClock::at(0);
+    let mut device = SimulatedDevice::new(&clock, law, 1);
+    let plan = plan_of((0..100_000).map(|row| row * 2_000_000).collect());
+    let outcome = play_on(&plan, &clock, &mut device, settings, &progress());
+    assert_eq!(outcome.ended, Ended::Stalled(0));
+    assert_eq!(outcome.issued_ns.len(), 250 + 64);
+    let seen = outcome.completed_ns.iter().filter(|&&at| at != NEVER);
+    assert_eq!(seen.count(), 250);
+    assert!(device.abandoned);
+    // It ends by itself, 5 s after it owed its first completion.
+    assert!((SECOND / 2 + 5 * SECOND..6 * SECOND).contains(&clock.now_ns()));
+}
+
+#[test]
+fn a_disk_that_is_removed_fails_what_follows() {
+    let law = Law {
+        removed_at_ns: SECOND,
+        ..Law::new(4, Service::Constant(1_000_000))
+    };
+    let clock = FakeClock::at(0);
+    let mut device = SimulatedDevice::new(&clock, law, 1);
+    let plan = plan_of((0..1000).map(|row| row * 2_000_000).collect());
+    let outcome = play_on(&plan, &clock, &mut device, unlimited(), &progress());
+    assert_eq!(outcome.ended, Ended::Normally);
+    let failed = outcome.error.iter().filter(|&&error| error == 19).count();
+    assert_eq!(failed, 500);
 }
 
 /// Mean wait in front of one server with constant service time: ρ s / (2 (1 − ρ)), Pollaczek 1930, Khinchine 1932.
@@ -246,7 +452,7 @@ fn waits_obey_the_law_of_m_d_1() {
         let plan = plan_of(poisson(rows, service_ns / load, 7));
         let (outcome, _) = run(&plan, 1, Service::Constant(service_ns as i64), unlimited());
         let wait = mean(
-            (0..rows).map(|r| outcome.completed_ns[r] - plan.intended_ns(r)),
+            (0..rows).map(|r| outcome.completed_ns[r] - plan.intended_ns[r]),
             rows,
         ) - service_ns;
         let law = load * service_ns / (2.0 * (1.0 - load));
@@ -279,7 +485,7 @@ fn waits_obey_the_law_of_m_m_c() {
             unlimited(),
         );
         let wait = mean(
-            (0..rows).map(|r| outcome.completed_ns[r] - plan.intended_ns(r)),
+            (0..rows).map(|r| outcome.completed_ns[r] - plan.intended_ns[r]),
             rows,
         ) - service_ns;
         assert!(
