@@ -142,7 +142,11 @@ impl Lane {
         Some(part.chunk.plan.intended_ns(self.index(part)))
     }
 
-    /// Take the next row, which must be there.
+    /// Take the next row.
+    ///
+    /// # Panics
+    ///
+    /// When there is none: `next_due_ns` tells.
     pub fn take(&mut self) -> Place {
         if self.waits {
             let Reverse((_, place)) = self.ready.pop().expect("the caller saw it");
@@ -254,15 +258,15 @@ impl Lane {
             && part.open == 0
         {
             if self.waits {
-                let past = part.chunk.first_row + part.rows as u64;
+                let end = part.chunk.first_row + part.rows as u64;
                 let reached = match self.parts.get((self.cursor.chunk - self.first) as usize) {
-                    Some(part) => part.chunk.first_row + u64::from(self.cursor.index),
+                    Some(current) => current.chunk.first_row + u64::from(self.cursor.index),
                     None => self
                         .parts
                         .back()
                         .map_or(0, |last| last.chunk.first_row + last.rows as u64),
                 };
-                if reached < past + u64::from(AFTER_ROWS_MAX) && !self.all_came {
+                if reached < end + u64::from(AFTER_ROWS_MAX) {
                     return;
                 }
             }

@@ -238,7 +238,7 @@ impl Run {
             });
         }
         self.clock.start_in(LEAD_NS);
-        let mut set_up = set_up.expect("there is at least one submitter");
+        let mut set_up = set_up.ok_or_else(|| io::Error::other("there is no submitter"))?;
         set_up.start_utc_ns = self.clock.zero_utc_ns();
         let most = set_up.in_flight_max * set_up.submitters as u32;
         set_up.in_flight_max = most.min(self.settings.in_flight_max);
@@ -268,16 +268,16 @@ impl Run {
     /// is unfinished. Rows that were never issued are left out.
     pub fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         loop {
-            match self.window.front() {
-                Some(chunk) if self.over || chunk.is_complete() => {
-                    let chunk = self.window.pop_front().expect("it was just seen");
-                    self.tally.add(&chunk);
-                    let outcome = chunk.outcome()?;
-                    if outcome.num_rows() > 0 {
-                        return Ok(Some(outcome));
-                    }
-                }
-                _ => return Ok(None),
+            if !(self.over || self.window.front().is_some_and(|chunk| chunk.is_complete())) {
+                return Ok(None);
+            }
+            let Some(chunk) = self.window.pop_front() else {
+                return Ok(None);
+            };
+            self.tally.add(&chunk);
+            let outcome = chunk.outcome()?;
+            if outcome.num_rows() > 0 {
+                return Ok(Some(outcome));
             }
         }
     }
