@@ -21,10 +21,10 @@ NOON = (
 SALES = "D:\\data\\Sales.mdf"
 
 
-def kernel_trace() -> bytes:
+def kernel_trace(offset: int = 4096) -> bytes:
     done, end = etl_build.T0 + SECOND_TICKS, etl_build.T0 + 900 * SECOND_TICKS
     path = "\\Device\\HarddiskVolume4\\data\\Sales.mdf"
-    read = etl_build.transfer(offset=4096, size=8192, key=0xABC, irp=5)
+    read = etl_build.transfer(offset=offset, size=8192, key=0xABC, irp=5)
     return etl_build.log(
         [
             etl_build.extension(etl_build.T0, 0x303),
@@ -145,6 +145,14 @@ def test_the_zip_of_it_is_taken_too(packed, tmp_path):
     archive = shutil.make_archive(str(packed), "zip", packed)
     recording = import_files([archive], tmp_path / "production.iotrace")
     assert {row["layer"] for row in recording.read("io").to_pylist()} == {"block", "device", "sql"}
+
+
+def test_two_traces_of_one_layer_are_told_to_count_twice(packed, tmp_path):
+    (packed / "kernel-again.etl").write_bytes(kernel_trace(offset=8192))
+    notes = import_files([packed], tmp_path / "production.iotrace").manifest.quality.notes
+    (note,) = [note for note in notes if "counts twice" in note]
+    assert "kernel.etl" in note
+    assert "kernel-again.etl" in note
 
 
 def test_facts_are_taken_for_no_trace(packed):
