@@ -141,7 +141,7 @@ class Manifest:
         """Text of ``manifest.json``; checked against ``manifest.schema.json`` first."""
         Kind(self.kind)
         data = asdict(self)
-        jsonschema.validate(data, manifest_schema())
+        _validator().validate(data)
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -155,7 +155,7 @@ class Manifest:
                     f"'{name}' was written by a newer iotrace (format {version}, this one reads {FORMAT_VERSION})",
                     hint="update iotrace on this machine",
                 )
-            jsonschema.validate(data, manifest_schema())
+            _validator().validate(data)
         except (json.JSONDecodeError, jsonschema.ValidationError, RecursionError) as problem:
             reason = problem.message if isinstance(problem, jsonschema.ValidationError) else str(problem)
             raise IotraceError(
@@ -178,6 +178,12 @@ def manifest_schema() -> dict[str, Any]:
     text = resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
+
+
+@cache
+def _validator() -> Any:  # noqa: ANN401 - the class depends on what the schema says it is written in
+    schema = manifest_schema()
+    return jsonschema.validators.validator_for(schema)(schema)
 
 
 def _names(cls: type) -> set[str]:

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,8 +43,11 @@ class Selection:
 
     words: Mapping[str, BlockDevice]
     disks: Sequence[BlockDevice]
+    """Those asked for, then those beneath them."""
     roles: Mapping[int, tuple[str, Role]]
     """Position of the disk → (word, role)."""
+    beneath: Mapping[str, Sequence[BlockDevice]] = field(default_factory=dict)
+    """Word for a volume that takes no requests → what it lies on, whose requests are its device layer."""
 
     def positions(self) -> dict[int, int]:
         """Kernel number → position of the disk, for disks and their partitions."""
@@ -58,7 +61,10 @@ class Selection:
         both. Flush requests carry no sector, so a partition's recording holds those of its whole disk.
         """
         clauses: list[str] = []
-        for device in self.words.values():
+        of_requests = "_rq_" in event
+        # A volume's bios are counted on the volume; those it sends to the disks beneath would be counted twice.
+        beneath = [device for devices in self.beneath.values() for device in devices] if of_requests else []
+        for device in (*self.words.values(), *beneath):
             if not device.is_partition:
                 clauses += [f"dev == {number}" for number in (device.number, *_numbers(partitions(device)))]
                 continue
@@ -67,7 +73,7 @@ class Selection:
             clauses.append(
                 f"(dev == {device.disk_number} && sector >= {device.start_sector} && sector < {end})"
             )
-            if "_rq_" in event:
+            if of_requests:
                 clauses.append(f"(dev == {device.disk_number} && nr_sector == 0)")
         return " || ".join(dict.fromkeys(clauses))
 
@@ -80,24 +86,40 @@ def select(words: Sequence[str], roles: Mapping[str, str] | None = None) -> Sele
     disks: dict[int, BlockDevice] = {}
     for device in found.values():
         disks.setdefault(device.disk_number, disk_of(device))
-    order = list(disks)
+    below = {word: lies_on(device) for word, device in found.items() if not device.takes_requests}
+    for devices in below.values():
+        for device in devices:
+            disks.setdefault(device.disk_number, disk_of(device))
+    below = {word: devices for word, devices in below.items() if devices}
+    attributed = _attribute(roles or {}, list(disks))
+    for word, devices in below.items():
+        role = attributed.get(list(disks).index(found[word].disk_number))
+        others = {part.disk_number for other, its in below.items() if other != word for part in its}
+        for device in devices:
+            if role is not None and device.disk_number not in others:
+                attributed.setdefault(list(disks).index(device.disk_number), role)
+    return Selection(found, list(disks.values()), attributed, below)
+
+
+def _attribute(roles: Mapping[str, str], numbers: Sequence[int]) -> dict[int, tuple[str, Role]]:
+    """Position in ``numbers``, which are disks', → (word, role)."""
     attributed: dict[int, tuple[str, Role]] = {}
-    for word, role in (roles or {}).items():
+    for word, role in roles.items():
         if role not in set(Role):
             raise IotraceError(f"'{role}' is no role", hint=f"roles are {', '.join(Role)}")
         device = resolve(word)
-        if device.disk_number not in disks:
+        if device.disk_number not in numbers:
             raise IotraceError(
                 f"a role is given for '{word}', which is not recorded", hint="name the device, too"
             )
-        position = order.index(device.disk_number)
+        position = numbers.index(device.disk_number)
         if position in attributed:
             raise IotraceError(
                 f"'{word}' and '{attributed[position][0]}' lie on one disk and cannot have a role each",
                 hint="roles are told apart by disk",
             )
         attributed[position] = (word, Role(role))
-    return Selection(found, list(disks.values()), attributed)
+    return attributed
 
 
 def resolve(word: str) -> BlockDevice:
@@ -134,6 +156,16 @@ def resolve(word: str) -> BlockDevice:
 def disk_of(device: BlockDevice) -> BlockDevice:
     """The disk a partition lies on; a disk itself."""
     return _describe(_disk_folder(device))
+
+
+def lies_on(device: BlockDevice) -> list[BlockDevice]:
+    """The disks and partitions that a volume (LVM, MD) is made of, down to those whose driver takes requests."""
+    found: dict[int, BlockDevice] = {}
+    for entry in sorted((_disk_folder(device) / "slaves").glob("*")):
+        part = _describe(entry.resolve())
+        for lower in [part] if part.takes_requests else lies_on(part):
+            found.setdefault(lower.number, lower)
+    return list(found.values())
 
 
 def partitions(disk: BlockDevice) -> list[BlockDevice]:
@@ -240,6 +272,9 @@ def _row(device_id: int, device: BlockDevice, parent: int | None) -> dict[str, o
 
 
 def _model(device: BlockDevice) -> str | None:
+    if below := lies_on(device):
+        kind = _text(device.folder / "md/level") or "volume"
+        return f"{kind} over {', '.join(part.name for part in below)}"
     backing = _text(device.folder / "loop/backing_file")
     if backing is not None:
         return f"loop device over {backing}"
@@ -272,7 +307,7 @@ def _plain_schema(table_name: str) -> pa.Schema:
     """The table's schema with words as plain strings, as Python lists hold them."""
     return pa.schema(
         [
-            field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field
-            for field in TABLES[table_name]
+            column.with_type(pa.string()) if pa.types.is_dictionary(column.type) else column
+            for column in TABLES[table_name]
         ]
     )

@@ -249,11 +249,14 @@ def _ids(selection: Selection) -> list[tuple[int, int | None]]:
 
 
 def _notes(selection: Selection, folder: Path) -> list[str]:
-    notes = [
-        f"{word} takes bios, not requests: it has no device layer; record the disks beneath it for that"
-        for word, device in selection.words.items()
-        if not device.takes_requests
-    ]
+    notes = []
+    for word, device in selection.words.items():
+        if names := ", ".join(part.name for part in selection.beneath.get(word, ())):
+            notes.append(
+                f"{word} takes bios, not requests: its device layer is that of {names}, with all that goes on there"
+            )
+        elif not device.takes_requests:
+            notes.append(f"{word} takes bios, not requests, and lies on no disk: it has no device layer")
     if selection.roles:
         notes.append("roles are attributed by device: all I/O of a device belongs to its role")
     if _disk_number(folder) in {disk.number for disk in selection.disks}:

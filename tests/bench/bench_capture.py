@@ -1,0 +1,221 @@
+"""What recording costs the workload, and what a recording misses, beside perf record and bpftrace's biosnoop.
+
+    .venv/bin/python tests/bench/bench_capture.py [--rounds 5] [--seconds 3] [--rate 0]
+
+fio reads 4 KiB at random, 32 at a time, from a loop device over a file in memory: as many as the machine can, which
+leaves no processor idle, or `--rate` a second. Each round runs fio alone and beside every tool, in an order that turns
+from round to round, and an IOPS ratio is taken within its round. The interval is a t interval over the rounds.
+
+Then what the recordings say beside fio: counts and bytes, events lost, and median latency. fio's completion latency
+(clat) runs from the end of its system call, lat from before it, to its reaping of the result; the device layer's from
+the hand-over to the driver to the driver's completion. So fio's is longer by its own waking up and by waiting for its
+turn, which over memory is of the size of the I/O itself. The last runs therefore read one at a time from a file on this
+machine's disk, where the device takes most of the time. Nothing is asserted. Needs root.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from scipy import stats
+
+from iotrace.schemas import Recording
+
+DEVICE_BYTES = 512 << 20
+EVENTS = ("block_bio_queue", "block_rq_issue", "block_rq_complete")
+# As biosnoop.bt, on trace points: its kernel functions are gone from newer kernels.
+BIOSNOOP = """
+tracepoint:block:block_rq_issue /args->dev == {dev}/ {{ @start[args->sector] = nsecs; @comm[args->sector] = comm; }}
+tracepoint:block:block_rq_complete /args->dev == {dev} && @start[args->sector]/ {{
+  printf("%-12u %-16s %-6d %7d\\n", nsecs / 1000000, @comm[args->sector], pid, (nsecs - @start[args->sector]) / 1000);
+  delete(@start[args->sector]); delete(@comm[args->sector]); }}
+"""
+
+
+@contextmanager
+def loop_device(folder: Path, *, direct: bool) -> Iterator[str]:
+    """A loop device over a file full of random bytes."""
+    image = folder / f"bench_capture-{os.getpid()}.img"
+    try:
+        with image.open("wb") as file:
+            for _ in range(DEVICE_BYTES >> 24):
+                file.write(os.urandom(1 << 24))
+        options = ["--direct-io=on"] if direct else []
+        command = ["losetup", "--find", "--show", *options, str(image)]
+        device = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        try:
+            yield device
+        finally:
+            subprocess.run(["losetup", "--detach", device], check=True)
+    finally:
+        image.unlink(missing_ok=True)
+
+
+def fio(device: str, seconds: float, depth: int, rate: int = 0, size: str = "4k") -> dict[str, Any]:
+    """fio's own account of its reads."""
+    command = ["fio", "--name=reads", f"--filename={device}", "--direct=1", "--rw=randread", f"--bs={size}"]
+    command += ["--ioengine=libaio", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}"]
+    command += ["--clat_percentiles=1", "--lat_percentiles=1", *([f"--rate_iops={rate}"] if rate else [])]
+    done = subprocess.run([*command, "--output-format=json"], capture_output=True, text=True, check=True)
+    reads: dict[str, Any] = json.loads(done.stdout)["jobs"][0]["read"]
+    return reads
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > until:
+            raise SystemExit("a tool did not start")
+        time.sleep(0.1)
+
+
+@contextmanager
+def iotrace(device: str, folder: Path) -> Iterator[None]:
+    path = folder / "bench.iotrace"
+    shutil.rmtree(path, ignore_errors=True)
+    code = f"from iotrace.capture.linux import record; record([{device!r}], {str(path)!r}, seconds=None)"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    wait_for((folder / "bench.iotrace.unfinished" / "manifest.json").exists)
+    time.sleep(0.5)
+    yield
+    process.send_signal(signal.SIGINT)
+    process.wait()
+
+
+@contextmanager
+def perf(device: str, folder: Path) -> Iterator[None]:
+    output = folder / "perf.data"
+    output.unlink(missing_ok=True)
+    number = device_number(device)
+    command = ["perf", "record", "-q", "-a", "-o", str(output)]
+    for event in EVENTS:
+        command += ["-e", f"block:{event}", "--filter", f"dev == {number}"]
+    process = subprocess.Popen([*command, "--", "sleep", "1000"], stderr=subprocess.DEVNULL)
+    wait_for(output.exists)
+    time.sleep(0.5)
+    yield
+    process.send_signal(signal.SIGINT)
+    process.wait()
+
+
+@contextmanager
+def biosnoop(device: str, folder: Path) -> Iterator[None]:
+    program = BIOSNOOP.format(dev=device_number(device))
+    with (folder / "biosnoop.txt").open("wb") as output:
+        process = subprocess.Popen(["bpftrace", "-e", program], stdout=output, stderr=subprocess.DEVNULL)
+        wait_for(lambda: (folder / "biosnoop.txt").stat().st_size)  # "Attaching 2 probes..."
+        time.sleep(1)
+        yield
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+@contextmanager
+def nothing(_device: str, _folder: Path) -> Iterator[None]:
+    yield
+
+
+TOOLS = {"iotrace": iotrace, "perf record": perf, "biosnoop": biosnoop}
+
+
+def device_number(device: str) -> int:
+    number = Path(device).stat().st_rdev
+    return os.major(number) << 20 | os.minor(number)
+
+
+def ratio_text(ratios: list[float]) -> str:
+    """Mean and 95 % interval of the change, in percent."""
+    changes = [100 * (ratio - 1) for ratio in ratios]
+    mean = statistics.mean(changes)
+    if len(changes) < 2:
+        return f"{mean:+.1f} %"
+    half = stats.t.ppf(0.975, len(changes) - 1) * statistics.stdev(changes) / len(changes) ** 0.5
+    return (
+        f"{mean:+.1f} % [{mean - half:+.1f}, {mean + half:+.1f}], median {statistics.median(changes):+.1f} %"
+    )
+
+
+def tell_recording(path: Path, job: dict[str, Any]) -> None:
+    recording = Recording.open(path)
+    files = [str(file) for file in recording.parquet_paths("io")]
+    medians = {kind: job[f"{kind}_ns"]["percentile"]["50.000000"] for kind in ("lat", "clat")}
+    for layer in ("block", "device"):
+        count, size, median_ns = duckdb.execute(
+            """SELECT count(*), sum(size_bytes)::BIGINT, median(completed_ns - issued_ns)
+            FROM read_parquet($files) WHERE layer = $layer AND op = 'read'""",
+            {"files": files, "layer": layer},
+        ).fetchall()[0]
+        print(
+            f"  {layer:<7} {count:>9,} I/Os ({count - job['total_ios']:+,} against fio), "
+            f"{size - job['io_bytes']:+,} bytes, median {median_ns / 1000:,.1f} us: "
+            + ", ".join(
+                f"{100 * (median_ns / value - 1):+.1f} % of fio's {kind}" for kind, value in medians.items()
+            )
+        )
+    quality = recording.manifest.quality
+    print(
+        f"  fio     {job['total_ios']:>9,} I/Os, median lat {medians['lat'] / 1000:,.1f} us, "
+        f"clat {medians['clat'] / 1000:,.1f} us\n"
+        f"  events lost: {quality.events_lost:,}; unpaired: {quality.unpaired_issues + quality.unpaired_completions}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rate", type=int, default=0, help="I/Os a second; 0: as many as possible")
+    parser.add_argument("--tools", default=",".join(TOOLS))
+    arguments = parser.parse_args()
+    if os.geteuid() != 0 or shutil.which("fio") is None or shutil.which("losetup") is None:
+        print("skipped: needs root, fio and losetup")
+        return
+    programs = {"iotrace": "fio", "perf record": "perf", "biosnoop": "bpftrace"}
+    tools = [name for name in arguments.tools.split(",") if shutil.which(programs[name])]
+    memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+    with tempfile.TemporaryDirectory(prefix="bench_capture-") as name:
+        folder = Path(name)
+        with loop_device(memory, direct=False) as device:
+            rates: dict[str, list[float]] = {tool: [] for tool in ("alone", *tools)}
+            for number in range(arguments.rounds):
+                order = ["alone", *tools]
+                order = order[number % len(order) :] + order[: number % len(order)]
+                for tool in order:
+                    with TOOLS.get(tool, nothing)(device, folder):
+                        job = fio(device, arguments.seconds, 32, arguments.rate)
+                    rates[tool].append(job["iops"])
+                    if tool == "iotrace":
+                        recorded = job
+            alone = rates["alone"]
+            span = f"from {min(alone):,.0f} to {max(alone):,.0f}"
+            print(f"fio alone: {statistics.median(alone):,.0f} I/Os a second ({span})")
+            for tool in tools:
+                ratios = [with_it / without for with_it, without in zip(rates[tool], alone, strict=True)]
+                print(f"  beside {tool:<12} IOPS {ratio_text(ratios)}")
+            if "iotrace" in tools:
+                print("the last recording:")
+                tell_recording(folder / "bench.iotrace", recorded)
+        with loop_device(folder, direct=True) as device:
+            for size in ("4k", "256k"):
+                with iotrace(device, folder):
+                    job = fio(device, arguments.seconds, 1, size=size)
+                print(f"{size} one at a time from the disk:")
+                tell_recording(folder / "bench.iotrace", job)
+
+
+if __name__ == "__main__":
+    main()
