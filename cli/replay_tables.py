@@ -44,8 +44,10 @@ def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
         f"lateness p50 {format_duration_ns(run['lateness_ns_p50'])}, p99 {format_duration_ns(run['lateness_ns_p99'])}, "
         f"max {format_duration_ns(run['lateness_ns_max'])}"
     )
+    console.heading("What scaling did to the load")
     print_load(run["scaling"]["before"], run["scaling"]["after"])
     _print_made_of(run)
+    console.heading("Where it lies")
     _print_places(run, host)
 
 
@@ -63,7 +65,7 @@ def print_load(before: dict[str, Any], after: dict[str, Any]) -> None:
         _row("sequential", before, after, "sequential_share", format_share),
         _row("touched", before, after, "footprint_bytes", format_bytes),
     ]
-    console.table(["the load", "as recorded", "as played", "times"], rows)
+    console.table(["", "as recorded", "as played", "times"], rows)
 
 
 def _row(

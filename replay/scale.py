@@ -83,10 +83,10 @@ class Superposed:
         if part and survey.streams is None:
             raise ValueError("a fraction needs a survey with streams")
         thinning = thin(survey.streams, part, seed) if part and survey.streams is not None else None
-        if thinning is not None and not whole and not thinning.ios and thinning.ios_of:
+        if thinning is not None and not thinning.ios and thinning.ios_of:
             raise IotraceError(
                 f"no whole stream is as small as {part:g} of this workload",
-                hint="choose a larger fraction, or --mode compress, which stretches time instead",
+                hint=f"it has {thinning.streams:,} streams; choose another scale, or --mode compress, which changes time",
             )
         jitter = np.random.default_rng([seed, 2]).random(copies)
         shifts = [0, *(int((copy + jitter[copy]) * cycle.length_ns / copies) for copy in range(1, copies))]

@@ -1,0 +1,57 @@
+"""What a replay prints fits a terminal of 80 columns and says what scaling did."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iotrace.cli import console
+from iotrace.schemas import Recording
+
+from .conftest import Result
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console.data, "_width", 80)
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--scale", "2x"), ["Played at 2x (compress)", "2.00"]),
+        (("--mode", "superpose", "--scale", "2x"), ["superpose, 2 copies, disjoint footprint"]),
+        (("--ramp", "1s"), ["the first 1 s are a ramp, and left out of the table"]),
+        (("--addresses", "identity", "--compressible", "2:1"), ["identity", "compressible 2:1"]),
+    ],
+)
+def test_the_load_before_and_after(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, words: tuple[str, ...], said: list[str]
+) -> None:
+    where = ("--target", tmp_path / "target", "--buffered", "-o", tmp_path / "out.iotrace")
+    result = iotrace("replay", reads.path, *where, *words)
+    assert result.status in {0, 1}, result.err
+    text = " ".join(result.out.split())
+    for words_ in (
+        "as recorded as played times",
+        "gaps CV",
+        "peak/mean 100ms",
+        "sequential",
+        "touched",
+        *said,
+    ):
+        assert words_ in text
+    assert "of memory" in text
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_a_fraction_that_cannot_be_had_is_refused(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
+    """The recording knows neither threads nor files, and touches less than one stretch of 64 MiB."""
+    where = ("--target", tmp_path / "target", "--buffered", "-o", tmp_path / "out.iotrace")
+    result = iotrace("replay", reads.path, *where, "--mode", "superpose", "--scale", "1.5x")
+    assert result.status == 2
+    assert "no whole stream is as small as 0.5 of this workload" in result.err
+    assert not (tmp_path / "out.iotrace").exists()
