@@ -13,7 +13,7 @@ from iotrace.schemas import IotraceError, Recording
 from .addresses import Stretches, compact_bytes, copies_bytes, identity_bytes
 from .extents import slot_of
 from .options import ReplayOptions
-from .scale import whole_and_part
+from .scale import needs_streams, thinned, whole_and_part
 from .source import Source
 from .survey import Survey
 
@@ -42,9 +42,13 @@ class Assignment:
 def assign(source: Source, survey: Survey, names: Mapping[int, str], options: ReplayOptions) -> Assignment:
     """Find the target of every address space, known to the user by its name in ``names``.
 
-    Raises `IotraceError` for a map that names no source device, a device without a target, and a target that nothing
-    goes to.
+    Raises `IotraceError` for a map that names no source device, a device without a target, a target that nothing goes
+    to, and a fraction that cannot be had.
     """
+    if needs_streams(options):
+        thinned(
+            survey, options.scale, options.seed
+        )  # what cannot be played is refused before any target is filled
     spaces = {space: names.get(space, f"unknown {space}") for space in survey.spaces}
     mapped = _mapped(spaces, options)
     folder = folder_target(options)

@@ -44,6 +44,25 @@ def needs_streams(options: ReplayOptions) -> bool:
     return options.mode == "superpose" and whole_and_part(options.scale)[1] > 0
 
 
+def thinned(survey: Survey, scale: float, seed: int) -> Thinning | None:
+    """The streams that the fraction of a copy is made of; None for whole copies only.
+
+    Raises `IotraceError` when no stream is small enough.
+    """
+    _, part = whole_and_part(scale)
+    if not part:
+        return None
+    if survey.streams is None:
+        raise ValueError("a fraction needs a survey with streams")
+    found = thin(survey.streams, part, seed)
+    if not found.ios and found.ios_of:
+        raise IotraceError(
+            f"no whole stream is as small as {part:g} of this workload",
+            hint=f"it has {found.streams:,} streams; choose another scale, or --mode compress, which changes time",
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Compressed:
     """The recording with all times divided; think's deadlines are made like this too."""
@@ -80,14 +99,7 @@ class Superposed:
         """``scale`` copies; shifts are random, one in each equal part of the cycle, so that copies keep apart."""
         whole, part = whole_and_part(scale)
         copies = whole + (part > 0)
-        if part and survey.streams is None:
-            raise ValueError("a fraction needs a survey with streams")
-        thinning = thin(survey.streams, part, seed) if part and survey.streams is not None else None
-        if thinning is not None and not thinning.ios and thinning.ios_of:
-            raise IotraceError(
-                f"no whole stream is as small as {part:g} of this workload",
-                hint=f"it has {thinning.streams:,} streams; choose another scale, or --mode compress, which changes time",
-            )
+        thinning = thinned(survey, scale, seed)
         jitter = np.random.default_rng([seed, 2]).random(copies)
         shifts = [0, *(int((copy + jitter[copy]) * cycle.length_ns / copies) for copy in range(1, copies))]
         return cls(source, cycle, survey, tuple(shifts), thinning, LogStream(survey.rings()))
