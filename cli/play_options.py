@@ -162,6 +162,16 @@ class PlayOptions:
         int | None,
         _option(RUN, "--max-errors", "Stop once more than this many I/Os failed.", min=0, metavar="N"),
     ] = None
+    stall_timeout: Annotated[
+        str,
+        _option(
+            RUN,
+            "--stall-timeout",
+            "End when a target completes nothing for so long.",
+            metavar="TIME",
+            default=True,
+        ),
+    ] = "120s"
     backend: Annotated[
         str, _option(RUN, "--backend", "auto, io_uring or threads.", metavar="NAME", default=True)
     ] = "auto"
@@ -200,6 +210,7 @@ class PlayOptions:
             dedupe=parse_ratio(self.dedupe),
             max_in_flight=self.max_in_flight,
             max_errors=self.max_errors,
+            stall_seconds=float(parse_seconds(self.stall_timeout)),
             backend=cast("Literal['auto', 'io_uring', 'threads']", self.backend),
             seed=self.seed,
             **more,

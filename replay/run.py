@@ -70,6 +70,7 @@ def replay(
             table = result.io_table(outcome, targets)
             adjusted_ios += int(((table["flags"].to_numpy() & IoFlags.ADJUSTED) != 0).sum())
             writer.append("io", table)
+            plan.note_played(outcome["intended_ns"].to_numpy())
 
         what = Plan(
             batches=plan.batches(),
@@ -142,6 +143,7 @@ def _manifest(
     options, recording, set_up = plan.options, plan.source.recording, played.set_up
     source = recording.manifest
     quality = result.judge(figures, played.ended, targets, options)
+    quality.notes += plan.notes()
     if options.buffered:
         quality.notes.append("through the cache: some I/Os were answered by memory, not by the storage")
     if set_up["backend"] == "threads":

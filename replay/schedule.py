@@ -28,10 +28,12 @@ from .targets import Target
 from .timeline import Cycle, Ramp, divided
 
 CARRIED_FLAGS = (
-    IoFlags.PAGING | IoFlags.SYNCHRONOUS | IoFlags.WRITE_THROUGH | IoFlags.READAHEAD | IoFlags.METADATA
-    | IoFlags.BACKGROUND | IoFlags.PRIORITY_LOW | IoFlags.PRIORITY_HIGH
+    IoFlags.PAGING | IoFlags.SYNCHRONOUS | IoFlags.WRITE_THROUGH | IoFlags.PREFLUSH | IoFlags.READAHEAD
+    | IoFlags.METADATA | IoFlags.BACKGROUND | IoFlags.PRIORITY_LOW | IoFlags.PRIORITY_HIGH
 )  # fmt: skip
 """What the source meant by an I/O. How it travelled there (split, merged, cached) is no fact about the replay."""
+
+_LOAD_ERROR_NOTED = 0.1
 
 _ENGINE_FIELDS = [
     pa.field("intended_ns", pa.int64(), nullable=False),
@@ -40,6 +42,7 @@ _ENGINE_FIELDS = [
     pa.field("op", pa.uint8(), nullable=False),
     pa.field("target", pa.uint16(), nullable=False),
     pa.field("durable", pa.bool_(), nullable=False),
+    pa.field("preflush", pa.bool_(), nullable=False),
 ]
 _WAITING_FIELDS = [
     pa.field("after", pa.uint32(), nullable=False),
@@ -74,6 +77,7 @@ class Schedule:
     last_ns: int = 0
     """Deadline of the last I/O planned so far."""
     planned_by_op: dict[str, int] = field(default_factory=dict)
+    _came_due_ns: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
     @property
     def schema(self) -> pa.Schema:
@@ -169,7 +173,7 @@ class Schedule:
             waiting = [after, divided(think_ns, self.options.scale)]
         columns = [
             at_ns, offset.astype(np.uint64), size.astype(np.uint32), rows.op, target.astype(np.uint16),
-            durable(rows), *waiting,
+            _written_with(rows, IoFlags.WRITE_THROUGH), _written_with(rows, IoFlags.PREFLUSH), *waiting,
             flags, _nullable(rows.file_id), _nullable(rows.process_id), _nullable(rows.thread_id), rows.copy,
         ]  # fmt: skip
         return pa.record_batch([pa.array(column) for column in columns], schema=self.schema)
@@ -210,11 +214,29 @@ class Schedule:
         """The copy of the workload that each row belongs to; logs are shared by all, as the first copy's."""
         return np.where(is_log(rows, self.survey.log_ids), 0, rows.copy.astype(np.int64))
 
+    def note_played(self, intended_ns: npt.NDArray[np.int64]) -> None:
+        """Tell when I/Os came due. In mode ``think`` no plan knows that before: 8 bytes of memory each."""
+        if self.dependencies is not None:
+            self._came_due_ns.append(intended_ns)
+
+    def notes(self) -> list[str]:
+        """What the reader of a result must know of the plan."""
+        thinning = self.passes.thinning if isinstance(self.passes, Superposed) else None
+        if thinning is None or not thinning.ios_of:
+            return []
+        load = self.options.scale + thinning.ios / thinning.ios_of - thinning.asked
+        if abs(load / self.options.scale - 1) <= _LOAD_ERROR_NOTED:
+            return []
+        return [f"whole streams make {load:.3g}x of the load where {self.options.scale:g}x were asked for"]
+
     def describe(self) -> dict[str, Any]:
         """For the manifest: what scaling did to the load, as far as the plan has been made."""
+        after = self.shape.result()
+        if self._came_due_ns:
+            after = self.shape.retimed(np.sort(np.concatenate(self._came_due_ns)))
         thinning = self.passes.thinning if isinstance(self.passes, Superposed) else None
         return {
-            "scaling": {"before": dict(self.survey.shape), "after": self.shape.result()},
+            "scaling": {"before": dict(self.survey.shape), "after": after},
             "copies": len(self.passes.shifts_ns) if isinstance(self.passes, Superposed) else 1,
             "footprint": self.options.footprint if isinstance(self.passes, Superposed) else None,
             "thinning": thinning.describe() if thinning else None,
@@ -287,10 +309,9 @@ def cycle_of(source: Source, survey: Survey, options: ReplayOptions) -> Cycle:
     return Cycle(min(0, first) if source.recording.manifest.kind == Kind.REPLAYED else first, last + gap)
 
 
-def durable(rows: Rows) -> npt.NDArray[np.bool_]:
-    """Which rows are writes that the source wanted on stable media at their completion."""
-    through = (rows.flags & np.uint32(IoFlags.WRITE_THROUGH)) != 0
-    return np.asarray((rows.op == WRITE) & through, np.bool_)
+def _written_with(rows: Rows, flag: IoFlags) -> npt.NDArray[np.bool_]:
+    """Which rows are writes that the source gave ``flag``."""
+    return np.asarray((rows.op == WRITE) & ((rows.flags & np.uint32(flag)) != 0), np.bool_)
 
 
 def _nullable(ids: npt.NDArray[np.int32]) -> pa.Array:

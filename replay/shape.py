@@ -124,6 +124,17 @@ class Shape:
         last = np.concatenate([first[1:], [True]])
         self._ends[slot[last]] = ends[last]
 
+    def retimed(self, at_ns: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """`result` with the I/Os at other times, rising; places and their order as they were added."""
+        times = Shape()
+        nothing = np.zeros(len(at_ns), np.int64)
+        times.add(at_ns, nothing, nothing, nothing, np.zeros(len(at_ns), np.bool_))
+        found = times.result()
+        span_ns = found["span_ns"]
+        timed = ("ios", "span_ns", "rate_per_s", "cv_interarrival", "peak_to_mean")
+        rate = {"rate_bytes_per_s": self.moved_bytes * 1e9 / span_ns if span_ns else None}
+        return self.result() | {name: found[name] for name in timed} | rate
+
     def result(self) -> dict[str, Any]:
         """The figures.
 

@@ -1,6 +1,7 @@
 """What waited for what, against a plain loop over the rows and a simulation of who waits."""
 
 import heapq
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iotrace.replay import ReplayOptions, replay
 from iotrace.replay.dependencies import Dependencies
 from iotrace.replay.rows import NAMES, NEVER, Rows
 
@@ -157,6 +159,36 @@ def test_the_scale_divides_the_time_thought_and_leaves_the_storage_alone(
     thought = np.array(plain["think_ns"].to_pylist())
     due = play(*columns(table), service=took)
     assert due[-1] == pytest.approx(thought.sum() / 4 + sum(took[:-1]), abs=len(took))
+
+
+def test_a_real_run_waits_and_says_what_the_load_became(
+    make_recording: MakeRecording, disk: Path, tmp_path: Path
+) -> None:
+    """Storage that answers at once shortens the run by the time the recorded I/Os took."""
+    recording, took = closed_loop(make_recording, threads=2, each=40)
+    options = ReplayOptions(targets=(str(disk / "target"),), buffered=True, mode="think")
+    out = replay(recording, tmp_path / "out.iotrace", options)
+    io = out.read("io")
+    intended, issued, completed = (
+        io[name].to_numpy() for name in ("intended_ns", "issued_ns", "completed_ns")
+    )
+    source = recording.read("io")
+    thread = source["thread_id"].to_numpy()
+    for one in (0, 1):
+        mine = np.flatnonzero(io["thread_id"].to_numpy() == one)
+        recorded = source.filter(thread == one)
+        thought = recorded["issued_ns"].to_numpy()[1:] - recorded["completed_ns"].to_numpy()[:-1]
+        assert (intended[mine][1:] == completed[mine][:-1] + thought).all()
+        assert (issued[mine] >= intended[mine]).all()
+    facts = out.manifest.replay
+    assert facts is not None
+    before, after = facts["scaling"]["before"], facts["scaling"]["after"]
+    assert after["ios"] == before["ios"] == 80
+    assert after["span_ns"] == intended.max() - intended.min()
+    assert after["rate_per_s"] == pytest.approx(79e9 / after["span_ns"])
+    assert after["footprint_bytes"] == before["footprint_bytes"]
+    assert facts["dependencies"]["waiting_ios"] == 78
+    assert intended.max() < source["issued_ns"].to_numpy().max() - sum(took) // 4
 
 
 def test_nothing_waits_across_the_passes_of_a_loop(make_recording: MakeRecording) -> None:

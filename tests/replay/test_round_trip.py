@@ -40,7 +40,7 @@ def mixed(make_recording: MakeRecording) -> Recording:
         files=[("D:\\a.mdf", "data"), ("L:\\a.ldf", "log")],
         file_id=random.integers(0, 2, rows).tolist(),
         thread_id=random.integers(100, 104, rows).tolist(),
-        flags=random.choice([0, 8, 16], rows).tolist(),
+        flags=random.choice([0, 8, 16, 64, 72], rows).tolist(),
     )
 
 
