@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from . import alibaba, array_csv, biosnoop, blktrace, disksim, fio_iolog, msr, tencent, tracerpt, vscsi, xperf
+from . import (
+    alibaba,
+    array_csv,
+    biosnoop,
+    blktrace,
+    disksim,
+    fio_iolog,
+    msr,
+    ontap_polls,
+    tencent,
+    tracerpt,
+    vscsi,
+    xperf,
+)
 from .format import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -16,6 +29,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     tracerpt.CSV,
     tracerpt.XML,
     array_csv.FORMAT,
+    ontap_polls.FORMAT,
     msr.FORMAT,
     alibaba.FORMAT,
     tencent.FORMAT,

@@ -92,7 +92,7 @@ def _disk_rows(name: str, before: list[int], now: list[int], interval_ns: int) -
     yield row("discards per second", change[_DISCARDS] / seconds, "1/s")
     yield row("queue length", change[_QUEUED_MS] * 1e6 / interval_ns, "I/Os", "queue_length")
     yield row("busy", min(100.0, change[_BUSY_MS] * 1e8 / interval_ns), "percent", "busy_percent")
-    yield row("in flight", now[_IN_FLIGHT], "I/Os")
+    yield row("in flight", now[_IN_FLIGHT], "I/Os", "in_flight")
 
 
 def _row(
