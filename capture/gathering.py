@@ -18,6 +18,7 @@ from iotrace.schemas.recording import UNFINISHED_SUFFIX
 
 from .archives import Archive, Member, is_zip
 from .formats.format import HEAD_BYTES, Format, naming
+from .lookalikes import lookalike
 from .recognition import FORMATS, format_names, not_recognised, recognise
 
 _NAMED_MAX: Final = 20
@@ -230,7 +231,7 @@ class Gathering:
         chosen = recognise(file.head, file.known_as, self.mapped)
         if chosen is not None:
             yield Group(chosen, [file], is_named)
-        elif is_zip(file.head) and not isinstance(file, PackedFile):
+        elif is_zip(file.head) and lookalike(file.head) is None and not isinstance(file, PackedFile):
             yield from self._packed(file, is_named=is_named)
         elif is_named:
             raise not_recognised(file.head, file.name)

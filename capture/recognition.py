@@ -8,6 +8,7 @@ from iotrace.schemas import IotraceError
 
 from .formats import arrow_streams, blg, dmv, etl, perfmon_csv, text_formats, xel
 from .formats.format import Format
+from .lookalikes import lookalike
 
 FORMATS: Final[tuple[Format, ...]] = (
     arrow_streams.FORMAT,
@@ -20,8 +21,6 @@ FORMATS: Final[tuple[Format, ...]] = (
 )
 """Every format that can be imported; the first that recognises a file reads it."""
 
-_PACKED: Final = {b"7z\xbc\xaf": "7z", b"MSCF": "cab", b"Rar!": "rar", b"\x1f\x8b": "gzip"}
-
 
 def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format | None:
     """The format of a file that begins with ``head``; those of ``first`` are asked before all others."""
@@ -30,12 +29,11 @@ def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format |
 
 def not_recognised(head: bytes, name: str) -> IotraceError:
     """What to tell of a file that nothing recognises."""
-    for magic, kind in _PACKED.items():
-        if head.startswith(magic):
-            return IotraceError(f"'{name}' is a {kind} archive", hint="unpack it and import what is inside")
+    known = f"files are recognised by content; it takes {format_names()}, or a zip or folder of them"
+    if (found := lookalike(head)) is None:
+        return IotraceError(f"'{name}' is no trace that iotrace knows", hint=known)
     return IotraceError(
-        f"'{name}' is no trace that iotrace knows",
-        hint=f"files are recognised by content; it takes {format_names()}, or a zip of them",
+        f"'{name}' is no trace that iotrace knows: it looks like {found.what}", hint=found.hint or known
     )
 
 
