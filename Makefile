@@ -46,6 +46,7 @@ check: $(SETUP) build/rooms ## lint, types, import walls, Rust clippy and format
 	PYTHONPATH=build/rooms $(BIN)/lint-imports --no-cache
 	$(BIN)/sqlfluff lint --disable-progress-bar analyze/queries
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path capture/readers/fuzz/Cargo.toml
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
 # Type checkers cannot follow package-dir in an editable install.
@@ -62,12 +63,15 @@ lock: $(UV) ## renew requirements.lock and Cargo.lock from pyproject.toml and Ca
 	$(UV) pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --upgrade --quiet \
 	  --python-version 3.11 --custom-compile-command "make lock" --output-file requirements.lock
 	cargo update --quiet
+	cargo update --quiet --manifest-path capture/readers/fuzz/Cargo.toml
 
 bench: $(SETUP) ## figures against named peers in the same run, as ratios
 	@for file in tests/bench/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-fuzz: $(SETUP) ## long runs of mutated input against everything that reads bytes
-	$(BIN)/pytest -m slow -k fuzz
+SECONDS_EACH ?= 60
+
+fuzz: $(SETUP) ## damaged bytes against every reader (SECONDS_EACH=60; TARGET=etl for one)
+	$(BIN)/python tests/fuzzing/run.py --seconds $(SECONDS_EACH) --target "$(TARGET)"
 
 wheel: $(UV) ## an installable wheel in dist/
 	@$(PYTHON) tools/check_rust.py

@@ -156,25 +156,6 @@ def test_mutated_text_logs(tmp_path):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 7))
-def test_fuzz_binary_logs_for_longer(binary_seeds, tmp_path, seed):
-    fuzz(blg, binary_seeds, tmp_path / "a.blg", 3_000, seed, binary=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 7))
-def test_fuzz_text_logs_for_longer(tmp_path, seed):
-    fuzz(
-        perfmon_csv,
-        [text_log(), text_log().decode().encode("utf-16")],
-        tmp_path / "a.csv",
-        3_000,
-        seed,
-        binary=False,
-    )
-
-
 def test_every_truncation(tmp_path):
     path = tmp_path / "a"
     binary, text = everything(), text_log()

@@ -192,12 +192,6 @@ def test_mutated_logs(seeds, tmp_path):
     _fuzz(seeds, tmp_path / "a.etl", rounds=600, seed=1)
 
 
-@pytest.mark.slow
-def test_mutated_logs_for_longer(seeds, tmp_path):
-    for seed in range(2, 12):
-        _fuzz(seeds, tmp_path / "a.etl", rounds=4_000, seed=seed)
-
-
 def test_what_the_fuzzing_begins_with_is_whole(tmp_path):
     """Else mutations of it would reach nothing behind the container."""
     path = tmp_path / "a.etl"

@@ -5,8 +5,6 @@ import random
 import struct
 from pathlib import Path
 
-import pytest
-
 from iotrace.capture.formats import xel
 from iotrace.schemas import IotraceError, conform
 from iotrace.schemas.tables import TABLES
@@ -104,11 +102,6 @@ def fuzz(tmp_path, rounds, seed):
 
 def test_fuzz_damaged_files(tmp_path):
     fuzz(tmp_path, 150, 1)
-
-
-@pytest.mark.slow
-def test_fuzz_many_damaged_files(tmp_path):
-    fuzz(tmp_path, 5_000, 2)
 
 
 def test_fuzz_noise_after_the_magic(tmp_path):

@@ -59,12 +59,12 @@ fn with_file(data: &[u8], read: impl FnOnce(&Path) -> Result<(), Unreadable>) {
     }
 }
 
-/// The first three bytes say how much is to come out.
+/// The first three bytes say how much is to come out, up to 1 MiB: clearing more would take the time.
 fn with_length(data: &[u8], decompress: impl FnOnce(&[u8], &mut Vec<u8>, usize) -> bool) {
     let Some((&[low, middle, high], input)) = data.split_first_chunk::<3>() else {
         return;
     };
-    let expected = u32::from_le_bytes([low, middle, high, 0]) as usize;
+    let expected = u32::from_le_bytes([low, middle, high & 0xF, 0]) as usize;
     let mut scratch = Vec::new();
     if decompress(input, &mut scratch, expected) {
         assert!(scratch.len() >= expected);
