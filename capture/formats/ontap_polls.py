@@ -22,7 +22,9 @@ from .format import Family, Format, Outcome, Progress, naming
 
 _SECOND_NS: Final = 10**9
 _NAME: Final = re.compile(r"(.*?)([0-9]{1,9})\.xml", re.IGNORECASE)
+_DIGITS: Final = re.compile(r"\s*([0-9]{1,19})\s*")
 _FILE_BYTES_MAX: Final = 256 << 20
+_AT_S_MAX: Final = 1 << 33  # in nanoseconds it still fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +82,26 @@ def _poll(path: Path, name: str) -> _Poll | None:
                     totals[key] = _totals(element)
                     element.clear()
                 elif element.tag == "timestamp":
-                    at_s = int(element.text or "") if (element.text or "").strip().isdigit() else None
-        except ET.ParseError:
+                    at_s = _number(element.text)
+        except (ET.ParseError, LookupError, ValueError):  # no XML, or in an encoding that there is not
             return None
-    return None if at_s is None else _Poll(at_s, totals)
+    return None if at_s is None or at_s > _AT_S_MAX else _Poll(at_s, totals)
 
 
 def _totals(instance: ET.Element) -> dict[str, int]:
     found = {}
     for entry in instance.iter("counter-data"):
         name, value = entry.findtext("name") or "", entry.findtext("value") or ""
-        if name in COUNTERS and value.isdigit() and len(value) <= 19:
-            found[name] = int(value)
+        number = _number(value)
+        if name in COUNTERS and number is not None:
+            found[name] = number
     return found
+
+
+def _number(text: str | None) -> int | None:
+    """A whole number; None where there is none. Python takes digits for digits that no number is made of."""
+    digits = _DIGITS.fullmatch(text or "")
+    return int(digits[1]) if digits else None
 
 
 def _read(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "OntapTrace":
