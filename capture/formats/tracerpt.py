@@ -74,8 +74,8 @@ def _frequency(text: str) -> int | None:
             # A path of the log may hold commas: the frequency is found from its neighbours, boot and start.
             tail = cells[_PAYLOAD + 13 :]
             for boot, frequency, begin in zip(tail, tail[1:], tail[2:], strict=False):
-                if len(boot) == 18 and len(begin) == 18 and frequency.isdigit() and 0 < len(frequency) < 13:
-                    return int(frequency)
+                if len(boot) == 18 and len(begin) == 18 and frequency.isdecimal() and len(frequency) < 13:
+                    return int(frequency) or None
     return None
 
 
