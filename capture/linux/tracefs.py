@@ -14,6 +14,7 @@ from iotrace.schemas import IotraceError
 
 from .._recorder import BlockTrace
 from .devices import Selection
+from .guard import Guard
 
 _PREFIX = "iotrace"
 _BUFFERS_BYTES_MAX = 256 << 20
@@ -27,6 +28,7 @@ class TraceInstance:
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self.folder = Path()
+        self._guard: Guard | None = None
         self.buffer_bytes = 0
         """Per CPU."""
 
@@ -40,6 +42,7 @@ class TraceInstance:
             self.folder.mkdir()
         except OSError as problem:
             raise _not_allowed(problem, self.folder) from problem
+        self._guard = Guard(self.folder)
         try:
             self._configure()
         except OSError as problem:
@@ -92,6 +95,11 @@ class TraceInstance:
         (self.folder / name).write_text(value, "ascii")
 
     def _remove(self) -> None:
+        self._remove_folder()
+        if self._guard is not None:
+            self._guard.dismiss()
+
+    def _remove_folder(self) -> None:
         for name in ("tracing_on", "events/enable"):
             with suppress(OSError):
                 self._write(name, "0")
