@@ -20,12 +20,13 @@ class Engine:
         errors_max: int | None = None,
         drain_ns: int | None = None,
         stall_ns: int | None = None,
-        backend: Literal["auto", "io_uring", "threads"] = "auto",
+        backend: Literal["auto", "io_uring", "threads", "completion_port"] = "auto",
         submitters: int = 1,
         seed: int = 0,
         spin_ns: int | None = None,
         batch: int | None = None,
         simulate: Mapping[str, Any] | None = None,
+        direct: bool = True,
     ) -> None:
         """A run on the open file descriptors ``files``, which must stay open until it is over.
 
@@ -38,6 +39,9 @@ class Engine:
         ``simulate`` plays in simulated time on a simulated disk of ``servers`` servers whose ``service`` is constant,
         exponential (of ``service_ns``) or never; with ``fail_every`` (n, errno), ``stall_ns`` (at, for),
         ``removed_at_ns`` and ``breaks_after``.
+
+        On Windows ``files`` are values of open handles, which the engine opens again for itself: past the cache if
+        ``direct``. Elsewhere that is a property of the descriptor.
 
         Raises ``ValueError`` for words that mean nothing.
         """

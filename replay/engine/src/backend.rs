@@ -15,13 +15,15 @@ pub enum Backend {
     Uring,
     /// Threads.
     Threads,
+    /// Overlapped I/O on a completion port: Windows.
+    CompletionPort,
 }
 
 /// A device to play on, and how it was come by.
 pub struct Opened {
     /// The device.
     pub device: Box<dyn Device>,
-    /// Its name: `io_uring` or `threads`.
+    /// Its name: `io_uring`, `threads` or `completion_port`.
     pub name: &'static str,
     /// Why it is not the best there is.
     pub reason: Option<String>,
@@ -46,6 +48,8 @@ pub struct Wish {
     pub submitters: usize,
     /// What written data is made from.
     pub seed: u64,
+    /// Bypass the cache, on systems where that is said here and not when a file is opened: Windows.
+    pub direct: bool,
 }
 
 impl Wish {
@@ -64,6 +68,9 @@ pub fn open(wish: &Wish, files: &[RawFile], clock: &MonotonicClock) -> io::Resul
     use crate::device::threads::{ThreadsDevice, WORKERS_MAX};
     use crate::device::uring::UringDevice;
 
+    if wish.backend == Backend::CompletionPort {
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
     let mut reason = None;
     if wish.backend != Backend::Threads {
         let (reads, writes) = wish.memory(wish.in_flight_max);
@@ -94,6 +101,27 @@ pub fn open(wish: &Wish, files: &[RawFile], clock: &MonotonicClock) -> io::Resul
     })
 }
 
+/// Open a device over `files`, on the thread that will use it.
+#[cfg(windows)]
+pub fn open(wish: &Wish, files: &[RawFile], clock: &MonotonicClock) -> io::Result<Opened> {
+    use crate::device::windows::OverlappedDevice;
+
+    if !matches!(wish.backend, Backend::Auto | Backend::CompletionPort) {
+        let words = "Windows has completion ports, and neither io_uring nor a use for threads";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, words));
+    }
+    let slots = wish.in_flight_max;
+    let (reads, writes) = wish.memory(slots);
+    let device = OverlappedDevice::new(files, wish.direct, slots, reads, writes, clock.clone())?;
+    Ok(Opened {
+        device: Box::new(device),
+        name: "completion_port",
+        reason: None,
+        unregistered: None,
+        in_flight_max: slots,
+    })
+}
+
 /// Make this thread wake up in time; true if it goes before others, which takes root.
 #[cfg(target_os = "linux")]
 #[must_use]
@@ -104,6 +132,17 @@ pub fn prefer_this_thread() -> bool {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     // Of this thread alone. Without it the run is as exact as the machine is quiet.
     rustix::process::setpriority_process(None, HIGHEST_PRIORITY).is_ok()
+}
+
+/// Make this thread wake up in time; true if it goes before others.
+#[cfg(windows)]
+#[must_use]
+pub fn prefer_this_thread() -> bool {
+    use windows_sys::Win32::System::Threading::{
+        GetCurrentThread, SetThreadPriority, THREAD_PRIORITY_TIME_CRITICAL,
+    };
+    // SAFETY: of this thread alone; takes numbers.
+    unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_TIME_CRITICAL) != 0 }
 }
 
 /// Why a system refuses to make an `io_uring`, in words.

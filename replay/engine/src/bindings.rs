@@ -29,7 +29,7 @@ impl Engine {
     #[new]
     #[pyo3(signature = (files, *, in_flight_max, read_bytes_max, write_bytes_max, paced=true, issue_for_ns=None,
                         errors_max=None, drain_ns=None, stall_ns=None, backend="auto", submitters=1, seed=0,
-                        spin_ns=None, batch=None, simulate=None))]
+                        spin_ns=None, batch=None, simulate=None, direct=true))]
     #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
     fn new(
         files: Vec<RawFile>,
@@ -47,6 +47,7 @@ impl Engine {
         spin_ns: Option<i64>,
         batch: Option<usize>,
         simulate: Option<&Bound<'_, PyDict>>,
+        direct: bool,
     ) -> PyResult<Self> {
         let usual = Settings::default();
         let settings = Settings {
@@ -66,6 +67,7 @@ impl Engine {
             write_bytes_max,
             submitters,
             seed,
+            direct,
         };
         let law = simulate.map(law_from).transpose()?;
         let run = Run::new(files, wish, settings, law);
@@ -185,6 +187,7 @@ fn backend_named(name: &str) -> PyResult<Backend> {
         "auto" => Ok(Backend::Auto),
         "io_uring" => Ok(Backend::Uring),
         "threads" => Ok(Backend::Threads),
+        "completion_port" => Ok(Backend::CompletionPort),
         other => Err(PyValueError::new_err(format!(
             "no backend is called '{other}'"
         ))),

@@ -1,9 +1,17 @@
 //! Time as a value that can be replaced: nanoseconds from the start of the run.
 
+#[cfg_attr(target_os = "linux", path = "clock/linux.rs")]
+#[cfg_attr(windows, path = "clock/windows.rs")]
+mod system;
+#[cfg(any(windows, test))]
+mod ticks;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+pub use system::processor_time_ns;
 
 /// What the pacer asks of a clock.
 pub trait Clock {
@@ -17,14 +25,12 @@ pub trait Clock {
     }
 }
 
-/// `CLOCK_MONOTONIC`, from an instant that is set when everything is ready.
-#[cfg(target_os = "linux")]
+/// The system's monotonic clock, from an instant that is set when everything is ready.
 #[derive(Clone, Debug, Default)]
 pub struct MonotonicClock {
     zero_ns: Arc<AtomicI64>,
 }
 
-#[cfg(target_os = "linux")]
 impl MonotonicClock {
     /// A clock that reads 0 in `lead_ns` from now.
     #[must_use]
@@ -37,33 +43,19 @@ impl MonotonicClock {
     /// Let this clock and its copies read 0 in `lead_ns` from now.
     pub fn start_in(&self, lead_ns: i64) {
         self.zero_ns
-            .store(read_ns(rustix::time::ClockId::Monotonic) + lead_ns, Relaxed);
+            .store(system::monotonic_ns() + lead_ns, Relaxed);
     }
 
     /// UTC in nanoseconds since 1970 at this clock's 0, as the system's wall clock has it now.
     #[must_use]
     pub fn zero_utc_ns(&self) -> i64 {
-        read_ns(rustix::time::ClockId::Realtime) - self.now_ns()
+        system::utc_ns() - self.now_ns()
     }
 }
 
-#[cfg(target_os = "linux")]
-fn read_ns(id: rustix::time::ClockId) -> i64 {
-    let time = rustix::time::clock_gettime(id);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
-/// Processor time that this process has taken.
-#[cfg(target_os = "linux")]
-#[must_use]
-pub fn processor_time_ns() -> i64 {
-    read_ns(rustix::time::ClockId::ProcessCPUTime)
-}
-
-#[cfg(target_os = "linux")]
 impl Clock for MonotonicClock {
     fn now_ns(&self) -> i64 {
-        read_ns(rustix::time::ClockId::Monotonic) - self.zero_ns.load(Relaxed)
+        system::monotonic_ns() - self.zero_ns.load(Relaxed)
     }
 
     fn relax(&self, _until_ns: i64) {

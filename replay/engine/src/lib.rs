@@ -5,9 +5,7 @@
 //! batch with what came of it, and what all adds up to (`tally`). A pacer is generic over `clock` and `device`, so that
 //! it also runs in simulated time against a simulated disk.
 
-#[cfg(target_os = "linux")]
 pub mod backend;
-#[cfg(target_os = "linux")]
 mod bindings;
 pub mod chunk;
 pub mod clock;
@@ -17,7 +15,6 @@ pub mod memory;
 pub mod pacer;
 pub mod plan;
 pub mod progress;
-#[cfg(target_os = "linux")]
 pub mod run;
 pub mod tally;
 
@@ -32,7 +29,6 @@ fn is_debug_build() -> bool {
 /// Python module.
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    #[cfg(target_os = "linux")]
     module.add_class::<bindings::Engine>()?;
     module.add_function(wrap_pyfunction!(is_debug_build, module)?)
 }

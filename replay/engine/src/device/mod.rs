@@ -1,12 +1,14 @@
 //! What the pacer plays on: one shape, one file per way to reach a disk.
 
 pub mod simulated;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;
 #[cfg(target_os = "linux")]
 pub mod threads;
 #[cfg(target_os = "linux")]
 pub mod uring;
+#[cfg(any(windows, test))]
+pub mod windows;
 
 use std::io;
 
@@ -20,7 +22,7 @@ pub const ERROR_TARGET_ENDED: i32 = 61;
 pub struct Completion {
     /// The slot it was staged in, free again.
     pub slot: u32,
-    /// 0 or the operating system's error.
+    /// 0 or a Linux errno, also where the system is another one.
     pub error: i32,
     /// When it entered the kernel, where the device knows better than the pacer.
     pub issued_ns: Option<i64>,
