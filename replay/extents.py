@@ -17,6 +17,7 @@ EXTENTS_MAX = 1 << 21
 """More stretches than this are joined across the smallest gaps: packing stays exact, but less tight."""
 
 _ROOM_LEAST = 1 << 12
+_PART = 1 << 15
 
 Places = npt.NDArray[np.int64]
 
@@ -41,13 +42,29 @@ def union(starts: Places, ends: Places) -> tuple[Places, Places]:
 
     A stretch begins where everything that began earlier has ended: sorting starts and ends apart tells where.
     """
-    return _joined(np.sort(starts), np.sort(ends)) if len(starts) else (starts, ends)
+    if not len(starts):
+        return starts, ends
+    starts, ends = np.sort(starts), np.sort(ends)
+    count = _join(starts, ends)
+    return starts[:count], ends[:count]
 
 
-def _joined(starts: Places, ends: Places) -> tuple[Places, Places]:
-    """`union` of sorted starts and sorted ends, at least one of each."""
-    apart = np.flatnonzero(starts[1:] > ends[:-1])
-    return starts[np.concatenate([[0], apart + 1])], ends[np.concatenate([apart, [len(ends) - 1]])]
+def _join(starts: Places, ends: Places) -> int:
+    """`union` in place of sorted starts and sorted ends, at least one of each; gives how many stretches there are.
+
+    Part by part, in the processor's cache: fresh memory for the whole would cost more than the sorting.
+    """
+    last = len(starts) - 1
+    found = 0
+    for begin in range(0, last, _PART):
+        end = min(begin + _PART, last)
+        apart = starts[begin + 1 : end + 1] > ends[begin:end]
+        more = int(np.count_nonzero(apart))
+        ends[found : found + more] = ends[begin:end][apart]
+        starts[found + 1 : found + 1 + more] = starts[begin + 1 : end + 1][apart]
+        found += more
+    ends[found] = ends[last]
+    return found + 1
 
 
 @dataclass(slots=True)
@@ -112,9 +129,11 @@ class Touched:
             starts, ends = self._starts[: self._count], self._ends[: self._count]
             starts.sort()
             ends.sort()
-            found = _bounded(*_joined(starts, ends))
-            self._count = len(found[0])
-            self._starts[: self._count], self._ends[: self._count] = found
+            self._count = _join(starts, ends)
+            if self._count > EXTENTS_MAX:
+                found = _bounded(starts[: self._count], ends[: self._count])
+                self._count = len(found[0])
+                self._starts[: self._count], self._ends[: self._count] = found
             self._united = True
         return self._starts[: self._count], self._ends[: self._count]
 
@@ -133,10 +152,8 @@ class Touched:
 
 
 def _bounded(starts: Places, ends: Places) -> tuple[Places, Places]:
-    """At most `EXTENTS_MAX` stretches, those with the smallest gaps between them joined. Spaces stay apart."""
+    """More than `EXTENTS_MAX` stretches made fewer: those nearest one another are joined. Spaces stay apart."""
     excess = len(starts) - EXTENTS_MAX
-    if excess <= 0:
-        return starts, ends
     gaps = starts[1:] - ends[:-1]
     # Half of what is allowed is left, so that this happens seldom.
     widest = np.partition(gaps, excess + EXTENTS_MAX // 2 - 1)[excess + EXTENTS_MAX // 2 - 1]
