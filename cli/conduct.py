@@ -57,6 +57,10 @@ def run_sweep(
             scale_max=scale_max,
             refine=scales is None,
         )
+        if scale is not None and scales is None and options.mode == "superpose":
+            # Whole copies: not every fraction can be made of whole streams.
+            scale = float(max(1, round(scale)))
+            scale = None if any(step.scale == scale for step in done) else scale
         if scale is None:
             return writer.sweep
         speed = 1.0 if options.mode == "superpose" else scale

@@ -19,15 +19,14 @@ def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
     """What was played, how exactly, what scaling did to the load, and where it lies."""
     played = f"{format_count(run['issued_ios'])} of {format_count(run['planned_ios'])} I/Os"
     planned, span = run["planned_duration_ns"], run["issued_span_ns"]
-    off = (
-        f" (off by {abs(span - planned) / planned:.3%})"
-        if planned and run["issued_ios"] == run["planned_ios"]
-        else ""
-    )
     console.heading(f"Played at {run['scale']:g}x ({_mode(run)}) with {run['backend']}")
-    console.paragraph(
-        f"{played} issued in {format_duration_ns(span)} where {format_duration_ns(planned)} were planned{off}"
-    )
+    if run["mode"] == "think":
+        length = f"{format_duration_ns(run['scaling']['before']['span_ns'])} were recorded, and the storage decides"
+    else:
+        whole = planned and run["issued_ios"] == run["planned_ios"]
+        off = f" (off by {abs(span - planned) / planned:.3%})" if whole else ""
+        length = f"{format_duration_ns(planned)} were planned{off}"
+    console.paragraph(f"{played} issued in {format_duration_ns(span)} where {length}")
     counts = {
         "failed": run["failed_ios"],
         "left out": run["skipped_ios"],

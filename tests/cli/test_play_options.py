@@ -7,7 +7,7 @@ import pytest
 
 from iotrace.cli.amounts import parse_loop, parse_ratio
 from iotrace.cli.window import parse_window
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, Sweep
 
 from .conftest import Result
 
@@ -112,3 +112,18 @@ def test_wrong_words_are_named_before_anything_is_touched(
     assert message in " ".join(result.err.split())
     assert "hint:" in result.err
     assert [entry.name for entry in tmp_path.iterdir()] == ["reads.iotrace"]
+
+
+def test_a_sweep_of_copies_steps_by_whole_ones(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path
+) -> None:
+    words = ("--target", tmp_path / "target", "--buffered", "--mode", "superpose", "--footprint", "same")
+    lengths = ("--steps", 4, "--step-seconds", 0.5, "-o", tmp_path / "sweep.iotrace")
+    result = iotrace("sweep", reads.path, *words, *lengths)
+    assert result.status in {0, 1}, result.err
+    steps = Sweep.open(tmp_path / "sweep.iotrace").recordings()
+    facts = [step.manifest.replay or {} for step in steps]
+    assert len(facts) >= 2
+    for fact in facts:
+        assert fact["scale"] == fact["copies"] == int(fact["scale"])
+        assert fact["planned_ios"] == reads.row_count("io") * fact["copies"] * fact["repeat"]

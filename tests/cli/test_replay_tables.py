@@ -22,6 +22,10 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("--scale", "2x"), ["Played at 2x (compress)", "2.00"]),
         (("--mode", "superpose", "--scale", "2x"), ["superpose, 2 copies, disjoint footprint"]),
+        (
+            ("--mode", "think"),
+            ["were recorded, and the storage decides", "0% of the I/Os waited for another"],
+        ),
         (("--ramp", "1s"), ["the first 1 s are a ramp, and left out of the table"]),
         (("--addresses", "identity", "--compressible", "2:1"), ["identity", "compressible 2:1"]),
     ],
