@@ -15,6 +15,8 @@ from iotrace.schemas import IotraceError
 
 MIB = 1 << 20
 
+pytestmark = pytest.mark.xdist_group("loop devices")
+
 
 def attach(image: Path, device: str | None = None) -> str:
     words = ["losetup", device, str(image)] if device else ["losetup", "--find", "--show", str(image)]
@@ -36,7 +38,10 @@ def two_disks(tmp_path: Path) -> Iterator[list[str]]:
         yield devices
     finally:
         for device in devices:
-            subprocess.run(["losetup", "--detach", device], capture_output=True, check=False)
+            backing = Path(f"/sys/block/{Path(device).name}/loop/backing_file")
+            # Whoever was quicker may have got the number of a disk that was pulled.
+            if backing.exists() and backing.read_text().startswith(str(tmp_path)):
+                subprocess.run(["losetup", "--detach", device], capture_output=True, check=False)
 
 
 def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
