@@ -15,7 +15,7 @@ from iotrace.schemas import IotraceError
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.xdist_group("loop devices")
+pytestmark = pytest.mark.xdist_group("root")
 
 
 def attach(image: Path, device: str | None = None) -> str:
