@@ -55,7 +55,10 @@ class RecordingWriter:
         self._done = False
 
     def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
-        """Add rows to a table; see `conform` for what is accepted. ``io`` rows are put in order of issue.
+        """Add rows to a table; see `conform` for what is accepted. ``io`` rows of one call are put in order of issue.
+
+        Rows of different calls stay in the order of the calls, so a table as a whole is in no order: several traces of
+        one night follow one another. Who needs order takes it from the row groups' statistics, or sorts.
 
         Raises `IotraceError` when the disk takes no more.
         """

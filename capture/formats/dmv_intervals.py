@@ -26,7 +26,7 @@ from .dmv_columns import (
     WAIT_STATS_REQUIRED,
 )
 
-_MEMORY: Final = "256 MiB"
+_MEMORY: Final = "512 MiB"
 _NUMBER_MAX: Final = 1 << 62
 _BATCH_ROWS: Final = 1 << 17
 
