@@ -250,6 +250,8 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
         },
     )
     try:
+        # DuckDB draws its own bar over long queries, in the midst of what the program says.
+        connection.execute("SET enable_progress_bar = false")
         yield connection
     except (duckdb.OutOfMemoryException, duckdb.IOException) as problem:
         raise IotraceError(
