@@ -25,8 +25,13 @@ _KNOWN_STEMS: Final = {
 }
 _SUFFIX: Final = re.compile(r"([ _.-]?(log|data|dat|primary|prim)|[ _-](data|log)?\d{1,3})$", re.IGNORECASE)
 _TEMPDB: Final = re.compile(r"temp(db|dev|log)", re.IGNORECASE)
+# A tablespace's files lie in PG_<version>_<catalogue>/<database>, which its link in pg_tblspc leads to.
 _POSTGRES_RELATION: Final = re.compile(
-    r"/(base/(?P<database>\d+)|global|pg_tblspc/.*/(?P<in_tablespace>\d+))/\d+"
+    r"/(base/(?P<database>\d+)|global|(pg_tblspc/.*|PG_\d+_\d+)/(?P<in_tablespace>\d+))/(\d+|pg_filenode\.map)"
+)
+_POSTGRES_TEMPORARY: Final = re.compile(r"/pgsql_tmp/pgsql_tmp\d|/base/\d+/t\d+_\d+")
+_POSTGRES_STATUS: Final = re.compile(
+    r"/(pg_xact|pg_clog|pg_multixact/(members|offsets)|pg_subtrans|pg_commit_ts)/[0-9A-F]+$|/global/pg_control$"
 )
 
 
@@ -66,6 +71,10 @@ def _postgres(path: str) -> tuple[Role, str | None] | None:
     text = path.replace("\\", "/")
     if "/pg_wal/" in text or "/pg_xlog/" in text:
         return Role.LOG, None
+    if _POSTGRES_TEMPORARY.search(text):
+        return Role.TEMPDB_DATA, None
+    if _POSTGRES_STATUS.search(text):
+        return Role.DATA, None
     if found := _POSTGRES_RELATION.search(text):
         return Role.DATA, found["database"] or found["in_tablespace"]
     return None

@@ -46,6 +46,14 @@ def linux_command(
             "--role", metavar="DEVICE=ROLE", help="What a device holds: data, log, …", show_default=False
         ),
     ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(
+            "--layers",
+            metavar="LAYER,…",
+            help="filesystem, block, device: filesystem adds calls on files, and which file I/O belongs to.",
+        ),
+    ] = "block,device",
     ring: Annotated[
         float | None,
         typer.Option(
@@ -101,6 +109,7 @@ def linux_command(
             title=title,
             progress=show,
             max_bytes=max_bytes,
+            layers=[word.strip() for word in layers.split(",") if word.strip()],
             ring_seconds=None if ring is None else ring * 60,
         )
     ended = recording.manifest.quality.ended

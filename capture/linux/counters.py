@@ -1,19 +1,19 @@
-"""The kernel's own counters beside the trace: /proc/diskstats and I/O pressure, as rows of ``counters``.
+"""The kernel's own counters beside the trace, as rows of ``counters``: /proc/diskstats, and those of the machine.
 
-Field meanings: Documentation/admin-guide/iostats.rst and Documentation/accounting/psi.rst of the Linux sources.
-Means over an interval of one second; latencies come from millisecond counters and are as coarse.
+Field meanings: Documentation/admin-guide/iostats.rst of the Linux sources. Means over an interval of one second;
+latencies come from millisecond counters and are as coarse.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
 from iotrace.schemas import TABLES
 
+from .host_counters import HostCounters
+
 _SECTOR_BYTES = 512
-_PRESSURE: Final = Path("/proc/pressure/io")
 
 # Positions after major, minor and name.
 _READS, _READ_MERGES, _READ_SECTORS, _READ_MS = 0, 1, 2, 3
@@ -30,33 +30,28 @@ class CounterSampler:
         self._names = set(disk_names)
         self._at_ns = at_ns
         self._disks = dict(self._read_disks())
-        self._pressure = dict(_read_pressure())
+        self._host = HostCounters()
 
     def sample(self, at_ns: int) -> pa.Table:
         """Rows for the time since the last sample."""
         interval_ns = at_ns - self._at_ns
-        disks, pressure = dict(self._read_disks()), dict(_read_pressure())
+        disks, host = dict(self._read_disks()), HostCounters()
         rows = [
             row
             for name, now in disks.items()
             if name in self._disks and interval_ns > 0
             for row in _disk_rows(name, self._disks[name], now, interval_ns)
         ]
-        rows += [
-            _row(
-                "pressure",
-                None,
-                f"io {kind} stalled",
-                (total - self._pressure[kind]) * 1e5 / interval_ns,
-                "percent",
-            )
-            for kind, total in pressure.items()
-            if kind in self._pressure and interval_ns > 0
+        if interval_ns > 0:
+            rows += [_row(*words) for words in host.means_since(self._host, interval_ns)]
+        moments = [
+            _row("diskstats", name, "in flight", now[_IN_FLIGHT], "I/Os", layer="block", metric="in_flight")
+            for name, now in disks.items()
         ]
-        self._at_ns, self._disks, self._pressure = at_ns, disks, pressure
-        moment = {"at_ns": at_ns, "interval_ns": interval_ns, "source": "host"}
-        instant = {"at_ns": at_ns, "interval_ns": None, "source": "host"}
-        complete = [(instant if row["counter"] == "in flight" else moment) | row for row in rows]
+        moments += [_row(*words) for words in host.levels()]
+        self._at_ns, self._disks, self._host = at_ns, disks, host
+        complete = [{"at_ns": at_ns, "interval_ns": interval_ns, "source": "host"} | row for row in rows]
+        complete += [{"at_ns": at_ns, "interval_ns": None, "source": "host"} | row for row in moments]
         return pa.Table.from_pylist(complete, schema=TABLES["counters"])
 
     def _read_disks(self) -> Iterator[tuple[str, list[int]]]:
@@ -92,7 +87,6 @@ def _disk_rows(name: str, before: list[int], now: list[int], interval_ns: int) -
     yield row("discards per second", change[_DISCARDS] / seconds, "1/s")
     yield row("queue length", change[_QUEUED_MS] * 1e6 / interval_ns, "I/Os", "queue_length")
     yield row("busy", min(100.0, change[_BUSY_MS] * 1e8 / interval_ns), "percent", "busy_percent")
-    yield row("in flight", now[_IN_FLIGHT], "I/Os", "in_flight")
 
 
 def _row(
@@ -109,14 +103,3 @@ def _row(
         "object": object_, "instance": instance, "counter": counter, "value": float(value), "unit": unit,
         "layer": layer, "metric": metric,
     }  # fmt: skip
-
-
-def _read_pressure() -> Iterator[tuple[str, int]]:
-    """Microseconds for which some, or all, tasks have waited for I/O; nothing where the kernel does not count it."""
-    try:
-        text = _PRESSURE.read_text("ascii")
-    except OSError:
-        return
-    for line in text.splitlines():
-        kind, *fields = line.split()
-        yield kind, int(dict(field.split("=") for field in fields)["total"])

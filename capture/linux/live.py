@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from iotrace.schemas import (
     GrowingRecording,
     IotraceError,
     Kind,
+    Layer,
     Manifest,
     OutputError,
     Quality,
@@ -29,11 +31,12 @@ from iotrace.schemas import (
 from .._recorder import BlockTrace
 from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
+from .files import FilesystemLayer, check_layers, keep_layers
 from .host import host_facts
 from .keeping import Keeper
 from .manners import Priority, ends_on_signals
 from .progress import ProgressMeter
-from .tracefs import TraceInstance, reading_the_trace
+from .tracefs import BlockInstance, reading_the_trace
 from .watching import ClockWatch, DeviceWatch
 
 _POLL_MS = 250
@@ -60,6 +63,7 @@ def record(
     host_name: str | None = None,
     max_bytes: int | None = None,
     ring_seconds: float | None = None,
+    layers: Sequence[str] = (Layer.BLOCK, Layer.DEVICE),
 ) -> Recording:
     """Record the I/O of block devices until ``seconds`` are over, ``stop`` is set, or a signal asks to end.
 
@@ -67,13 +71,15 @@ def record(
     attributed by device. ``progress`` is called about once a second with what `ProgressMeter.report` returns.
     ``markers`` is called once at the end with the recording's clock and length in nanoseconds, and returns rows for
     ``markers``. ``host_name`` stands in for the machine's own name. ``max_bytes`` bounds the disk: reaching it ends the
-    recording, or with ``ring_seconds``, which keeps only the last so many seconds, drops the oldest of it.
+    recording, or with ``ring_seconds``, which keeps only the last so many seconds, drops the oldest of it. ``layers``
+    are those to keep; with ``filesystem`` I/O is attributed to files, and their roles are guessed from their paths.
 
     The first Ctrl-C or SIGTERM ends the recording and keeps it. So do a device that vanishes and a full disk. Whatever
     kills the recorder, what it saved up to a second or two before is left for `recover`. Raises `IotraceError` for
     devices that are none, a machine that cannot be traced, and an output that cannot be written.
     """
     selection = select(devices, roles)
+    check_layers(layers)
     ended = stop or threading.Event()
     with (
         GrowingRecording.create(output, overwrite=overwrite) as growing,
@@ -83,7 +89,15 @@ def record(
         ring_ns = None if ring_seconds is None else int(ring_seconds * 1e9)
         keeper = Keeper(growing, max_bytes=max_bytes, ring_ns=ring_ns)
         try:
-            with TraceInstance(selection) as instance, _Live(selection, growing, keeper, instance) as live:
+            with ExitStack() as stack:
+                files = None
+                if Layer.FILESYSTEM in layers:
+                    files = stack.enter_context(
+                        FilesystemLayer(selection, first_file_id=len(selection.roles))
+                    )
+                instance = stack.enter_context(BlockInstance(selection))
+                live = stack.enter_context(_Live(selection, growing, keeper, instance, files))
+                live.layers = layers
                 live.title = title or f"I/O of {', '.join(devices)}"
                 live.host = host_facts(host_name)
                 live.run(seconds, ended, progress, priority)
@@ -99,11 +113,18 @@ class _Live:
     """A recording being made. Context manager: leaving it lets go of the trace."""
 
     def __init__(
-        self, selection: Selection, growing: GrowingRecording, keeper: Keeper, instance: TraceInstance
+        self,
+        selection: Selection,
+        growing: GrowingRecording,
+        keeper: Keeper,
+        instance: BlockInstance,
+        files: FilesystemLayer | None,
     ) -> None:
         self.title = ""
+        self.layers: Sequence[str] = ()
         self.host: dict[str, Any] = {}
         self._selection, self._growing, self._keeper, self._instance = selection, growing, keeper, instance
+        self._files = files
         self._ended = "normally"
         self._notes = _notes(selection, growing.folder)
         self._clocks = ClockWatch()
@@ -124,6 +145,8 @@ class _Live:
                 start_ns=self._start_ns,
                 own_process=os.getpid(),
             )
+        if files is not None:
+            files.begin(self._trace, self._start_ns)
 
     def run(
         self, seconds: float | None, ended: threading.Event, progress: Progress | None, priority: Priority
@@ -132,7 +155,7 @@ class _Live:
         length_ns = None if seconds is None else int(seconds * 1e9)
         next_look_ns = 0
         self._growing.replace("devices", devices_table(self._selection))
-        self._growing.replace("files", files_table(self._selection))
+        self._save_files()
         self._instance.start()
         try:
             while not ended.is_set() and self._ended == "normally":
@@ -148,6 +171,8 @@ class _Live:
                 self._read(max(1, min(_POLL_MS, left_ms)))
         finally:
             self._instance.stop()
+            if self._files is not None:
+                self._files.stop()
         self._end_ns = self._now_ns()
         self._read(0, last=True)
         self._growing.append("counters", self._sampler.sample(self._end_ns))
@@ -158,6 +183,7 @@ class _Live:
         self._growing.release_reserve()
         self._clocks.look(self._end_ns)
         self._save_tables()
+        self._save_files()
         self._growing.replace("devices", devices_table(self._selection))
         if markers is not None:
             self._growing.replace("markers", markers(self._clock, self._end_ns))
@@ -169,11 +195,16 @@ class _Live:
         try:
             with reading_the_trace():
                 batch = self._trace.read(timeout_ms, last=last)
+            rows = (
+                pa.Table.from_batches([batch])
+                if self._files is None
+                else self._files.add_to(batch, last=last)
+            )
         except IotraceError as problem:
             self._ended = problem.message
             return
         self._meter.add(batch)
-        self._growing.append("io", batch)
+        self._growing.append("io", keep_layers(rows, self.layers))
 
     def _look(self, at_ns: int, progress: Progress | None) -> None:
         """Once a second: counters, what happens to the host, and everything so far made safe."""
@@ -204,6 +235,14 @@ class _Live:
         if self._saved_processes is None or not processes.equals(self._saved_processes):
             self._growing.replace("processes", processes)
             self._saved_processes = processes
+        if self._files is not None and self._files.has_new_files():
+            self._save_files()
+
+    def _save_files(self) -> None:
+        tables = [files_table(self._selection)]
+        if self._files is not None:
+            tables.append(self._files.files())
+        self._growing.replace("files", pa.concat_tables(tables))
 
     def _manifest(self, at_ns: int, ended: str) -> Manifest:
         counts = self._trace.statistics()
@@ -213,6 +252,11 @@ class _Live:
             f"start in UTC known to within {self._clocks.uncertainty_ns} ns of this host's clock"
         )
         _count(quality, counts)
+        name = ", ".join(self._selection.words)
+        sources = [Source(name=name, kind="ftrace block events", events=counts["events"])]
+        if self._files is not None:
+            self._files.judge(quality)
+            sources.append(Source(name=name, kind="ftrace file events", events=self._files.events()))
         quality.judge(self._growing.rows.get("io", 0))
         return Manifest(
             kind=Kind.CAPTURED,
@@ -221,11 +265,7 @@ class _Live:
             window_start_ns=self._keeper.window_start_ns,
             window_end_ns=at_ns,
             host=self.host,
-            sources=[
-                Source(
-                    name=", ".join(self._selection.words), kind="ftrace block events", events=counts["events"]
-                )
-            ],
+            sources=sources,
             quality=quality,
         )
 

@@ -25,8 +25,10 @@ _BUFFER_BYTES_MIN = 1 << 20
 class TraceInstance:
     """Context manager: an instance folder in tracefs, configured but switched off. Leaving it removes the folder."""
 
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
+    buffer_bytes_max: int | None = None
+    """Per CPU, where this instance needs less than others."""
+
+    def __init__(self) -> None:
         self.folder = Path()
         self._guard: Guard | None = None
         self.buffer_bytes = 0
@@ -58,31 +60,34 @@ class TraceInstance:
     ) -> None:
         self._remove()
 
+    def enable_events(self) -> None:
+        """Set the filters of the events of interest, and enable them."""
+
     def start(self) -> None:
         """Let events in."""
-        self._write("tracing_on", "1")
+        self.write("tracing_on", "1")
 
     def stop(self) -> None:
         """Let no more events in; what is in the buffers stays readable."""
-        self._write("tracing_on", "0")
+        self.write("tracing_on", "0")
 
     def _configure(self) -> None:
-        self._write("tracing_on", "0")
-        self._write("trace_clock", "mono")
+        self.write("tracing_on", "0")
+        self.write("trace_clock", "mono")
         # When full, drop what is new: a reader that is pushed aside cannot say which end of an I/O it lost.
-        self._write("options/overwrite", "0")
+        self.write("options/overwrite", "0")
         self._size_buffers()
         with suppress(OSError):  # Linux 5.1 and later; without it the reader wakes by its timeout
-            self._write("buffer_percent", "25")
-        for name in BlockTrace.event_names():
-            self._write(f"events/block/{name}/filter", self._selection.trace_filter(name))
-            self._write(f"events/block/{name}/enable", "1")
+            self.write("buffer_percent", "25")
+        self.enable_events()
 
     def _size_buffers(self) -> None:
         size = buffer_bytes()
+        if self.buffer_bytes_max is not None:
+            size = min(size, self.buffer_bytes_max)
         while True:
             try:
-                self._write("buffer_size_kb", str(size >> 10))
+                self.write("buffer_size_kb", str(size >> 10))
             except OSError as problem:
                 if problem.errno != errno.ENOMEM or size <= _BUFFER_BYTES_MIN:
                     raise
@@ -91,7 +96,8 @@ class TraceInstance:
                 self.buffer_bytes = size
                 return
 
-    def _write(self, name: str, value: str) -> None:
+    def write(self, name: str, value: str) -> None:
+        """Write a file of the instance."""
         (self.folder / name).write_text(value, "ascii")
 
     def _remove(self) -> None:
@@ -102,7 +108,7 @@ class TraceInstance:
     def _remove_folder(self) -> None:
         for name in ("tracing_on", "events/enable"):
             with suppress(OSError):
-                self._write(name, "0")
+                self.write(name, "0")
         for _ in range(20):
             try:
                 self.folder.rmdir()
@@ -112,6 +118,22 @@ class TraceInstance:
                 time.sleep(0.05)  # a last reader is still letting go
             else:
                 return
+
+
+class BlockInstance(TraceInstance):
+    """Block events of the selected devices, and the threads that begin and end."""
+
+    def __init__(self, selection: Selection) -> None:
+        super().__init__()
+        self._selection = selection
+
+    def enable_events(self) -> None:
+        """Set the filters of the events of interest, and enable them."""
+        for name in BlockTrace.event_names():
+            self.write(f"events/block/{name}/filter", self._selection.trace_filter(name))
+            self.write(f"events/block/{name}/enable", "1")
+        for group, name in BlockTrace.thread_event_names():
+            self.write(f"events/{group}/{name}/enable", "1")
 
 
 @contextmanager

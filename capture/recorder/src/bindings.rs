@@ -9,7 +9,7 @@ fn is_debug_build() -> bool {
 }
 
 #[cfg(target_os = "linux")]
-mod linux {
+pub(crate) mod linux {
     use std::path::Path;
 
     use pyo3::exceptions::{PyOSError, PyValueError};
@@ -17,8 +17,10 @@ mod linux {
     use pyo3::types::PyDict;
     use pyo3_arrow::PyRecordBatch;
 
+    use crate::buffers::SessionError;
     use crate::event::Kind;
-    use crate::session::{Session, SessionError};
+    use crate::lifecycle;
+    use crate::session::Session;
     use crate::tracker::DeviceIds;
 
     #[pyclass(frozen)]
@@ -27,7 +29,7 @@ mod linux {
     }
 
     impl BlockTrace {
-        fn with<T>(&self, work: impl FnOnce(&mut Session) -> T) -> PyResult<T> {
+        pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Session) -> T) -> PyResult<T> {
             let mut session = self.session.lock().expect("no thread panicked");
             session
                 .as_mut()
@@ -65,6 +67,11 @@ mod linux {
         #[staticmethod]
         fn event_names() -> Vec<&'static str> {
             Kind::ALL.iter().map(|kind| kind.event_name()).collect()
+        }
+
+        #[staticmethod]
+        fn thread_event_names() -> Vec<(&'static str, &'static str)> {
+            lifecycle::EVENTS.to_vec()
         }
 
         #[pyo3(signature = (timeout_ms, *, last = false))]
@@ -108,7 +115,8 @@ mod linux {
         }
     }
 
-    fn to_python(problem: SessionError) -> PyErr {
+    /// As Python's own kinds of error.
+    pub(crate) fn to_python(problem: SessionError) -> PyErr {
         match problem {
             SessionError::Io { path, problem } => PyOSError::new_err((
                 problem.raw_os_error().unwrap_or_default(),
@@ -125,5 +133,7 @@ mod linux {
 fn _recorder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     module.add_class::<linux::BlockTrace>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::filesystem::bindings::FileTrace>()?;
     module.add_function(wrap_pyfunction!(is_debug_build, module)?)
 }

@@ -1,18 +1,25 @@
 //! Who queued an I/O: a thread seen in the trace, looked up in /proc while it lives.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 
+use crate::lifecycle::{Change, ThreadEvent};
+
 /// Threads remembered before the memory of them starts anew: a bound where threads come and go by the million.
 const THREADS_MAX: usize = 1 << 16;
+/// A thread that ended is remembered this long, for events that are looked at later.
+const REMEMBERED_NS: u64 = 10_000_000_000;
 
 /// Parent of all kernel threads.
 const KTHREADD: i32 = 2;
 
 type Comm = [u8; 16];
+
+/// The one table of processes of a recording, whoever records into it.
+pub type SharedProcesses = Arc<Mutex<Processes>>;
 
 /// One row of `processes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +30,27 @@ struct Process {
     os_parent_process_id: Option<i32>,
     /// Since boot.
     started_boot_ns: Option<u64>,
+    /// On the trace clock.
+    ended_ns: Option<u64>,
+}
+
+/// A thread whose process is known.
+#[derive(Debug)]
+struct Seen {
+    row: i32,
+    own: bool,
+    comm: Option<Comm>,
+    ended_ns: Option<u64>,
+}
+
+/// A thread that began during the recording.
+#[derive(Debug)]
+struct Birth {
+    by: i32,
+    is_process: bool,
+    born_ns: u64,
+    comm: Comm,
+    ended_ns: Option<u64>,
 }
 
 /// Threads seen so far and the processes they belong to.
@@ -30,56 +58,178 @@ struct Process {
 pub struct Processes {
     own_process: i32,
     tick_ns: u64,
-    by_thread: HashMap<(i32, Comm), (i32, bool)>,
-    by_process: HashMap<(i32, Option<u64>), i32>,
+    start_ns: u64,
+    boot_offset_ns: u64,
+    threads: HashMap<i32, Seen>,
+    births: HashMap<i32, Birth>,
+    /// Newest row of each process number.
+    by_process: HashMap<i32, i32>,
     rows: Vec<Process>,
 }
 
 impl Processes {
-    /// `own_process` is recognised as iotrace's own; `ticks_per_second` is the unit of /proc/PID/stat.
+    /// `own_process` is recognised as iotrace's own; `ticks_per_second` is the unit of /proc/PID/stat; `start_ns` is the
+    /// recording's start on the trace clock, and `boot_offset_ns` what time since boot is ahead of that clock.
     #[must_use]
-    pub fn new(own_process: i32, ticks_per_second: u64) -> Self {
+    pub fn new(
+        own_process: i32,
+        ticks_per_second: u64,
+        start_ns: u64,
+        boot_offset_ns: u64,
+    ) -> Self {
         Self {
             own_process,
             tick_ns: 1_000_000_000 / ticks_per_second.max(1),
-            by_thread: HashMap::new(),
+            start_ns,
+            boot_offset_ns,
+            threads: HashMap::new(),
+            births: HashMap::new(),
             by_process: HashMap::new(),
             rows: Vec::new(),
         }
     }
 
-    /// Row of the process that `thread` belongs to, and whether that is iotrace.
+    /// Row of the process that `thread` belonged to at `at_ns`, and whether that is iotrace.
     ///
-    /// A thread that ended before it was looked up stands for itself, under its own name.
-    pub fn of_thread(&mut self, thread: i32, comm: Comm) -> (Option<i32>, bool) {
-        if let Some(&(row, own)) = self.by_thread.get(&(thread, comm)) {
-            return (Some(row), own);
+    /// `comm` is the thread's name then, where the event told it. A thread that ended before it was looked up belongs to
+    /// the process its birth told; if that is unknown, too, it stands for itself, under its own name.
+    pub fn of_thread(
+        &mut self,
+        thread: i32,
+        comm: Option<Comm>,
+        at_ns: u64,
+    ) -> (Option<i32>, bool) {
+        if let Some(seen) = self.threads.get_mut(&thread) {
+            let is_same = comm.is_none() || seen.comm.is_none() || seen.comm == comm;
+            if is_same && seen.ended_ns.is_none_or(|ended_ns| at_ns <= ended_ns) {
+                seen.comm = seen.comm.or(comm);
+                return (Some(seen.row), seen.own);
+            }
         }
-        let comm_name = String::from_utf8_lossy(&comm)
-            .trim_end_matches('\0')
-            .to_owned();
-        let mut process = self.look_up(thread).unwrap_or_else(|| Process {
-            os_process_id: thread,
-            name: comm_name.clone(),
-            command_line: None,
-            os_parent_process_id: None,
-            started_boot_ns: None,
-        });
-        if process.os_parent_process_id == Some(KTHREADD) {
+        let birth = self.births.get(&thread);
+        let is_gone = birth.is_some_and(|birth| birth.ended_ns.is_some() || birth.born_ns > at_ns);
+        let found = if is_gone { None } else { self.look_up(thread) };
+        let name = comm.or(birth.map(|birth| birth.comm)).map(text);
+        let mut process = found.unwrap_or_else(|| self.from_birth(thread, name.as_deref()));
+        if let Some(name) = name
+            && process.os_parent_process_id == Some(KTHREADD)
+        {
             // /proc adds what the kernel thread happens to do just now.
-            process.name = comm_name;
+            process.name = name;
         }
         let own = process.os_process_id == self.own_process;
-        let key = (process.os_process_id, process.started_boot_ns);
-        let row = *self.by_process.entry(key).or_insert_with(|| {
-            self.rows.push(process);
-            self.rows.len() as i32 - 1
-        });
-        if self.by_thread.len() >= THREADS_MAX {
-            self.by_thread.clear();
+        let row = self.row_of(process, at_ns);
+        if self.threads.len() >= THREADS_MAX {
+            self.threads.clear();
         }
-        self.by_thread.insert((thread, comm), (row, own));
+        let ended_ns = self.births.get(&thread).and_then(|birth| birth.ended_ns);
+        let seen = Seen {
+            row,
+            own,
+            comm,
+            ended_ns,
+        };
+        self.threads.insert(thread, seen);
         (Some(row), own)
+    }
+
+    /// A thread began or ended.
+    pub fn on_change(&mut self, event: &ThreadEvent) {
+        match event.change {
+            Change::Began { by, is_process } => {
+                self.threads.remove(&event.thread);
+                if self.births.len() >= THREADS_MAX {
+                    let old_ns = event.time_ns.saturating_sub(REMEMBERED_NS);
+                    let is_old = |ended_ns: Option<u64>| ended_ns.is_some_and(|at| at < old_ns);
+                    self.births.retain(|_, birth| !is_old(birth.ended_ns));
+                    self.threads.retain(|_, seen| !is_old(seen.ended_ns));
+                    if self.births.len() >= THREADS_MAX / 2 {
+                        self.births.clear();
+                    }
+                }
+                let birth = Birth {
+                    by,
+                    is_process,
+                    born_ns: event.time_ns,
+                    comm: event.comm,
+                    ended_ns: None,
+                };
+                self.births.insert(event.thread, birth);
+            }
+            Change::Ended { with_process } => self.on_end(event, with_process),
+        }
+    }
+
+    fn on_end(&mut self, event: &ThreadEvent, with_process: Option<bool>) {
+        let leader = self.leader_of(event.thread);
+        if let Some(seen) = self.threads.get_mut(&event.thread) {
+            seen.ended_ns = Some(event.time_ns);
+        }
+        if let Some(birth) = self.births.get_mut(&event.thread) {
+            birth.ended_ns = Some(event.time_ns);
+            birth.comm = event.comm;
+        }
+        // Older kernels do not tell the last thread's end from others'; the first thread's is the nearest to it.
+        let process_ended = with_process.unwrap_or(leader == event.thread);
+        if process_ended && let Some(&row) = self.by_process.get(&leader) {
+            let process = &mut self.rows[row as usize];
+            process.ended_ns = process.ended_ns.or(Some(event.time_ns));
+        }
+    }
+
+    /// Number of the process that a thread belongs to, without asking /proc.
+    fn leader_of(&self, thread: i32) -> i32 {
+        if let Some(seen) = self.threads.get(&thread) {
+            return self.rows[seen.row as usize].os_process_id;
+        }
+        let mut at = thread;
+        for _ in 0..64 {
+            match self.births.get(&at) {
+                Some(birth) if !birth.is_process => at = birth.by,
+                _ => break,
+            }
+            if let Some(seen) = self.threads.get(&at) {
+                return self.rows[seen.row as usize].os_process_id;
+            }
+        }
+        at
+    }
+
+    /// What the births tell of a thread that is gone.
+    fn from_birth(&self, thread: i32, name: Option<&str>) -> Process {
+        let leader = self.leader_of(thread);
+        let birth = self
+            .births
+            .get(&leader)
+            .filter(|birth| birth.is_process || leader == thread);
+        Process {
+            os_process_id: leader,
+            name: name.unwrap_or("?").to_owned(),
+            command_line: None,
+            os_parent_process_id: birth.map(|birth| self.leader_of(birth.by)),
+            started_boot_ns: birth.map(|birth| birth.born_ns + self.boot_offset_ns),
+            ended_ns: birth.and_then(|birth| birth.ended_ns),
+        }
+    }
+
+    /// The row `process` has, or a new one: a number may be used again once its process has ended.
+    fn row_of(&mut self, process: Process, at_ns: u64) -> i32 {
+        if let Some(&row) = self.by_process.get(&process.os_process_id) {
+            let known = &self.rows[row as usize];
+            let is_over = known.ended_ns.is_some_and(|ended_ns| ended_ns < at_ns);
+            // The two sources of a start differ by up to a tick.
+            let is_other = match (known.started_boot_ns, process.started_boot_ns) {
+                (Some(one), Some(other)) => one.abs_diff(other) > 2 * self.tick_ns,
+                _ => false,
+            };
+            if !is_over && !is_other {
+                return row;
+            }
+        }
+        let row = self.rows.len() as i32;
+        self.by_process.insert(process.os_process_id, row);
+        self.rows.push(process);
+        row
     }
 
     fn look_up(&self, thread: i32) -> Option<Process> {
@@ -102,19 +252,33 @@ impl Processes {
             command_line: (!command_line.is_empty()).then_some(command_line),
             os_parent_process_id: number_after(&main, "PPid:"),
             started_boot_ns: started_ticks(&stat).map(|ticks| ticks.saturating_mul(self.tick_ns)),
+            ended_ns: None,
         })
     }
 
-    /// The `processes` table; `start_boot_ns` is the recording's start as time since boot.
-    pub fn batch(&self, start_boot_ns: u64) -> Result<RecordBatch, ArrowError> {
+    /// Name of a process.
+    #[must_use]
+    pub fn name(&self, row: i32) -> Option<&str> {
+        let row = self.rows.get(usize::try_from(row).ok()?)?;
+        Some(row.name.as_str())
+    }
+
+    /// The `processes` table.
+    pub fn batch(&self) -> Result<RecordBatch, ArrowError> {
         let rows = &self.rows;
         // A process that ran before the recording has no start in it.
         let started = |row: &Process| {
             row.started_boot_ns?
-                .checked_sub(start_boot_ns)
+                .checked_sub(self.start_ns + self.boot_offset_ns)
                 .map(|ns| ns as i64)
         };
-        let columns: [(&str, ArrayRef); 6] = [
+        let ended = |row: &Process| Some(row.ended_ns?.wrapping_sub(self.start_ns) as i64);
+        let names = rows.iter().map(|row| Some(row.name.as_str()));
+        let command_lines = rows.iter().map(|row| row.command_line.as_deref());
+        let parents = rows
+            .iter()
+            .map(|row| row.os_parent_process_id.map(i64::from));
+        let columns: [(&str, ArrayRef); 7] = [
             (
                 "process_id",
                 Arc::new(Int32Array::from_iter_values(0..rows.len() as i32)),
@@ -125,33 +289,22 @@ impl Processes {
                     rows.iter().map(|row| row.os_process_id as i64),
                 )),
             ),
-            (
-                "name",
-                Arc::new(
-                    rows.iter()
-                        .map(|row| Some(row.name.as_str()))
-                        .collect::<StringArray>(),
-                ),
-            ),
+            ("name", Arc::new(names.collect::<StringArray>())),
             (
                 "command_line",
-                Arc::new(
-                    rows.iter()
-                        .map(|row| row.command_line.as_deref())
-                        .collect::<StringArray>(),
-                ),
+                Arc::new(command_lines.collect::<StringArray>()),
             ),
             (
                 "os_parent_process_id",
-                Arc::new(
-                    rows.iter()
-                        .map(|row| row.os_parent_process_id.map(i64::from))
-                        .collect::<Int64Array>(),
-                ),
+                Arc::new(parents.collect::<Int64Array>()),
             ),
             (
                 "started_ns",
                 Arc::new(rows.iter().map(started).collect::<Int64Array>()),
+            ),
+            (
+                "ended_ns",
+                Arc::new(rows.iter().map(ended).collect::<Int64Array>()),
             ),
         ];
         RecordBatch::try_from_iter_with_nullable(
@@ -160,6 +313,12 @@ impl Processes {
                 .map(|(name, column)| (name, column, true)),
         )
     }
+}
+
+fn text(comm: Comm) -> String {
+    String::from_utf8_lossy(&comm)
+        .trim_end_matches('\0')
+        .to_owned()
 }
 
 fn value_after<'text>(text: &'text str, label: &str) -> Option<&'text str> {
@@ -183,43 +342,5 @@ fn started_ticks(stat: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_of_one_process_share_its_row() {
-        let own = std::process::id() as i32;
-        let mut processes = Processes::new(own, 100);
-        assert_eq!(
-            processes.of_thread(own, *b"main\0\0\0\0\0\0\0\0\0\0\0\0"),
-            (Some(0), true)
-        );
-        assert_eq!(
-            processes.of_thread(own, *b"renamed\0\0\0\0\0\0\0\0\0"),
-            (Some(0), true)
-        );
-        assert_eq!(processes.rows[0].os_process_id, own);
-    }
-
-    #[test]
-    fn a_thread_that_is_gone_stands_for_itself() {
-        let mut processes = Processes::new(1, 100);
-        assert_eq!(
-            processes.of_thread(i32::MAX, *b"gone\0\0\0\0\0\0\0\0\0\0\0\0"),
-            (Some(0), false)
-        );
-        assert_eq!(
-            (
-                processes.rows[0].name.as_str(),
-                processes.rows[0].os_process_id
-            ),
-            ("gone", i32::MAX)
-        );
-    }
-
-    #[test]
-    fn the_start_is_found_behind_any_name() {
-        let stat = "7 (a) b 1) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
-        assert_eq!(started_ticks(stat), Some(4242));
-    }
-}
+#[path = "processes_tests.rs"]
+mod tests;

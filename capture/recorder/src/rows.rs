@@ -14,6 +14,8 @@ use crate::tracker::DeviceIds;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Layer {
+    /// A call on a file enters … returns.
+    Filesystem = 1,
     /// Bio queued … done.
     Block = 2,
     /// Request issued … done.

@@ -1,0 +1,232 @@
+//! The per-CPU buffers of one tracing instance, read in binary.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::format::{EventFormat, FormatError, PageFormat};
+use crate::page::read_page;
+
+/// What went wrong, and on which file.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Reading failed.
+    #[error("{path}: {problem}")]
+    Io {
+        path: PathBuf,
+        problem: std::io::Error,
+    },
+    /// A layout is not as expected.
+    #[error("{0}")]
+    Format(#[from] FormatError),
+}
+
+struct CpuBuffer {
+    pipe: File,
+    stats: PathBuf,
+    lost: u64,
+    /// Time of the last event from before the last reading began.
+    last_ns: u64,
+}
+
+/// All CPUs' buffers of one instance.
+pub struct Buffers {
+    folder: PathBuf,
+    cpus: Vec<CpuBuffer>,
+    format: PageFormat,
+    page: Vec<u8>,
+    /// Events the kernel had no room for.
+    pub lost: u64,
+    /// Pages that contradicted themselves.
+    pub damaged_pages: u64,
+}
+
+impl Buffers {
+    /// Open those of the tracing instance in `folder`.
+    pub fn open(folder: &Path) -> Result<Self, SessionError> {
+        let events = folder.join("events");
+        let format = PageFormat::parse(
+            &text(&events.join("header_page"))?,
+            &text(&events.join("header_event"))?,
+        )?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            cpus: open_cpus(folder)?,
+            page: vec![0; format.page_bytes],
+            format,
+            lost: 0,
+            damaged_pages: 0,
+        })
+    }
+
+    /// Layout of the event in `events/{group}/{name}`.
+    pub fn event_format(&self, group: &str, name: &str) -> Result<EventFormat, SessionError> {
+        let path = self.folder.join("events").join(group).join(name);
+        Ok(EventFormat::parse(&text(&path.join("format"))?)?)
+    }
+
+    /// Sleep until a buffer is filled to the instance's `buffer_percent`, or the time is over.
+    pub fn wait(&self, timeout_ms: u32) -> Result<(), SessionError> {
+        let mut files: Vec<_> = self
+            .cpus
+            .iter()
+            .map(|buffer| PollFd::new(&buffer.pipe, PollFlags::IN))
+            .collect();
+        let timeout = Timespec {
+            tv_sec: i64::from(timeout_ms / 1000),
+            tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000,
+        };
+        match poll(&mut files, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()), // a signal: Python looks at it between two reads
+            Err(problem) => Err(SessionError::Io {
+                path: "trace_pipe_raw".into(),
+                problem: problem.into(),
+            }),
+        }
+    }
+
+    /// Take what the buffers hold now, CPU by CPU, each in order of time; not more, however fast they refill.
+    pub fn drain(&mut self, mut on_event: impl FnMut(u64, &[u8])) -> Result<(), SessionError> {
+        for index in 0..self.cpus.len() {
+            self.drain_cpu(index, &mut on_event)?;
+        }
+        Ok(())
+    }
+
+    fn drain_cpu(
+        &mut self,
+        index: usize,
+        on_event: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<(), SessionError> {
+        let until_ns = now_ns(ClockId::Monotonic);
+        let buffer = &mut self.cpus[index];
+        loop {
+            let length = match buffer.pipe.read(&mut self.page) {
+                Ok(0) => return Ok(()),
+                Ok(length) => length,
+                Err(problem) if problem.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(problem) if problem.kind() == ErrorKind::Interrupted => continue,
+                Err(problem) => {
+                    return Err(SessionError::Io {
+                        path: buffer.stats.clone(),
+                        problem,
+                    });
+                }
+            };
+            let mut is_past = false;
+            let outcome = read_page(&self.page[..length], &self.format, |time_ns, record| {
+                is_past = time_ns > until_ns;
+                if !is_past {
+                    buffer.last_ns = time_ns;
+                }
+                on_event(time_ns, record);
+            });
+            self.damaged_pages += u64::from(outcome.damaged);
+            if is_past {
+                return Ok(());
+            }
+        }
+    }
+
+    /// If events were lost since the last look: the time of the last one before the first gap.
+    ///
+    /// A full buffer drops what is new until it is read, so a CPU's gap begins after its last event from before the
+    /// reading began.
+    pub fn find_gap(&mut self) -> Result<Option<u64>, SessionError> {
+        let mut gap_ns: Option<u64> = None;
+        for buffer in &mut self.cpus {
+            let lost = lost_events(&text(&buffer.stats)?);
+            if lost > buffer.lost {
+                self.lost += lost - buffer.lost;
+                buffer.lost = lost;
+                gap_ns = Some(gap_ns.map_or(buffer.last_ns, |gap_ns| gap_ns.min(buffer.last_ns)));
+            }
+        }
+        Ok(gap_ns)
+    }
+}
+
+/// `overrun`, `commit overrun` and `dropped events` of a per-CPU `stats` file.
+fn lost_events(stats: &str) -> u64 {
+    let lines = stats.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .filter(|(label, _)| {
+            matches!(
+                label.trim(),
+                "overrun" | "commit overrun" | "dropped events"
+            )
+        })
+        .filter_map(|(_, number)| number.trim().parse::<u64>().ok())
+        .sum()
+}
+
+fn open_cpus(folder: &Path) -> Result<Vec<CpuBuffer>, SessionError> {
+    let parent = folder.join("per_cpu");
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |problem| SessionError::Io { path, problem }
+    };
+    let mut cpus: Vec<PathBuf> = fs::read_dir(&parent)
+        .map_err(fail(&parent))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    cpus.sort();
+    cpus.into_iter()
+        .map(|cpu| {
+            let path = cpu.join("trace_pipe_raw");
+            let mut options = OpenOptions::new();
+            let pipe = options
+                .read(true)
+                .custom_flags(OFlags::NONBLOCK.bits() as i32)
+                .open(&path);
+            Ok(CpuBuffer {
+                pipe: pipe.map_err(fail(&path))?,
+                stats: cpu.join("stats"),
+                lost: 0,
+                last_ns: 0,
+            })
+        })
+        .collect()
+}
+
+/// A whole file of tracefs. Some give all they have to the first read and nothing to a second, so the first is large.
+fn text(path: &Path) -> Result<String, SessionError> {
+    let fail = |problem| SessionError::Io {
+        path: path.to_owned(),
+        problem,
+    };
+    let mut file = File::open(path).map_err(fail)?;
+    let mut bytes = vec![0; 1 << 16];
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..]).map_err(fail)? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    bytes.truncate(length);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A clock's reading.
+#[must_use]
+pub fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_summed_over_their_kinds() {
+        let stats = "entries: 9\noverrun: 1\ncommit overrun: 2\nbytes: 77\ndropped events: 4\nread events: 8\n";
+        assert_eq!(lost_events(stats), 7);
+    }
+}

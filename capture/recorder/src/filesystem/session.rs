@@ -1,0 +1,392 @@
+//! Reads both tracing instances of the filesystem layer, and tells whose the sectors of the layers below are.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, Int32Array, RecordBatch};
+use arrow_schema::ArrowError;
+use rustix::time::ClockId;
+
+use super::calls::{Call, CallCounts, Calls, Target};
+use super::catalogue::{Catalogue, Mounted};
+use super::events::{Decoder, FileEvent, Instance, What};
+use super::openers::{Openers, Traced, present};
+use super::scan::{kernel_number, scan};
+use crate::buffers::{Buffers, SessionError, now_ns};
+use crate::event::{Op, flags};
+use crate::processes::SharedProcesses;
+use crate::rows::{Layer, Row, Rows};
+use crate::session::SETTLE_NS;
+use crate::tracker::DeviceIds;
+
+/// How long a descriptor is believed to lead to the same file.
+const BELIEVED: Duration = Duration::from_millis(200);
+/// Descriptors remembered before the memory of them starts anew.
+const DESCRIPTORS_MAX: usize = 1 << 16;
+
+/// What to open.
+pub struct Options {
+    /// Folders of the tracing instances.
+    pub calls: PathBuf,
+    pub changes: PathBuf,
+    /// Names of the events that are enabled.
+    pub enabled: Vec<String>,
+    pub mounted: Vec<Mounted>,
+    pub first_file_id: i32,
+    pub own_process: i32,
+    /// How long a first look at each file system may take.
+    pub scan_limit: Duration,
+}
+
+/// Numbers of the whole session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileStatistics {
+    pub events: u64,
+    pub events_lost: u64,
+    pub damaged_pages: u64,
+    /// Files seen by the first look, and whether it was cut short.
+    pub files_scanned: u64,
+    pub scan_is_cut: bool,
+    /// Newcomers are told of at once.
+    pub newcomers_are_seen: bool,
+    pub counts: CallCounts,
+    /// iotrace's own calls.
+    pub own: u64,
+    /// Files that saw I/O so far.
+    pub files: u64,
+    /// Reads and writes of the block layer and their bytes, and how many of each lead to a file.
+    pub ios: u64,
+    pub bytes: u64,
+    pub attributed_ios: u64,
+    pub attributed_bytes: u64,
+}
+
+/// The filesystem layer of a recording.
+pub struct FileSession {
+    instances: [(Buffers, Decoder); 2],
+    events: Vec<FileEvent>,
+    calls: Calls,
+    catalogue: Catalogue,
+    /// Those of the block layer; none until the recording begins.
+    processes: Option<SharedProcesses>,
+    descriptors: HashMap<(i32, i32), (Option<(u32, u64)>, Instant)>,
+    rows: Rows,
+    start_ns: u64,
+    spoilt: u64,
+    statistics: FileStatistics,
+    _openers: Option<Openers>,
+}
+
+impl FileSession {
+    /// Take a first look at the file systems and at who uses them. Both instances let events in already, so that no
+    /// change is missed between that look and the recording.
+    pub fn open(options: Options) -> Result<Self, SessionError> {
+        let open = |folder: &Path, instance| -> Result<_, SessionError> {
+            let buffers = Buffers::open(folder)?;
+            let decoder = Decoder::new(instance, &options.enabled, &buffers)?;
+            Ok((buffers, decoder))
+        };
+        let instances = [
+            open(&options.calls, Instance::Calls)?,
+            open(&options.changes, Instance::Changes)?,
+        ];
+        let points: Vec<PathBuf> = options
+            .mounted
+            .iter()
+            .map(|one| one.point.clone())
+            .collect();
+        let numbers: Vec<u32> = options.mounted.iter().map(|one| one.number).collect();
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |problem| SessionError::Io { path, problem }
+        };
+        let by_descriptor = by_descriptor(&options);
+        let mut catalogue = Catalogue::open(options.mounted, options.first_file_id).map_err(
+            fail(points.first().map_or(Path::new("/"), PathBuf::as_path)),
+        )?;
+        let (threads, open_files) = present(&numbers, options.own_process);
+        let mut statistics = FileStatistics::default();
+        for position in 0..numbers.len() {
+            let until = Instant::now() + options.scan_limit;
+            let outcome = scan(&mut catalogue, position, &open_files, until);
+            statistics.files_scanned += outcome.files;
+            statistics.scan_is_cut |= outcome.is_cut;
+        }
+        let traced = Traced::of(&options.calls);
+        let openers = Openers::watch(&points, traced.clone(), options.own_process).ok();
+        statistics.newcomers_are_seen = openers.is_some();
+        traced.add(&threads).map_err(fail(&options.calls))?;
+        Ok(Self {
+            instances,
+            events: Vec::new(),
+            calls: Calls::new(by_descriptor),
+            catalogue,
+            processes: None,
+            descriptors: HashMap::new(),
+            rows: Rows::default(),
+            start_ns: u64::MAX,
+            spoilt: 0,
+            statistics,
+            _openers: openers,
+        })
+    }
+
+    /// Calls count from `start_ns` on `CLOCK_MONOTONIC`, and are those of `processes`.
+    pub fn begin(&mut self, processes: SharedProcesses, start_ns: u64) {
+        self.processes = Some(processes);
+        self.start_ns = start_ns;
+    }
+
+    /// Take what the buffers hold: calls that have ended since, as rows of `io`.
+    ///
+    /// To be called after the block layer was read, so that every file that was given space before a block I/O is known
+    /// when that is attributed. `last`: tracing is off.
+    pub fn read(&mut self, last: bool) -> Result<RecordBatch, SessionError> {
+        let settled_ns = if last {
+            u64::MAX
+        } else {
+            now_ns(ClockId::Monotonic).saturating_sub(SETTLE_NS)
+        };
+        let mut gap_ns: Option<u64> = None;
+        for (buffers, decoder) in &mut self.instances {
+            let events = &mut self.events;
+            let before = events.len();
+            buffers.drain(|time_ns, record| events.extend(decoder.decode(time_ns, record)))?;
+            self.statistics.events += (events.len() - before) as u64;
+            let gap = buffers.find_gap()?;
+            gap_ns = gap.map_or(gap_ns, |gap| {
+                Some(gap_ns.map_or(gap, |known| known.min(gap)))
+            });
+        }
+        self.events.sort_by_key(|event| event.time_ns);
+        let usable = gap_ns.map_or(settled_ns, |gap_ns| gap_ns.min(settled_ns));
+        let ready = self.events.partition_point(|event| event.time_ns <= usable);
+        let events: Vec<FileEvent> = self.events.drain(..ready).collect();
+        for event in &events {
+            self.use_event(event);
+        }
+        if gap_ns.is_some() {
+            // Calls on either side of a gap cannot be paired, but what was given to files stays given.
+            let now_ns = now_ns(ClockId::Monotonic);
+            let spoilt = self.events.partition_point(|event| event.time_ns <= now_ns);
+            let spoilt_events: Vec<FileEvent> = self.events.drain(..spoilt).collect();
+            self.spoilt += spoilt as u64;
+            spoilt_events
+                .iter()
+                .for_each(|event| self.use_change(event));
+        }
+        if gap_ns.is_some() || last {
+            self.calls.resynchronise();
+        }
+        self.catalogue.name_the_unnamed();
+        self.count();
+        Ok(self
+            .rows
+            .take_batch(self.start_ns)
+            .expect("columns of one length"))
+    }
+
+    /// `batch`, rows of `io` of the block and device layers, with `file_id` where the file is known.
+    pub fn attribute(&mut self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let column = |name: &str| {
+            let found = batch.column_by_name(name);
+            found.ok_or_else(|| ArrowError::SchemaError(format!("no column {name}")))
+        };
+        let layers = column("layer")?.as_primitive::<Int8Type>();
+        let ops = column("op")?.as_primitive::<Int8Type>();
+        let offsets = column("offset_bytes")?.as_primitive::<UInt64Type>();
+        let sizes = column("size_bytes")?.as_primitive::<UInt32Type>();
+        let devices = column("device_id")?.as_primitive::<Int32Type>();
+        let processes = column("process_id")?.as_primitive::<Int32Type>();
+        let bits = column("flags")?.as_primitive::<UInt32Type>();
+        let before = column("file_id")?.as_primitive::<Int32Type>();
+        let files: Int32Array = (0..batch.num_rows())
+            .map(|row| {
+                let known = before.is_valid(row).then(|| before.value(row));
+                if offsets.is_null(row) || devices.is_null(row) {
+                    return known;
+                }
+                let process = processes.is_valid(row).then(|| processes.value(row));
+                let found = self.file_at(
+                    devices.value(row),
+                    offsets.value(row),
+                    bits.value(row),
+                    process,
+                );
+                let transfers =
+                    ops.value(row) == Op::Read as i8 || ops.value(row) == Op::Write as i8;
+                if layers.value(row) == Layer::Block as i8 && transfers {
+                    let bytes = u64::from(sizes.value(row));
+                    self.statistics.ios += 1;
+                    self.statistics.bytes += bytes;
+                    if found.is_some() {
+                        self.statistics.attributed_ios += 1;
+                        self.statistics.attributed_bytes += bytes;
+                    }
+                }
+                found.or(known)
+            })
+            .collect();
+        let index = batch.schema().index_of("file_id")?;
+        let mut columns = batch.columns().to_vec();
+        columns[index] = Arc::new(files);
+        RecordBatch::try_new(batch.schema(), columns)
+    }
+
+    /// Rows of `files` for the files that saw I/O.
+    #[must_use]
+    pub fn files(&mut self) -> RecordBatch {
+        self.catalogue.batch().expect("columns of one length")
+    }
+
+    /// Numbers so far.
+    #[must_use]
+    pub fn statistics(&self) -> FileStatistics {
+        FileStatistics {
+            files: self.catalogue.files_used(),
+            ..self.statistics
+        }
+    }
+
+    fn file_at(
+        &mut self,
+        device_id: i32,
+        offset: u64,
+        bits: u32,
+        process: Option<i32>,
+    ) -> Option<i32> {
+        let (filesystem, owner) = self.catalogue.at(device_id, offset)?;
+        let (journal, metadata) = (filesystem.journal, filesystem.metadata);
+        let entry = owner.or_else(|| {
+            // Not told where it lies, but by whom or as what it is written.
+            let is_journal = process
+                .zip(self.processes.as_ref())
+                .is_some_and(|(row, all)| {
+                    let all = all.lock().expect("no thread panicked");
+                    all.name(row).is_some_and(|name| name.starts_with("jbd2/"))
+                });
+            (is_journal.then_some(journal)).or((bits & flags::METADATA != 0).then_some(metadata))
+        })?;
+        Some(self.catalogue.file_id(entry))
+    }
+
+    fn use_event(&mut self, event: &FileEvent) {
+        self.use_change(event);
+        if let Some(call) = self.calls.on_event(event)
+            && call.issued_ns >= self.start_ns
+        {
+            self.emit(&call);
+        }
+    }
+
+    /// Take in what becomes of files.
+    fn use_change(&mut self, event: &FileEvent) {
+        match event.what {
+            What::Allocated {
+                number,
+                inode,
+                block,
+                blocks,
+            } => {
+                let Some(position) = self.catalogue.position(number) else {
+                    return;
+                };
+                let place = &self.catalogue.filesystems[position];
+                let start = match place.xfs {
+                    Some(geometry) => geometry.byte(block),
+                    None => block.saturating_mul(place.block_bytes),
+                };
+                let end = start.saturating_add(blocks.saturating_mul(place.block_bytes));
+                let entry = self.catalogue.of_inode(position, inode);
+                self.catalogue.give(position, start, end, entry);
+            }
+            What::GivenUp { number, inode } => self.catalogue.forget(number, inode),
+            _ => {}
+        }
+    }
+
+    fn emit(&mut self, call: &Call) {
+        let Some((number, inode)) = (match call.target {
+            Target::Inode(number, inode) => Some((number, inode)),
+            Target::Descriptor(descriptor) => self.behind(call.thread, descriptor),
+        }) else {
+            return;
+        };
+        let Some(position) = self.catalogue.position(number) else {
+            return;
+        };
+        let (process, own) = self.processes.as_ref().map_or((None, false), |all| {
+            let mut all = all.lock().expect("no thread panicked");
+            all.of_thread(call.thread, None, call.issued_ns)
+        });
+        if own {
+            self.statistics.own += 1;
+            return;
+        }
+        let entry = self.catalogue.of_inode(position, inode);
+        self.rows.push(Row {
+            layer: Layer::Filesystem,
+            op: call.op,
+            issued_ns: call.issued_ns,
+            completed_ns: call.completed_ns,
+            offset_bytes: call.offset,
+            size_bytes: u32::try_from(call.bytes).unwrap_or(u32::MAX),
+            ids: DeviceIds {
+                device_id: self.catalogue.filesystems[position].mounted.device_id,
+                file_id: Some(self.catalogue.file_id(entry)),
+            },
+            process,
+            thread: Some(call.thread),
+            flags: call.flags,
+            error: call.error,
+        });
+    }
+
+    /// The file that a thread's descriptor leads to now, or led to a moment ago.
+    fn behind(&mut self, thread: i32, descriptor: i32) -> Option<(u32, u64)> {
+        let key = (thread, descriptor);
+        if let Some(&(known, at)) = self.descriptors.get(&key)
+            && at.elapsed() < BELIEVED
+        {
+            return known;
+        }
+        let found = std::fs::metadata(format!("/proc/{thread}/fd/{descriptor}")).ok();
+        let found = found
+            .filter(std::fs::Metadata::is_file)
+            .map(|found| (kernel_number(found.dev()), found.ino()));
+        if self.descriptors.len() >= DESCRIPTORS_MAX {
+            self.descriptors.clear();
+        }
+        self.descriptors.insert(key, (found, Instant::now()));
+        found
+    }
+
+    fn count(&mut self) {
+        let lost: u64 = self.instances.iter().map(|(buffers, _)| buffers.lost).sum();
+        let damaged = self
+            .instances
+            .iter()
+            .map(|(buffers, _)| buffers.damaged_pages);
+        self.statistics.damaged_pages = damaged.sum();
+        self.statistics.events_lost = lost + self.spoilt;
+        self.statistics.counts = self.calls.counts;
+    }
+}
+
+/// Which calls have to be known by their descriptor, because this kernel does not name their file.
+fn by_descriptor(options: &Options) -> fn(Op) -> bool {
+    let has = |name: &str| options.enabled.iter().any(|one| one == name);
+    if options.mounted.iter().all(|one| one.is_xfs) {
+        return |_| false; // XFS has always named it
+    }
+    match (has("mm_filemap_get_pages"), has("iomap_dio_rw_begin")) {
+        (true, true) => |_| false,
+        (false, true) => |op| op == Op::Read,
+        (_, false) => |op| op != Op::Flush,
+    }
+}
