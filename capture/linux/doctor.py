@@ -11,7 +11,7 @@ from typing import Final
 
 from iotrace.schemas import IotraceError
 
-from .._recorder import BlockTrace
+from .._recorder import BlockTrace, FileTrace
 from .tracefs import buffer_bytes, find_tracefs, leftovers, lockdown, remove_leftovers
 
 _EVENT_BYTES: Final = 72
@@ -40,7 +40,7 @@ def examine() -> list[Check]:
         return [*checks, _no_tracefs(), *_pressure(), *_priority()]
     checks.append(_access(tracefs))
     allowed = checks[-1].level == "ok"
-    checks += _events(tracefs) if allowed else []
+    checks += [*_events(tracefs), _file_events(tracefs)] if allowed else []
     checks += [_buffers(), *_leftovers(tracefs), *_pressure(), *_priority()]
     return checks
 
@@ -138,6 +138,28 @@ def _events(tracefs: Path) -> Iterator[Check]:
         )
     else:
         yield Check("block events", "ok", f"all {len(BlockTrace.event_names())} are there")
+
+
+def _file_events(tracefs: Path) -> Check:
+    """For the filesystem layer, of which a kernel may have a part."""
+    names = {(group, name) for _, group, name, *_ in FileTrace.sources()}
+    missing = {name for group, name in names if not (tracefs / "events" / group / name).is_dir()}
+    if missing >= {name for _, name in names if name.startswith("sys_")}:
+        return Check(
+            "file events",
+            "warning",
+            "this kernel does not trace system calls: --layers filesystem only tells which file block I/O belongs to",
+            "use a kernel built with CONFIG_FTRACE_SYSCALLS; distributions' kernels have it",
+        )
+    lacks = []
+    if "mm_filemap_get_pages" in missing:
+        lacks.append("cached reads on ext4 are known by their descriptors, less surely")
+    if "iomap_dio_rw_begin" in missing:
+        lacks.append("asynchronous direct I/O has no filesystem layer")
+    if lacks:
+        advice = "newer kernels (tried: Linux 6.18) tell more; the block and device layers are not affected"
+        return Check("file events", "warning", "; ".join(lacks), advice)
+    return Check("file events", "ok", "all that --layers filesystem can use on ext4 are there")
 
 
 def _buffers() -> Check:

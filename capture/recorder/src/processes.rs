@@ -110,7 +110,7 @@ impl Processes {
         let is_gone = birth.is_some_and(|birth| birth.ended_ns.is_some() || birth.born_ns > at_ns);
         let found = if is_gone { None } else { self.look_up(thread) };
         let name = comm.or(birth.map(|birth| birth.comm)).map(text);
-        let mut process = found.unwrap_or_else(|| self.from_birth(thread, name.as_deref()));
+        let mut process = found.unwrap_or_else(|| self.born(thread, name.as_deref()));
         if let Some(name) = name
             && process.os_parent_process_id == Some(KTHREADD)
         {
@@ -196,7 +196,7 @@ impl Processes {
     }
 
     /// What the births tell of a thread that is gone.
-    fn from_birth(&self, thread: i32, name: Option<&str>) -> Process {
+    fn born(&self, thread: i32, name: Option<&str>) -> Process {
         let leader = self.leader_of(thread);
         let birth = self
             .births

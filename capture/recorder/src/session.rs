@@ -166,10 +166,10 @@ impl Session {
         let ready = self
             .events
             .partition_point(|event| event.time_ns <= usable_ns);
-        let changed = self
+        let count = self
             .thread_events
             .partition_point(|event| event.time_ns <= usable_ns);
-        let mut changes = self.thread_events.drain(..changed).peekable();
+        let mut changes = self.thread_events.drain(..count).peekable();
         for event in self.events.drain(..ready) {
             while let Some(change) = changes.next_if(|change| change.time_ns < event.time_ns) {
                 processes.on_change(&change);

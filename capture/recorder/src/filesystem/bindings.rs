@@ -10,11 +10,11 @@ use pyo3::types::PyDict;
 use pyo3_arrow::PyRecordBatch;
 
 use super::catalogue::Mounted;
-use super::events::{Instance, sources};
 use super::session::{FileSession, Options};
+use super::sources::{Instance, sources};
 use crate::bindings::linux::{BlockTrace, to_python};
 
-/// Mount point, kernel number, type, device_id, first byte and end on the disk.
+/// Mount point, kernel number, type, row of `devices`, first byte and end on the disk.
 type MountedArguments = (PathBuf, u32, String, i32, u64, u64);
 /// Instance, group, name, device field, condition, file system.
 type SourceNames = (

@@ -163,6 +163,15 @@ impl Calls {
         }
     }
 
+    /// The file that `thread` has been making durable since before `at_ns`, if it still is.
+    #[must_use]
+    pub fn flushing(&self, thread: i32, at_ns: u64) -> Option<(u32, u64)> {
+        let call = self.entered.get(&thread)?;
+        let touched = call.touched?;
+        let is_flush = call.op == Op::Flush && call.at_ns <= at_ns;
+        is_flush.then_some((touched.number, touched.inode))
+    }
+
     /// Events were lost, or no more will come: what is under way stays unpaired.
     pub fn resynchronise(&mut self) {
         // A call that has reached no file may be on a socket, and wait for ever.

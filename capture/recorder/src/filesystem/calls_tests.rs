@@ -252,6 +252,18 @@ fn a_gap_pairs_nothing_across_it() {
 }
 
 #[test]
+fn a_thread_is_known_to_make_a_file_durable_while_it_does() {
+    let mut bench = Bench::new();
+    bench.enter(Op::Flush, None, None);
+    assert_eq!(bench.calls.flushing(THREAD, 15), None);
+    bench.touch(12, None, None);
+    let found = [9, 15].map(|at_ns| bench.calls.flushing(THREAD, at_ns));
+    assert_eq!(found, [None, Some((DISK, 12))]);
+    bench.exit(0);
+    assert_eq!(bench.calls.flushing(THREAD, 15), None);
+}
+
+#[test]
 fn where_the_kernel_names_no_file_the_descriptor_stands_for_it() {
     let mut bench = Bench::new();
     bench.calls.by_descriptor = |op| op == Op::Read;

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 const XFS_IOC_FSBULKSTAT_SINGLE: libc::c_ulong = 0xC020_5866;
 /// `FILEID_INO32_GEN`: inode and generation, 32 bits each. ext4 takes generation 0 for any.
@@ -33,7 +32,7 @@ struct Handle {
 pub fn look_up(root: &File, inode: u64, is_xfs: bool) -> Option<Named> {
     let candidates = if is_xfs {
         let generation = xfs_generation(root, inode)?;
-        vec![wide(inode, generation), narrow(inode, generation)]
+        vec![Some(wide(inode, generation)), narrow(inode, generation)]
     } else {
         vec![narrow(inode, 0)]
     };
@@ -44,7 +43,7 @@ pub fn look_up(root: &File, inode: u64, is_xfs: bool) -> Option<Named> {
     let metadata = file.metadata().ok()?;
     let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     // A file whose name the kernel does not hold in memory shows as the root.
-    let is_named = link != PathBuf::from("/") && metadata.ino() == inode;
+    let is_named = link.as_os_str() != "/" && metadata.ino() == inode;
     is_named.then(|| Named {
         path: link
             .to_string_lossy()
@@ -66,15 +65,15 @@ fn narrow(inode: u64, generation: u32) -> Option<Handle> {
     })
 }
 
-fn wide(inode: u64, generation: u32) -> Option<Handle> {
+fn wide(inode: u64, generation: u32) -> Handle {
     let mut data = [0; 12];
     data[..8].copy_from_slice(&inode.to_ne_bytes());
     data[8..].copy_from_slice(&generation.to_ne_bytes());
-    Some(Handle {
+    Handle {
         bytes: 12,
         kind: INODE_64,
         data,
-    })
+    }
 }
 
 fn open(root: &File, mut handle: Handle) -> Option<File> {

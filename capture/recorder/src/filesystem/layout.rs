@@ -23,7 +23,7 @@ const FMR_OWN_FREE: u64 = 1;
 const FMR_OWN_UNKNOWN: u64 = 2;
 /// The same on ext4 and XFS.
 const FMR_OWN_LOG: u64 = (b'X' as u64) << 32 | 2;
-const FSMAP_RECORDS: usize = 1024;
+const FSMAP_RECORDS: usize = 200;
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]

@@ -5,9 +5,11 @@
 //! kernel's own included, does to the recorded file systems: space given to files, files deleted, and asynchronous direct
 //! I/O, which no system call's exit ends.
 
+mod attribution;
 pub mod bindings;
 mod calls;
 mod catalogue;
+mod descriptors;
 mod events;
 mod extents;
 mod handles;
@@ -15,3 +17,5 @@ mod layout;
 mod openers;
 mod scan;
 mod session;
+mod sources;
+mod syncs;

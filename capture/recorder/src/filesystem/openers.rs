@@ -4,6 +4,7 @@
 //! later is told by fanotify, which watches a file system and nothing else.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -81,7 +82,7 @@ impl Traced {
         let mut file = OpenOptions::new().append(true).open(&self.0)?;
         let mut line = String::new();
         for thread in threads {
-            line.push_str(&format!("{thread} "));
+            let _ = write!(line, "{thread} "); // a string takes everything
             if line.len() > WRITE_BYTES_MAX {
                 file.write_all(line.as_bytes())?;
                 line.clear();

@@ -55,10 +55,8 @@ pub fn scan(catalogue: &mut Catalogue, position: usize, first: &[PathBuf], until
         };
         for entry in entries.flatten() {
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => {
-                    if is_within(catalogue, position, &entry.path()) {
-                        folders.push(entry.path());
-                    }
+                Ok(kind) if kind.is_dir() && is_within(catalogue, position, &entry.path()) => {
+                    folders.push(entry.path());
                 }
                 Ok(kind) if kind.is_file() => {
                     outcome.files += u64::from(look_at(catalogue, position, &entry.path()));

@@ -1,33 +1,25 @@
 //! Reads both tracing instances of the filesystem layer, and tells whose the sectors of the layers below are.
 
-use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int8Type, Int32Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, Int32Array, RecordBatch};
-use arrow_schema::ArrowError;
+use arrow_array::RecordBatch;
 use rustix::time::ClockId;
 
 use super::calls::{Call, CallCounts, Calls, Target};
 use super::catalogue::{Catalogue, Mounted};
-use super::events::{Decoder, FileEvent, Instance, What};
+use super::descriptors::Descriptors;
+use super::events::{Decoder, FileEvent, What};
 use super::openers::{Openers, Traced, present};
-use super::scan::{kernel_number, scan};
+use super::scan::scan;
+use super::sources::Instance;
+use super::syncs::Syncs;
 use crate::buffers::{Buffers, SessionError, now_ns};
-use crate::event::{Op, flags};
+use crate::event::Op;
 use crate::processes::SharedProcesses;
 use crate::rows::{Layer, Row, Rows};
 use crate::session::SETTLE_NS;
 use crate::tracker::DeviceIds;
-
-/// How long a descriptor is believed to lead to the same file.
-const BELIEVED: Duration = Duration::from_millis(200);
-/// Descriptors remembered before the memory of them starts anew.
-const DESCRIPTORS_MAX: usize = 1 << 16;
 
 /// What to open.
 pub struct Options {
@@ -70,15 +62,16 @@ pub struct FileStatistics {
 pub struct FileSession {
     instances: [(Buffers, Decoder); 2],
     events: Vec<FileEvent>,
-    calls: Calls,
-    catalogue: Catalogue,
+    pub(super) calls: Calls,
+    pub(super) syncs: Syncs,
+    pub(super) catalogue: Catalogue,
     /// Those of the block layer; none until the recording begins.
-    processes: Option<SharedProcesses>,
-    descriptors: HashMap<(i32, i32), (Option<(u32, u64)>, Instant)>,
+    pub(super) processes: Option<SharedProcesses>,
+    descriptors: Descriptors,
     rows: Rows,
-    start_ns: u64,
+    pub(super) start_ns: u64,
     spoilt: u64,
-    statistics: FileStatistics,
+    pub(super) statistics: FileStatistics,
     _openers: Option<Openers>,
 }
 
@@ -125,9 +118,10 @@ impl FileSession {
             instances,
             events: Vec::new(),
             calls: Calls::new(by_descriptor),
+            syncs: Syncs::default(),
             catalogue,
             processes: None,
-            descriptors: HashMap::new(),
+            descriptors: Descriptors::default(),
             rows: Rows::default(),
             start_ns: u64::MAX,
             spoilt: 0,
@@ -176,9 +170,9 @@ impl FileSession {
             let spoilt = self.events.partition_point(|event| event.time_ns <= now_ns);
             let spoilt_events: Vec<FileEvent> = self.events.drain(..spoilt).collect();
             self.spoilt += spoilt as u64;
-            spoilt_events
-                .iter()
-                .for_each(|event| self.use_change(event));
+            for event in &spoilt_events {
+                self.use_change(event);
+            }
         }
         if gap_ns.is_some() || last {
             self.calls.resynchronise();
@@ -189,53 +183,6 @@ impl FileSession {
             .rows
             .take_batch(self.start_ns)
             .expect("columns of one length"))
-    }
-
-    /// `batch`, rows of `io` of the block and device layers, with `file_id` where the file is known.
-    pub fn attribute(&mut self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let column = |name: &str| {
-            let found = batch.column_by_name(name);
-            found.ok_or_else(|| ArrowError::SchemaError(format!("no column {name}")))
-        };
-        let layers = column("layer")?.as_primitive::<Int8Type>();
-        let ops = column("op")?.as_primitive::<Int8Type>();
-        let offsets = column("offset_bytes")?.as_primitive::<UInt64Type>();
-        let sizes = column("size_bytes")?.as_primitive::<UInt32Type>();
-        let devices = column("device_id")?.as_primitive::<Int32Type>();
-        let processes = column("process_id")?.as_primitive::<Int32Type>();
-        let bits = column("flags")?.as_primitive::<UInt32Type>();
-        let before = column("file_id")?.as_primitive::<Int32Type>();
-        let files: Int32Array = (0..batch.num_rows())
-            .map(|row| {
-                let known = before.is_valid(row).then(|| before.value(row));
-                if offsets.is_null(row) || devices.is_null(row) {
-                    return known;
-                }
-                let process = processes.is_valid(row).then(|| processes.value(row));
-                let found = self.file_at(
-                    devices.value(row),
-                    offsets.value(row),
-                    bits.value(row),
-                    process,
-                );
-                let transfers =
-                    ops.value(row) == Op::Read as i8 || ops.value(row) == Op::Write as i8;
-                if layers.value(row) == Layer::Block as i8 && transfers {
-                    let bytes = u64::from(sizes.value(row));
-                    self.statistics.ios += 1;
-                    self.statistics.bytes += bytes;
-                    if found.is_some() {
-                        self.statistics.attributed_ios += 1;
-                        self.statistics.attributed_bytes += bytes;
-                    }
-                }
-                found.or(known)
-            })
-            .collect();
-        let index = batch.schema().index_of("file_id")?;
-        let mut columns = batch.columns().to_vec();
-        columns[index] = Arc::new(files);
-        RecordBatch::try_new(batch.schema(), columns)
     }
 
     /// Rows of `files` for the files that saw I/O.
@@ -253,33 +200,12 @@ impl FileSession {
         }
     }
 
-    fn file_at(
-        &mut self,
-        device_id: i32,
-        offset: u64,
-        bits: u32,
-        process: Option<i32>,
-    ) -> Option<i32> {
-        let (filesystem, owner) = self.catalogue.at(device_id, offset)?;
-        let (journal, metadata) = (filesystem.journal, filesystem.metadata);
-        let entry = owner.or_else(|| {
-            // Not told where it lies, but by whom or as what it is written.
-            let is_journal = process
-                .zip(self.processes.as_ref())
-                .is_some_and(|(row, all)| {
-                    let all = all.lock().expect("no thread panicked");
-                    all.name(row).is_some_and(|name| name.starts_with("jbd2/"))
-                });
-            (is_journal.then_some(journal)).or((bits & flags::METADATA != 0).then_some(metadata))
-        })?;
-        Some(self.catalogue.file_id(entry))
-    }
-
     fn use_event(&mut self, event: &FileEvent) {
         self.use_change(event);
         if let Some(call) = self.calls.on_event(event)
             && call.issued_ns >= self.start_ns
         {
+            self.syncs.add(&call);
             self.emit(&call);
         }
     }
@@ -313,7 +239,7 @@ impl FileSession {
     fn emit(&mut self, call: &Call) {
         let Some((number, inode)) = (match call.target {
             Target::Inode(number, inode) => Some((number, inode)),
-            Target::Descriptor(descriptor) => self.behind(call.thread, descriptor),
+            Target::Descriptor(descriptor) => self.descriptors.behind(call.thread, descriptor),
         }) else {
             return;
         };
@@ -345,25 +271,6 @@ impl FileSession {
             flags: call.flags,
             error: call.error,
         });
-    }
-
-    /// The file that a thread's descriptor leads to now, or led to a moment ago.
-    fn behind(&mut self, thread: i32, descriptor: i32) -> Option<(u32, u64)> {
-        let key = (thread, descriptor);
-        if let Some(&(known, at)) = self.descriptors.get(&key)
-            && at.elapsed() < BELIEVED
-        {
-            return known;
-        }
-        let found = std::fs::metadata(format!("/proc/{thread}/fd/{descriptor}")).ok();
-        let found = found
-            .filter(std::fs::Metadata::is_file)
-            .map(|found| (kernel_number(found.dev()), found.ino()));
-        if self.descriptors.len() >= DESCRIPTORS_MAX {
-            self.descriptors.clear();
-        }
-        self.descriptors.insert(key, (found, Instant::now()));
-        found
     }
 
     fn count(&mut self) {

@@ -75,7 +75,14 @@ mod tests {
             });
         }
         let found = [9, 10, 20, 25, 40, 51].map(|at_ns| syncs.at(100, at_ns));
-        let expected = [None, Some((7, 12)), Some((7, 12)), None, Some((7, 13)), None];
+        let expected = [
+            None,
+            Some((7, 12)),
+            Some((7, 12)),
+            None,
+            Some((7, 13)),
+            None,
+        ];
         assert_eq!(found, expected);
         assert_eq!(syncs.at(101, 15), None);
     }
