@@ -128,14 +128,11 @@ class _Opening:
     def mark_compared(self) -> None:
         """Compare I/Os only where sources of several clocks can have any."""
         able = [opened for opened in self.traces if opened.format.has_ios]
-        clocks = {
-            (opened.format.name, opened.trace.host["boot_utc_ns"], opened.trace.host.get("os"))
-            if opened.trace.host.get("boot_utc_ns") is not None
-            else id(opened)
-            for opened in able
-        }
+        boots = [opened.trace.host.get("boot_utc_ns") for opened in able]
+        # Of one format and two boots they are of two machines or two nights, and have no I/O in common.
+        strangers = len({opened.format.name for opened in able}) == 1 and None not in boots
         for opened in able:
-            opened.is_compared = len(clocks) > 1
+            opened.is_compared = len(able) > 1 and not strangers
 
     def _open(self, group: Group, paths: list[Path]) -> None:
         sources = [Source(file.name, group.format.name, file.bytes()) for file in group.files]

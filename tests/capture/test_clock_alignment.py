@@ -252,3 +252,16 @@ def test_a_step_of_ten_years_inside_one_source_is_named(write, imported):
     ).manifest
     assert any("10.0 years" in note and "set" in note for note in manifest.quality.notes)
     assert (manifest.quality.clock_steps, manifest.quality.verdict) == (1, "usable")
+
+
+@pytest.mark.parametrize(("kinds", "times"), [("k", 0), ("kk", 0), ("kx", 2)])
+def test_traces_are_read_twice_only_where_their_clocks_can_be_compared(write, tmp_path, kinds, times):
+    paths = [
+        write(f"{n}.etl", file_log(1, start=xel.BASE + n))
+        if kind == "k"
+        else write(f"{n}.xel", session(1, late_100ns=0))
+        for n, kind in enumerate(kinds)
+    ]
+    said = []
+    import_files(paths, tmp_path / "out.iotrace", progress=lambda what, *_: said.append(what))
+    assert len([what for what in said if what.startswith("comparing the clock")]) == times
