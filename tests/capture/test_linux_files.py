@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -282,6 +283,40 @@ def test_a_recorded_file_system_can_be_unmounted(ext4, tmp_path):
     with recording_of(device, tmp_path / "r.iotrace"):
         subprocess.run(["umount", str(point)], check=True)
         subprocess.run(["mount", device, str(point)], check=True)
+
+
+@needs("addpart")
+def test_a_file_system_on_a_partition_is_followed_at_its_place(tmp_path):
+    image, point = tmp_path / "disk.img", tmp_path / "mount"
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    point.mkdir()
+    attach = ["losetup", "--find", "--show", "--partscan", str(image)]
+    done = subprocess.run(attach, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no loop device to be had: {done.stderr.strip()}")
+    disk = done.stdout.strip()
+    try:
+        for number, start in ((1, 2048), (2, 131072)):  # in sectors
+            subprocess.run(["addpart", disk, str(number), str(start), "100000"], check=True)
+        # Not every machine makes nodes for partitions of loop devices.
+        numbers = Path("/sys/class/block", f"{Path(disk).name}p2", "dev").read_text().split(":")
+        os.mknod(node := tmp_path / "p2", stat.S_IFBLK | 0o600, os.makedev(*map(int, numbers)))
+        subprocess.run(["mkfs.ext4", "-q", str(node)], check=True)
+        subprocess.run(["mount", str(node), str(point)], check=True)
+        try:
+            write = ["dd", "if=/dev/zero", f"of={point}/one", "bs=64k", "count=20", "conv=fsync"]
+            subprocess.run(write, check=True, capture_output=True)
+            for name, device in (("partition", node), ("disk", disk)):
+                path = tmp_path / f"{name}.iotrace"
+                with recording_of(device, path):
+                    read = ["dd", f"if={point}/one", "of=/dev/null", "bs=64k", "iflag=direct"]
+                    subprocess.run(read, check=True, capture_output=True)
+                assert totals(path, "block")["one", "read"] == (20, 20 << 16), name
+        finally:
+            subprocess.run(["umount", str(point)], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", disk], check=True)
 
 
 def disk_sectors(device):
