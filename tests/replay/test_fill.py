@@ -1,6 +1,8 @@
 """What target files are made of, judged by compressors, by counting blocks, and by the file system."""
 
 import os
+import shutil
+import subprocess
 import zlib
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.replay import fill
-from iotrace.replay.allocation import unallocated_bytes
+from iotrace.replay.allocation import _unwritten_bytes, unallocated_bytes
 from iotrace.replay.fill import Fill
 from iotrace.replay.refusals import Permission
 from iotrace.replay.targets import open_target
@@ -122,6 +124,24 @@ def test_space_reserved_but_never_written_is_seen(tmp_path: Path) -> None:
     if not found:
         pytest.skip("this file system does not tell what was never written")
     assert found == 3 * MIB
+
+
+def test_the_map_of_extents_says_what_filefrag_says(tmp_path: Path) -> None:
+    """Apart from holes: some file systems report what was never written as a hole, and some do not."""
+    if shutil.which("filefrag") is None:
+        pytest.skip("filefrag is not installed")
+    with (tmp_path / "t").open("w+b") as file:
+        os.posix_fallocate(file.fileno(), 0, 4 * MIB)
+        os.pwrite(file.fileno(), b"x" * MIB, 2 * MIB)
+        os.fsync(file.fileno())
+        told = subprocess.run(
+            ["filefrag", "-v", "-b4096", file.name], capture_output=True, text=True, check=False
+        )
+        extents = [line.split(":") for line in told.stdout.splitlines() if line.strip()[:1].isdigit()]
+        if told.returncode or not extents:
+            pytest.skip(f"filefrag says nothing here: {told.stderr}")
+        unwritten = sum(int(words[3]) for words in extents if "unwritten" in words[-1])
+        assert _unwritten_bytes(file.fileno(), 4 * MIB) == unwritten * 4096
 
 
 def test_a_file_system_that_keeps_less_than_was_written_is_refused(
