@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUST_SOURCES := $(shell find capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SETUP := .venv/.ready
 
-.PHONY: help setup demo test test-all check format lock bench fuzz wheel schemas bundled clean
+.PHONY: help setup demo test test-all check format lock bench fuzz wheel windows schemas bundled clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -76,6 +76,9 @@ fuzz: $(SETUP) ## damaged bytes against every reader (SECONDS_EACH=60; TARGET=et
 wheel: $(UV) ## an installable wheel in dist/
 	@$(PYTHON) tools/check_rust.py
 	$(UV) build --wheel --out-dir dist
+
+windows: $(SETUP) ## build for Windows on Debian, run the native tests under Wine, and a Windows wheel in dist/
+	sh tools/windows/build.sh $(BIN)/python
 
 schemas: $(SETUP) ## write schemas/recording.json from the Arrow schemas
 	$(BIN)/python -c "from iotrace.schemas.tables import language_neutral_text as t; print(end=t())" > schemas/recording.json

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Builds the native code for Windows on Linux, runs its tests under Wine, and assembles a wheel for Windows in dist/.
+# Everything but Debian's packages goes below build/windows. Usage: build.sh PYTHON
+set -eu
+cd "$(dirname "$0")/../.."
+PYTHON=$1
+PLACE=$PWD/build/windows
+TARGET=x86_64-pc-windows-gnu
+CRATES="-p iotrace-engine -p iotrace-readers"
+
+# The compiler: Debian's, since rustup's standard library for Windows may not be there. cargo is the usual one.
+need() { # PACKAGES… for what is missing
+    missing=
+    [ -x /usr/bin/rustc ] && [ -e /usr/lib/rustlib/src/rust/library/Cargo.lock ] || missing="$missing rustc-web rust-web-src"
+    command -v x86_64-w64-mingw32-gcc >/dev/null || missing="$missing gcc-mingw-w64-x86-64"
+    { command -v wine && [ -d /usr/lib/x86_64-linux-gnu/wine ]; } >/dev/null || missing="$missing wine64 wine"
+}
+say() { printf '%s\n' "$*"; }
+need
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "installing Debian packages:$missing"
+        # shellcheck disable=SC2086
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing; } \
+            >"${TMPDIR:-/tmp}/iotrace-windows-apt.log" 2>&1 || tail -3 "${TMPDIR:-/tmp}/iotrace-windows-apt.log"
+        need
+    fi
+    if [ -n "$missing" ]; then
+        say "error: cannot build for Windows: these Debian packages are missing:$missing" >&2
+        say "" >&2
+        say "hint: apt-get install --no-install-recommends$missing (Debian 12, as root)" >&2
+        exit 2
+    fi
+fi
+
+export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$PLACE/target"
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER="$PWD/tools/windows/wine.sh"
+export WINEPREFIX="$PLACE/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree=;mshtml=;winemenubuilder.exe="
+STANDARD="--target $TARGET -Zbuild-std=std,panic_unwind"
+mkdir -p "$PLACE"
+
+SYSTEM32="$WINEPREFIX/drive_c/windows/system32"
+if [ ! -e "$SYSTEM32/kernel32.dll" ]; then
+    wineboot -i </dev/null >"$PLACE/wineboot.log" 2>&1 || { say "error: wine does not start; see $PLACE/wineboot.log" >&2; exit 2; }
+fi
+library() { # NAME SOURCE LIBRARIES…: a library that Wine lacks
+    name=$1 source=$2
+    shift 2
+    [ -e "$SYSTEM32/$name" ] && [ "$SYSTEM32/$name" -nt "$source" ] ||
+        x86_64-w64-mingw32-gcc -O2 -Wall -shared -nostdlib -Wl,-e,0 -o "$SYSTEM32/$name" "$source" "$@"
+}
+library bcryptprimitives.dll tools/windows/process_prng.c -ladvapi32 -lkernel32
+library python3.dll tools/windows/python3.c
+
+say "== tests of the engine and the readers, under $(wine --version 2>/dev/null | tail -1)"
+# shellcheck disable=SC2086
+cargo test --quiet --locked $STANDARD $CRATES --lib
+
+say "== wheel"
+# shellcheck disable=SC2086
+cargo build --quiet --locked --release $STANDARD $CRATES
+"$PYTHON" tools/windows/wheel.py "$CARGO_TARGET_DIR/$TARGET/release" dist
+say "Wine shows that the code runs, not how Windows behaves: docs/accuracy.md says what it cannot show."
