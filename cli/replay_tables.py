@@ -29,7 +29,7 @@ def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
     console.paragraph(f"{played} issued in {format_duration_ns(span)} where {length}")
     counts = {
         "failed": run["failed_ios"],
-        "left out": run["skipped_ios"],
+        f"left out ({', '.join(run['skipped'])})": run["skipped_ios"],
         "moved or resized to fit": run["adjusted_ios"],
         "held back by the cap in flight": run["delayed_ios"],
         "without an end": run["issued_ios"] - run["completed_ios"],

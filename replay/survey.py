@@ -1,6 +1,7 @@
 """The first pass over a recording: what will be played, in sums. Memory does not grow with the number of I/Os."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,25 +74,35 @@ def survey(
     spaces: set[int] = set()
     log_touched: dict[int, tuple[Slots, Touched]] = {}
     largest = [0, 0]
-    log_ios = unattributed = 0
-    for rows in source.rows(skipped, columns=("thread_id",) if count_streams else ()):
-        transfers = rows.transfers
-        shape.add(rows.at_ns, rows.space, rows.offset_bytes, rows.size_bytes, transfers)
-        spaces |= set(_distinct(rows.space))
-        writes = rows.op == WRITE
-        if writes.any():
-            written |= set(_distinct(rows.space[writes]))
-        for op in (READ, WRITE):
-            largest[op] = max(largest[op], int(rows.size_bytes[rows.op == op].max(initial=0)))
-        unattributed += int(np.count_nonzero(rows.file_id == NO_ID))
-        logs = is_log(rows, log_ids)
-        if logs.any():
-            log_ios += int(np.count_nonzero(logs))
-            _touch_logs(rows[logs & writes], log_touched)
-        if streams is not None:
-            streams.add(rows[~logs])
-        if progress is not None:
-            progress(shape.count)
+    log_ios = unattributed = seen = 0
+    # Most of the work is sorting, which lets other threads run: reading, shaping and the rest go side by side.
+    with ThreadPoolExecutor(1, "iotrace-shape") as helper:
+        shaping: Future[None] | None = None
+        for rows in source.rows(skipped, columns=("thread_id",) if count_streams else ()):
+            seen += len(rows)
+            transfers = rows.transfers
+            if shaping is not None:
+                shaping.result()
+            shaping = helper.submit(
+                shape.add, rows.at_ns, rows.space, rows.offset_bytes, rows.size_bytes, transfers
+            )
+            spaces |= set(_distinct(rows.space))
+            writes = rows.op == WRITE
+            if writes.any():
+                written |= set(_distinct(rows.space[writes]))
+            for op in (READ, WRITE):
+                largest[op] = max(largest[op], int(rows.size_bytes[rows.op == op].max(initial=0)))
+            unattributed += int(np.count_nonzero(rows.file_id == NO_ID))
+            logs = is_log(rows, log_ids)
+            if logs.any():
+                log_ios += int(np.count_nonzero(logs))
+                _touch_logs(rows[logs & writes], log_touched)
+            if streams is not None:
+                streams.add(rows[~logs])
+            if progress is not None:
+                progress(seen)
+        if shaping is not None:
+            shaping.result()
     if not shape.count:
         raise _nothing(source, skipped)
     starts, ends = (places.copy() for places in shape.touched.stretches())

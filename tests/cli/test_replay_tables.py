@@ -26,6 +26,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
             ("--mode", "think"),
             ["were recorded, and the storage decides", "0% of the I/Os waited for another"],
         ),
+        (("--op", "read"), ["800 of 800 I/Os issued"]),
         (("--ramp", "1s"), ["the first 1 s are a ramp, and left out of the table"]),
         (("--addresses", "identity", "--compressible", "2:1"), ["identity", "compressible 2:1"]),
     ],
