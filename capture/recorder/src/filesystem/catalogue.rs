@@ -14,6 +14,10 @@ use super::handles::{self, Named};
 use super::layout::{XfsGeometry, xfs_geometry};
 use super::scan::kernel_number;
 
+/// Files told apart at most, of those known and of those that saw I/O: a bound on memory where files come and go by the
+/// million. What is beyond goes by one name.
+const ENTRIES_MAX: usize = 1 << 20;
+const FILES_MAX: usize = 1 << 16;
 /// Ranges remembered at most: a bound on memory.
 const RANGES_MAX: usize = 1 << 22;
 
@@ -40,6 +44,8 @@ pub struct FileSystem {
     /// Entries that stand for what is no file's.
     pub journal: u32,
     pub metadata: u32,
+    /// Stands for the files that are too many.
+    others: u32,
 }
 
 impl FileSystem {
@@ -76,6 +82,8 @@ pub struct Catalogue {
     unnamed: Vec<u32>,
     first_file_id: i32,
     ids: Vec<u32>,
+    entries_max: usize,
+    files_max: usize,
 }
 
 impl Catalogue {
@@ -89,6 +97,8 @@ impl Catalogue {
             unnamed: Vec::new(),
             first_file_id,
             ids: Vec::new(),
+            entries_max: ENTRIES_MAX,
+            files_max: FILES_MAX,
         };
         for (position, mounted) in mounted.into_iter().enumerate() {
             let root = File::open(&mounted.point)?;
@@ -101,6 +111,7 @@ impl Catalogue {
             let point = point.trim_end_matches('/');
             let journal = catalogue.add(position, 0, Some(format!("{point}/[journal]")));
             let metadata = catalogue.add(position, 0, Some(format!("{point}/[metadata]")));
+            let others = catalogue.add(position, 0, Some(format!("{point}/[other files]")));
             catalogue.filesystems.push(FileSystem {
                 mounted,
                 block_bytes,
@@ -108,6 +119,7 @@ impl Catalogue {
                 extents: ExtentMap::default(),
                 journal,
                 metadata,
+                others,
             });
         }
         Ok(catalogue)
@@ -127,6 +139,9 @@ impl Catalogue {
         if let Some(&entry) = self.by_inode.get(&key) {
             return entry; // another name of the same file
         }
+        if self.entries.len() >= self.entries_max {
+            return self.filesystems[position].others;
+        }
         let entry = self.add(position, inode, Some(path));
         self.entries[entry as usize].size_bytes = Some(size_bytes);
         self.by_inode.insert(key, entry);
@@ -139,6 +154,9 @@ impl Catalogue {
         let key = (filesystem.mounted.number, inode);
         if let Some(&entry) = self.by_inode.get(&key) {
             return entry;
+        }
+        if self.entries.len() >= self.entries_max {
+            return self.former.get(&key).copied().unwrap_or(filesystem.others);
         }
         let named = filesystem.look_up(inode);
         let metadata = filesystem.metadata;
@@ -216,6 +234,10 @@ impl Catalogue {
     /// Row of `files` for an entry.
     pub fn file_id(&mut self, entry: u32) -> i32 {
         let next = self.first_file_id + self.ids.len() as i32;
+        let others = self.filesystems[self.entries[entry as usize].filesystem].others;
+        let is_beyond =
+            self.ids.len() >= self.files_max && self.entries[entry as usize].file_id.is_none();
+        let entry = if is_beyond { others } else { entry };
         let known = &mut self.entries[entry as usize];
         *known.file_id.get_or_insert_with(|| {
             self.ids.push(entry);
@@ -280,5 +302,54 @@ impl Catalogue {
             file_id: None,
         });
         self.entries.len() as u32 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the file system that the tests run on, whichever it is.
+    fn catalogue() -> Catalogue {
+        let point = std::env::temp_dir();
+        let number = kernel_number(std::fs::metadata(&point).unwrap().dev());
+        let mounted = Mounted {
+            point,
+            number,
+            is_xfs: false,
+            device_id: 3,
+            start_bytes: 1000,
+            end_bytes: 9000,
+        };
+        Catalogue::open(vec![mounted], 5).unwrap()
+    }
+
+    #[test]
+    fn ranges_lie_where_their_file_system_begins() {
+        let mut catalogue = catalogue();
+        let entry = catalogue.on_found(0, 77, "/a".into(), 10);
+        catalogue.give(0, 100, 200, entry);
+        let owner = |device, offset| catalogue.at(device, offset).map(|(_, owner)| owner);
+        assert_eq!(owner(3, 1099), Some(None));
+        assert_eq!(owner(3, 1100), Some(Some(entry)));
+        assert_eq!(owner(3, 999), None);
+        assert_eq!(owner(4, 1100), None);
+    }
+
+    #[test]
+    fn only_files_with_io_are_numbered_and_too_many_share_a_name() {
+        let mut catalogue = catalogue();
+        catalogue.files_max = 2;
+        let entries: Vec<u32> = (0..4)
+            .map(|inode| catalogue.on_found(0, 77 + inode, format!("/{inode}"), 10))
+            .collect();
+        let ids: Vec<i32> = [1, 3, 0, 2, 1]
+            .map(|at| catalogue.file_id(entries[at]))
+            .into();
+        assert_eq!(ids, [5, 6, 7, 7, 5]);
+        catalogue.entries_max = 0;
+        let beyond = catalogue.on_found(0, 99, "/more".into(), 10);
+        assert_eq!(catalogue.file_id(beyond), 7);
+        assert_eq!(catalogue.files_used(), 3);
     }
 }
