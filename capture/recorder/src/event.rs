@@ -1,7 +1,5 @@
 //! Block trace events: from a record's bytes to what happened to which sectors.
 
-use std::collections::HashMap;
-
 use crate::format::{EventFormat, Field, FormatError};
 
 /// Half of what 64 bits of bytes can address.
@@ -156,13 +154,14 @@ struct Layout {
 #[derive(Debug)]
 pub struct Decoder {
     common_type: Field,
-    layouts: HashMap<u16, Layout>,
+    /// A handful, faster looked through than hashed.
+    layouts: Vec<(u16, Layout)>,
 }
 
 impl Decoder {
     /// From each kind's format file.
     pub fn new(formats: &[(Kind, EventFormat)]) -> Result<Self, FormatError> {
-        let mut layouts = HashMap::new();
+        let mut layouts = Vec::new();
         let mut common_type = Field { offset: 0, size: 2 };
         for (kind, format) in formats {
             common_type = format.field("common_type")?;
@@ -184,7 +183,7 @@ impl Decoder {
                     .ok(),
                 comm: format.field("comm").ok(),
             };
-            layouts.insert(format.id, layout);
+            layouts.push((format.id, layout));
         }
         Ok(Self {
             common_type,
@@ -195,9 +194,8 @@ impl Decoder {
     /// The event in `record`; `None` if it is another one, no data I/O, or too short.
     #[must_use]
     pub fn decode(&self, time_ns: u64, record: &[u8]) -> Option<Event> {
-        let layout = self
-            .layouts
-            .get(&(self.common_type.unsigned(record)? as u16))?;
+        let id = self.common_type.unsigned(record)? as u16;
+        let (_, layout) = self.layouts.iter().find(|(known, _)| *known == id)?;
         let (op, flags) = parse_rwbs(layout.rwbs.text(record)?)?;
         let mut comm = [0; 16];
         if let Some(name) = layout.comm.and_then(|field| field.text(record)) {
@@ -367,7 +365,8 @@ mod real_page {
                 device_id: 0,
                 file_id: None,
             };
-            let mut tracker = Tracker::new(HashMap::from([(7 << 20, 0)]), vec![device]);
+            let numbers = std::collections::HashMap::from([(7 << 20, 0)]);
+            let mut tracker = Tracker::new(numbers, vec![device]);
             let _ = read_page(&damaged, &format, |time_ns, record| {
                 if let Some(event) = decoder.decode(time_ns, record) {
                     tracker.on_event(&event, &mut rows, |_| (None, false));

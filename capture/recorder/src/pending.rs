@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use smallvec::SmallVec;
+
 use crate::event::Op;
 
 /// A bio from queueing to completion. Times are on the trace clock, places in sectors.
@@ -21,6 +23,9 @@ pub struct Bio {
     pub error: i32,
 }
 
+/// Nearly always one: I/Os at one place at one time are rare, and so are merges on fast devices.
+pub type Few<T> = SmallVec<[T; 1]>;
+
 /// A part of a bio; the whole of it unless it was split.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
@@ -39,7 +44,7 @@ pub struct Request {
     pub end: u64,
     /// First sector not completed yet.
     pub cursor: u64,
-    pub fragments: Vec<Fragment>,
+    pub fragments: Few<Fragment>,
     pub error: i32,
     pub thread: Option<i32>,
     pub process: Option<i32>,
@@ -50,9 +55,9 @@ pub struct Request {
 #[derive(Debug, Default)]
 pub struct Device {
     /// Fragments no request has taken, by operation and first sector, oldest first.
-    pub waiting: BTreeMap<(Op, u64), VecDeque<Fragment>>,
+    pub waiting: BTreeMap<(Op, u64), Few<Fragment>>,
     /// Requests with the driver, by operation and cursor, oldest first.
-    pub issued: BTreeMap<(Op, u64), VecDeque<Request>>,
+    pub issued: BTreeMap<(Op, u64), Few<Request>>,
     /// Bios that ask for a flush and carry no data, oldest first.
     pub flushes_waiting: VecDeque<usize>,
     /// Flush requests with the driver, oldest first.
@@ -67,7 +72,7 @@ impl Device {
         self.waiting
             .entry((op, fragment.start))
             .or_default()
-            .push_back(fragment);
+            .push(fragment);
     }
 
     /// Take the fragments a request over `start..end` is made of.
@@ -81,8 +86,8 @@ impl Device {
         start: u64,
         end: u64,
         mut cut: impl FnMut(usize),
-    ) -> Vec<Fragment> {
-        let mut taken = Vec::new();
+    ) -> Few<Fragment> {
+        let mut taken = Few::new();
         let mut position = start;
         while position < end {
             let Some((&(_, found), queue)) =
@@ -95,7 +100,7 @@ impl Device {
                 .position(|fragment| fragment.end == end)
                 .or_else(|| queue.iter().position(|fragment| fragment.end < end))
                 .unwrap_or(0);
-            let mut fragment = queue.remove(choice).expect("position is within the queue");
+            let mut fragment = queue.remove(choice);
             if queue.is_empty() {
                 self.waiting.remove(&(op, found));
             }
@@ -147,7 +152,7 @@ impl Device {
         let queue = self.waiting.get_mut(&key)?;
         let end = sector + sectors;
         let choice = queue.iter().position(|part| part.end == end).unwrap_or(0);
-        let fragment = queue.remove(choice)?;
+        let fragment = queue.remove(choice);
         if queue.is_empty() {
             self.waiting.remove(&key);
         }
@@ -159,7 +164,7 @@ impl Device {
         self.issued
             .entry((request.op, request.cursor))
             .or_default()
-            .push_back(request);
+            .push(request);
     }
 
     /// Take the request whose next sectors are these, one that they complete first.
@@ -168,7 +173,7 @@ impl Device {
         let end = sector + sectors;
         let choice = queue.iter().position(|request| request.end == end);
         let request =
-            queue.remove(choice.or_else(|| queue.iter().position(|request| request.end > end))?)?;
+            queue.remove(choice.or_else(|| queue.iter().position(|request| request.end > end))?);
         if queue.is_empty() {
             self.issued.remove(&(op, sector));
         }
@@ -177,6 +182,6 @@ impl Device {
 
     /// Requests under way.
     pub fn requests(&self) -> usize {
-        self.issued.values().map(VecDeque::len).sum::<usize>() + self.flushes_issued.len()
+        self.issued.values().map(SmallVec::len).sum::<usize>() + self.flushes_issued.len()
     }
 }

@@ -14,8 +14,10 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::event::{Event, Kind, Op, flags};
-use crate::pending::{Bio, Device, Fragment, Request};
+use crate::pending::{Bio, Device, Few, Fragment, Request};
 use crate::rows::{Layer, Row, Rows};
 
 const EAGAIN: i32 = 11;
@@ -49,10 +51,10 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Tracker {
     /// Kernel device number (of a disk or its partitions) → position.
-    positions: HashMap<u32, usize>,
+    positions: FxHashMap<u32, usize>,
     ids: Vec<DeviceIds>,
     devices: Vec<Device>,
-    bios: HashMap<usize, Bio>,
+    bios: FxHashMap<usize, Bio>,
     next_bio: usize,
     /// See [`Counts`].
     pub counts: Counts,
@@ -64,7 +66,7 @@ impl Tracker {
     pub fn new(numbers: HashMap<u32, usize>, ids: Vec<DeviceIds>) -> Self {
         let devices = ids.iter().map(|_| Device::default()).collect();
         Self {
-            positions: numbers,
+            positions: numbers.into_iter().collect(),
             ids,
             devices,
             ..Self::default()
@@ -250,7 +252,7 @@ impl Tracker {
             start: 0,
             end: 0,
             cursor: 0,
-            fragments: Vec::new(),
+            fragments: Few::new(),
             error: 0,
             thread: bio.map(|bio| bio.thread),
             process: bio.and_then(|bio| bio.process),
