@@ -56,9 +56,12 @@ def play(
     *,
     sink: Callable[[pa.RecordBatch], None],
     progress: Callable[[Progress], None] | None = None,
+    closed_loop_ns: int | None = None,
 ) -> Played:
     """Play ``plan`` on ``targets``. ``sink`` gets each batch with what came of it; memory does not grow with the plan.
 
+    ``closed_loop_ns`` ignores the plan's deadlines: for so long, as many I/Os as ``options.max_in_flight`` are kept in
+    flight, and the plan may be endless.
     Ctrl-C ends the run and keeps what was measured; a second one does not wait for I/Os in flight. So does SIGTERM.
     Raises `IotraceError` when the backend cannot start; what ``plan`` and ``sink`` raise ends the run.
     """
@@ -70,6 +73,8 @@ def play(
         in_flight_max=options.max_in_flight,
         read_bytes_max=plan.read_bytes_max,
         write_bytes_max=plan.write_bytes_max,
+        paced=closed_loop_ns is None,
+        issue_for_ns=closed_loop_ns,
         errors_max=options.max_errors,
         drain_ns=round(options.drain_seconds * 1e9),
         stall_ns=round(options.stall_seconds * 1e9),

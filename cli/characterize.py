@@ -1,0 +1,356 @@
+"""The characterize command."""
+
+import re
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
+
+import typer
+
+from iotrace.analyze.report import write_report
+from iotrace.analyze.units import format_bytes, format_duration_ns
+from iotrace.analyze.validity import Finding
+from iotrace.analyze.validity_sweep import check_sweep
+from iotrace.replay import Progress, ReplayOptions
+from iotrace.replay.characterize import (
+    PRESETS,
+    PROFILES,
+    Cell,
+    CellOptions,
+    Characterization,
+    Matrix,
+    aligned,
+    size_text,
+)
+from iotrace.schemas import IotraceError
+
+from . import console
+from .amounts import parse_bytes, parse_ratio, parse_seconds
+from .characterize_run import CellResult, run_series, start_folder
+from .characterize_tables import print_series
+from .findings import has_invalid, print_findings
+from .meters import show_replay
+from .options import Json, Overwrite
+from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
+
+_EXPECTED_RULES: Final = frozenset({"interrupted"})
+"""Of each cell; that a whole run was cut short is said once."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("characterize", cls=GroupedCommand)(characterize_command)
+
+
+def _option(panel: str, name: str, meaning: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's own
+    return typer.Option(
+        name, help=meaning, rich_help_panel=panel, show_default=more.pop("default", False), **more
+    )
+
+
+def characterize_command(
+    target: Annotated[
+        str,
+        _option(
+            WHERE, "--target", "File or block device to measure; a new file is made and filled.", metavar="T"
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="NAME.iotrace",
+            help="Keep the runs as a folder of sweeps; or NAME.html: write a report only.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        _option(WHAT, "--profile", f"I/O as SQL Server does it: {', '.join(PROFILES)}.", metavar="NAME"),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        _option(WHAT, "--preset", "A whole matrix: sqlio, 220 runs of which half write.", metavar="NAME"),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        _option(
+            WHAT, "--pattern", "random, sequential, or both with a comma.", metavar="LIST", default="random"
+        ),
+    ] = None,
+    op: Annotated[
+        str | None, _option(WHAT, "--op", "read, write, mix.", metavar="LIST", default="read")
+    ] = None,
+    mix: Annotated[
+        str | None, _option(WHAT, "--mix", "Reads to writes of op mix.", metavar="R:W", default="60:40")
+    ] = None,
+    size: Annotated[
+        str | None, _option(WHAT, "--size", "Bytes of an I/O: 8K,64K.", metavar="LIST", default="8K")
+    ] = None,
+    no_write_through: Annotated[
+        bool, _option(WHAT, "--no-write-through", "Let writes complete in the device's volatile cache.")
+    ] = False,
+    outstanding: Annotated[
+        str | None,
+        _option(
+            HOW,
+            "--outstanding",
+            "I/Os kept in flight: 1,8,32, or 1..256 in doublings.",
+            metavar="LIST",
+            default="1..256",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, _option(HOW, "--seconds", "Length of each run.", metavar="S", default=True)
+    ] = 10.0,
+    warm_up: Annotated[
+        float,
+        _option(HOW, "--warm-up", "Seconds before each run, left out of it.", metavar="S", default=True),
+    ] = 2.0,
+    file_size: Annotated[
+        str | None,
+        _option(
+            DATA,
+            "--file-size",
+            "Size of a target file that iotrace makes: 20G.",
+            metavar="SIZE",
+            default="4G",
+        ),
+    ] = None,
+    compressible: Annotated[
+        str,
+        _option(
+            DATA, "--compressible", "What target files are filled with: 2:1.", metavar="RATIO", default=True
+        ),
+    ] = "1:1",
+    dedupe: Annotated[
+        str,
+        _option(
+            DATA,
+            "--dedupe",
+            "How much of the fill is there more than once: 3:1.",
+            metavar="RATIO",
+            default=True,
+        ),
+    ] = "1:1",
+    allow_writes: Annotated[
+        bool, _option(DATA, "--allow-writes", "Write to a target that iotrace did not create.")
+    ] = False,
+    destroy_data: Annotated[
+        list[str] | None,
+        _option(
+            DATA, "--destroy-data", "Repeat a device's name here to let it be overwritten.", metavar="DEVICE"
+        ),
+    ] = None,
+    buffered: Annotated[
+        bool, _option(WHERE, "--buffered", "Go through the cache, knowingly: measures memory too.")
+    ] = False,
+    max_errors: Annotated[
+        int | None,
+        _option(RUN, "--max-errors", "Stop a run once more than this many I/Os failed.", min=0, metavar="N"),
+    ] = None,
+    stall_timeout: Annotated[
+        str,
+        _option(
+            RUN,
+            "--stall-timeout",
+            "End a run when nothing completes for so long.",
+            metavar="TIME",
+            default=True,
+        ),
+    ] = "120s",
+    backend: Annotated[
+        str, _option(RUN, "--backend", "auto, io_uring or threads.", metavar="NAME", default=True)
+    ] = "auto",
+    seed: Annotated[
+        int, _option(RUN, "--seed", "For what is drawn at random.", min=0, metavar="N", default=True)
+    ] = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> int:
+    """Measure storage under synthetic load, one parameter at a time.
+
+    As with SQLIO or DiskSpd: IOPS, MB/s and latency for each number of I/Os outstanding, and where it saturates.
+    Reading needs no permission. Exit status 1 if a run says nothing about the storage.
+
+    Example: iotrace characterize --target /data/test.bin --size 8K,64K --outstanding 1..256
+    """
+    matrix = _matrix(profile, preset, pattern, op, mix, size, outstanding)
+    series = list(replace(matrix, durable=not no_write_through).series())
+    options = ReplayOptions(
+        targets=(target,),
+        buffered=buffered,
+        allow_writes=allow_writes,
+        destroy_data=tuple(destroy_data or ()),
+        file_bytes=None if file_size is None else parse_bytes(file_size),
+        compressible=parse_ratio(compressible),
+        dedupe=parse_ratio(dedupe),
+        max_errors=max_errors,
+        stall_seconds=float(parse_seconds(stall_timeout)),
+        backend=cast("Literal['auto', 'io_uring', 'threads']", backend),
+        seed=seed,
+    )
+    cells = CellOptions(seconds, warm_up)
+    options.check()
+    cells.check()
+    to_html = output is not None and output.suffix == ".html"
+    if to_html and output is not None and output.exists() and not overwrite:
+        raise IotraceError(f"'{output}' exists already", hint="choose another name, or pass --overwrite")
+    with ExitStack() as stack:
+        if output is None or to_html:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-")))
+        else:
+            start_folder(output, overwrite=overwrite)
+            folder = output
+        with console.progress("characterize") as meter:
+            running = stack.enter_context(
+                Characterization(series, options, cells, progress=lambda state: show_replay(meter, state))
+            )
+            series, left_out = aligned(series, running.target.block_bytes)
+            for size_bytes in left_out:
+                console.warn(
+                    f"{size_text(size_bytes)} is left out: '{target}' takes multiples of {running.target.block_bytes}"
+                )
+            count = sum(len(one.cells) for one in series)
+            if not count:
+                raise IotraceError("no size is left to run", hint="choose larger ones with --size")
+            one_run = seconds + warm_up
+            console.say(
+                f"{count} runs of {seconds:g} s on '{target}' ({format_bytes(running.target.bytes)}): "
+                f"{format_duration_ns(count * one_run * 1e9)}"
+            )
+            watch = _Watch(meter, count, one_run)
+            results, interrupted = run_series(
+                running, series, folder, on_start=watch.start, on_done=watch.done
+            )
+        findings = _findings(results)
+        if json:
+            console.print_json(
+                {
+                    "target": running.target.describe(),
+                    "interrupted": interrupted,
+                    "series": [one.to_dict() for one in results],
+                    "findings": [asdict(entry) for entry in findings],
+                }
+            )
+        else:
+            print_series(results)
+            print_findings(findings)
+        measured = [one for one in results if one.cells]
+        if interrupted:
+            console.warn(f"stopped after {watch.finished} of {count} runs; what was measured is kept")
+        if to_html and output is not None and measured:
+            write_report([one.sweep for one in measured], output, overwrite=overwrite)
+            console.say(f"wrote {output}")
+        elif output is not None:
+            console.say(f"wrote {output}: iotrace report {output}/*.iotrace -o report.html draws it")
+    return 130 if interrupted else 1 if has_invalid(findings) or not measured else 0
+
+
+class _Watch:
+    """Says how far it is."""
+
+    def __init__(self, meter: console.Meter, count: int, run_seconds: float) -> None:
+        self._meter, self._count, self._seconds = meter, count, run_seconds
+        self._number = 0
+        self.finished = 0
+
+    def start(self, cell: Cell) -> Callable[[Progress], None]:
+        """A cell starts; returns what to call with its progress."""
+        self._number += 1
+        number = self._number
+
+        def show(state: Progress) -> None:
+            done = (number - 1) * self._seconds + min(state.elapsed_ns / 1e9, self._seconds)
+            left = format_duration_ns((self._count * self._seconds - done) * 1e9)
+            rate = "" if state.rate_per_s is None else f": {state.rate_per_s:,.0f} IOPS"
+            self._meter.update(
+                done, self._count * self._seconds, f"{left} left, {number}/{self._count} {cell.name}{rate}"
+            )
+
+        return show
+
+    def done(self, result: CellResult) -> None:
+        """A cell is measured."""
+        self.finished += 1
+        console.say(
+            f"{result.cell.name}: {result.step.achieved_iops:,.0f} IOPS, "
+            f"{format_duration_ns(result.step.response_ns_mean)}"
+        )
+
+
+def _findings(results: list[Any]) -> list[Finding]:
+    recordings = [cell.recording for one in results for cell in one.cells]
+    return (
+        [entry for entry in check_sweep(recordings) if entry.rule not in _EXPECTED_RULES]
+        if recordings
+        else []
+    )
+
+
+def _matrix(
+    profile: str | None,
+    preset: str | None,
+    pattern: str | None,
+    op: str | None,
+    mix: str | None,
+    size: str | None,
+    outstanding: str | None,
+) -> Matrix:
+    """What to run: a profile's or preset's values, where the user gives no others."""
+    if profile is not None and preset is not None:
+        raise IotraceError("--profile and --preset each name what to run", hint="leave one of them out")
+    matrix = Matrix()
+    for option, word, known in (("--profile", profile, PROFILES), ("--preset", preset, PRESETS)):
+        if word is not None:
+            if word not in known:
+                raise IotraceError(f"{option} knows no '{word}'", hint=f"it takes {', '.join(known)}")
+            matrix = known[word]
+    changes: dict[str, Any] = {}
+    if pattern is not None:
+        changes["patterns"] = _words(pattern)
+    if op is not None:
+        changes["ops"] = _words(op)
+    if mix is not None:
+        changes["read_share"] = _share(mix)
+    if size is not None:
+        changes["sizes_bytes"] = tuple(parse_bytes(word) for word in _words(size))
+    if outstanding is not None:
+        changes["outstanding"] = parse_counts(outstanding)
+    matrix = replace(matrix, **changes)
+    matrix.check()
+    return matrix
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Numbers meant by ``1,8,32``, or ``1..256``, the doublings from the first to the last."""
+    counts: list[int] = []
+    for word in _words(text):
+        match = re.fullmatch(r"([0-9]{1,6})(?:\.\.([0-9]{1,6}))?", word)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= first <= last:
+            raise IotraceError(
+                f"--outstanding '{word}' is no number of I/Os",
+                hint="for example --outstanding 1,8,32 or 1..256",
+            )
+        while first < last:
+            counts.append(first)
+            first *= 2
+        counts.append(last)
+    return tuple(counts)
+
+
+def _share(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]{1,3})\s*:\s*([0-9]{1,3})\s*", text)
+    total = int(match[1]) + int(match[2]) if match else 0
+    if match is None or not total:
+        raise IotraceError(f"--mix '{text}' is not READS:WRITES", hint="for example --mix 70:30")
+    return int(match[1]) / total

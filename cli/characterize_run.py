@@ -1,0 +1,160 @@
+"""A characterization, conducted: replay runs the cells, analyze measures them, sweeps keep them."""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from iotrace.analyze.knee_step import Samples, Step, measure
+from iotrace.analyze.saturation import BestSize, Saturation, batch_means, best_size, saturation
+from iotrace.replay import Progress
+from iotrace.replay.characterize import Cell, Characterization, Series
+from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
+
+MARK: Final = "characterization.json"
+"""Names the series in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What a cell measured."""
+
+    cell: Cell
+    recording: Recording
+    step: Step
+    samples: Samples
+    iops_interval: tuple[float, float] | None
+
+    @property
+    def cpu_ns_per_io(self) -> float | None:
+        """Processor time of the engine for one I/O, in ns."""
+        value = (self.recording.manifest.replay or {}).get("cpu_ns_per_io")
+        return None if value is None else float(value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        step = self.step
+        return {
+            **self.cell.describe(),
+            "seconds": step.duration_s,
+            "ios": step.io_count,
+            "errors": step.error_count,
+            "iops": step.achieved_iops,
+            "iops_interval": self.iops_interval,
+            "mb_per_s": step.achieved_mb_per_s,
+            "in_flight_mean": step.in_flight_mean,
+            "littles_law_ratio": step.littles_law_ratio,
+            "cpu_ns_per_io": self.cpu_ns_per_io,
+            "service_ns_mean": step.response_ns_mean,
+            **{f"service_ns_{name}": value for name, value in step.service_ns.items()},
+            "is_steady": step.is_steady,
+            "notes": step.notes,
+        }
+
+
+@dataclass(slots=True)
+class SeriesResult:
+    """A series with the cells that were run, the sweep that keeps them, and where it saturates."""
+
+    series: Series
+    sweep: Sweep
+    cells: list[CellResult] = field(default_factory=list)
+    unmeasured: list[str] = field(default_factory=list)
+    """Cells without enough I/Os, with the reason."""
+
+    def saturation(self) -> Saturation | None:
+        """Where more outstanding gains nothing; None for a series by size."""
+        if self.series.axis != "outstanding":
+            return None
+        return saturation([(one.cell.outstanding, one.step, one.samples) for one in self.cells])
+
+    def best_size(self) -> BestSize | None:
+        """Beyond which size nothing is gained; None for a series by outstanding."""
+        if self.series.axis != "size":
+            return None
+        return best_size([(one.cell.size_bytes, one.step, one.samples) for one in self.cells])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        saturates, size = self.saturation(), self.best_size()
+        return {
+            "name": self.series.name,
+            "axis": self.series.axis,
+            "sweep": str(self.sweep.path),
+            "cells": [one.to_dict() for one in self.cells],
+            "saturation": saturates and saturates.to_dict(),
+            "best_size": size and size.to_dict(),
+            "unmeasured": self.unmeasured,
+        }
+
+
+def start_folder(folder: Path, *, overwrite: bool) -> None:
+    """Make room for a characterization at ``folder``. Raises `IotraceError` if it is taken or cannot be written."""
+    if folder.exists() or folder.is_symlink():
+        ours = folder.is_dir() and not folder.is_symlink() and (folder / MARK).is_file()
+        if not overwrite:
+            hint = "choose another name, or pass --overwrite" if ours else "choose another name"
+            raise IotraceError(f"'{folder}' exists already", hint=hint)
+        if not ours:
+            raise IotraceError(
+                f"'{folder}' is not a characterization and is not overwritten", hint="choose another name"
+            )
+        shutil.rmtree(folder)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot write '{folder}': {problem.strerror}", hint="choose a folder you may write to with -o"
+        ) from problem
+
+
+def run_series(
+    running: Characterization,
+    series: Sequence[Series],
+    folder: Path,
+    *,
+    on_start: Callable[[Cell], Callable[[Progress], None] | None] = lambda _cell: None,
+    on_done: Callable[[CellResult], None] = lambda _result: None,
+) -> tuple[list[SeriesResult], bool]:
+    """Run all cells and keep each series as a sweep in ``folder``; also, whether it was interrupted.
+
+    Ctrl-C ends the cell that runs and keeps what was measured.
+    """
+    results: list[SeriesResult] = []
+    for one in series:
+        writer = SweepWriter(
+            folder / f"{one.folder}.iotrace",
+            title=f"{one.name} on {running.target.name}",
+            source_uuid=None,
+            settings={"targets": [running.target.name], "loop": "closed", "axis": one.axis},
+        )
+        found = SeriesResult(one, writer.sweep)
+        results.append(found)
+        _note(folder, results)
+        for cell in one.cells:
+            axis = float(cell.outstanding if one.axis == "outstanding" else cell.size_bytes)
+            try:
+                recording = running.run(cell, writer.step_path(axis), progress=on_start(cell))
+                writer.add(axis, recording)
+                interrupted = bool((recording.manifest.replay or {}).get("interrupted"))
+                try:
+                    step, samples = measure(recording)
+                except IotraceError as problem:
+                    found.unmeasured.append(f"{cell.name}: {problem.message}")
+                else:
+                    found.cells.append(CellResult(cell, recording, step, samples, batch_means(samples)))
+                    on_done(found.cells[-1])
+            except KeyboardInterrupt:
+                interrupted = True
+            if interrupted:
+                return results, True
+    return results, False
+
+
+def _note(folder: Path, results: Sequence[SeriesResult]) -> None:
+    names = [one.sweep.path.relative_to(folder).as_posix() for one in results]
+    partial = folder / f".{MARK}.partial"
+    partial.write_text(json.dumps({"format_version": 1, "series": names}, indent=1) + "\n", "utf-8")
+    partial.replace(folder / MARK)

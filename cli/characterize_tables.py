@@ -1,0 +1,107 @@
+"""The tables that users of SQLIO and DiskSpd expect: one a series, a line for each run."""
+
+from collections.abc import Sequence
+
+from iotrace.analyze.units import DASH
+from iotrace.replay.characterize import size_text
+
+from . import console
+from .characterize_run import CellResult, SeriesResult
+
+_LAW_ERROR_NOTED = 0.05
+
+
+def print_series(results: Sequence[SeriesResult]) -> None:
+    """A table for each series with its saturation point, and at the end all of those."""
+    for one in results:
+        if one.cells:
+            _print_one(one)
+    judged = [(one, one.saturation()) for one in results if one.cells]
+    rows = [
+        [
+            one.series.name,
+            DASH if found.outstanding is None else f"{found.outstanding.value:.3g}",
+            DASH
+            if found.outstanding is None
+            else f"{found.outstanding.low:.3g}..{found.outstanding.high:.3g}",
+            DASH if found.iops is None else f"{found.iops.value:,.0f}",
+            found.state.replace("_", " "),
+        ]
+        for one, found in judged
+        if found is not None
+    ]
+    if len(rows) > 1:
+        console.heading("Saturation")
+        console.table(["series", "outstanding", "95 %", "IOPS", "state"], rows)
+
+
+def _print_one(result: SeriesResult) -> None:
+    by_size = result.series.axis == "size"
+    console.heading(result.series.name)
+    heads = [
+        "size" if by_size else "out-\nstanding",
+        "flushes/s" if by_size and result.series.cells[0].op == "write" else "IOPS",
+        "95 %\n±",
+        "MB/s",
+        "avg\nms",
+        "p50\nms",
+        "p95\nms",
+        "p99\nms",
+        "p99.9\nms",
+        "CPU\nµs/IO",
+    ]
+    rows = [_row(cell, by_size=by_size) for cell in result.cells]
+    console.table(heads, rows, left=0)
+    saturates, size = result.saturation(), result.best_size()
+    sentence = saturates.sentence if saturates else size.sentence if size else ""
+    if sentence:
+        console.paragraph(sentence)
+    for note in _notes(result):
+        console.paragraph(f"note: {note}")
+
+
+def _row(one: CellResult, *, by_size: bool) -> list[str]:
+    step, reach = one.step, one.iops_interval
+    return [
+        size_text(one.cell.size_bytes) if by_size else str(one.cell.outstanding),
+        _figure(step.achieved_iops),
+        DASH if reach is None else f"{(reach[1] - reach[0]) / 2 / max(step.achieved_iops, 1e-9):.1%}",
+        f"{step.achieved_mb_per_s:,.1f}",
+        _ms(step.response_ns_mean),
+        *(_ms(step.service_ns[name]) for name in ("p50", "p95", "p99", "p99_9")),
+        DASH if one.cpu_ns_per_io is None else f"{one.cpu_ns_per_io / 1e3:.1f}",
+    ]
+
+
+def _notes(result: SeriesResult) -> list[str]:
+    notes = list(result.unmeasured)
+    for one in result.cells:
+        notes += [f"{_where(result, one)}: {note}" for note in one.step.notes]
+        off = one.step.in_flight_mean / one.cell.outstanding - 1
+        if abs(off) > _LAW_ERROR_NOTED:
+            notes.append(
+                f"{_where(result, one)}: {one.step.in_flight_mean:.3g} in flight on average, not "
+                f"{one.cell.outstanding}"
+            )
+        if abs(one.step.littles_law_ratio - 1) > _LAW_ERROR_NOTED:
+            notes.append(
+                f"{_where(result, one)}: Little's law is off by {one.step.littles_law_ratio - 1:+.0%}"
+            )
+    return notes
+
+
+def _where(result: SeriesResult, one: CellResult) -> str:
+    if result.series.axis == "size":
+        return size_text(one.cell.size_bytes)
+    return f"{one.cell.outstanding} outstanding"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _ms(value_ns: float | None) -> str:
+    if value_ns is None:
+        return DASH
+    value = value_ns / 1e6
+    return f"{value:.3f}" if value < 10 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"

@@ -1,0 +1,250 @@
+"""Runs cells on a target: opens it once, keeps each cell as a recording."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter
+
+from .. import result
+from ..fill import Fill
+from ..options import Progress, ReplayOptions
+from ..play import Plan, Played, play
+from ..refusals import Permission
+from ..targets import Target, open_target
+from .plan import batches
+from .workload import Cell, Series
+
+FILE_BYTES: Final = 4 << 30
+"""Size of a target file where nothing is asked for."""
+PLACES_MIN: Final = 16
+"""A target has to hold so many of the largest I/Os, or sequential I/O is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """How long each cell runs."""
+
+    seconds: float = 10.0
+    warm_up_seconds: float = 2.0
+    """Runs before, and is left out of the recording."""
+
+    def check(self) -> None:
+        """Raise `IotraceError` for values that mean nothing."""
+        if not 0.1 <= self.seconds <= 86_400:
+            raise IotraceError(f"{self.seconds:g} s is no length for a run", hint="0.1 to 86400 seconds")
+        if not 0 <= self.warm_up_seconds <= 86_400:
+            raise IotraceError(f"{self.warm_up_seconds:g} s is no time to warm up", hint="0 to 86400 seconds")
+
+
+class Characterization:
+    """An open target on which cells are run. Use as a context: leaving it closes the target."""
+
+    def __init__(
+        self,
+        series: Sequence[Series],
+        options: ReplayOptions,
+        cells: CellOptions,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Check and open the one target of ``options``, made and filled if it does not exist.
+
+        Of ``options`` those count that say where and how to play, not what. Ctrl-C while the target is being filled
+        raises ``KeyboardInterrupt`` and leaves nothing. Raises `IotraceError` for a target that is refused, too small
+        or not there.
+        """
+        options.check()
+        cells.check()
+        if sys.platform != "linux":
+            raise IotraceError(
+                "characterize runs on Linux only: elsewhere it cannot be checked what a target holds",
+                hint="run it on a Linux machine that sees the same storage",
+            )
+        if len(options.targets) != 1:
+            raise IotraceError("a characterization needs one target", hint="--target PATH names it")
+        self.options, self.cells = options, cells
+        largest = max(cell.size_bytes for one in series for cell in one.cells)
+        least = PLACES_MIN * largest
+        if options.file_bytes is not None and options.file_bytes < least:
+            raise IotraceError(
+                f"a target of {options.file_bytes:,} bytes is too small for I/Os of {largest:,}",
+                hint=f"at least {least:,} bytes are needed",
+            )
+        name = options.targets[0]
+
+        def report(done: int, total: int) -> None:
+            if progress is not None:
+                progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
+
+        self.target: Target = open_target(
+            name,
+            writes=any(cell.read_share < 1 for one in series for cell in one.cells),
+            permission=Permission(options.allow_writes, options.destroy_data),
+            direct=not options.buffered,
+            needed_bytes=max(FILE_BYTES, least),
+            least_bytes=least,
+            file_bytes=options.file_bytes,
+            fill_with=Fill(options.compressible, options.dedupe),
+            seed=options.seed,
+            progress=report,
+        )
+        if self.target.bytes < least:
+            self.target.close()
+            raise IotraceError(
+                f"target '{name}' of {self.target.bytes:,} bytes is too small for I/Os of {largest:,}",
+                hint=f"at least {least:,} bytes are needed, or choose smaller ones with --size",
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.target.close()
+
+    def run(
+        self, cell: Cell, output: Path, *, progress: Callable[[Progress], None] | None = None
+    ) -> Recording:
+        """Run one cell and write it to ``output``.
+
+        Ctrl-C ends it and keeps what was measured: ``manifest.replay["interrupted"]`` says so.
+        """
+        options = self._options(cell)
+        warm_up_ns = round(self.cells.warm_up_seconds * 1e9)
+        length_ns = warm_up_ns + round(self.cells.seconds * 1e9)
+        kept = _Kept()
+        with RecordingWriter(output) as writer:
+
+            def write(outcome: pa.RecordBatch) -> None:
+                table = kept.take(outcome, warm_up_ns)
+                if table.num_rows:
+                    writer.append("io", result.io_table(table, [self.target]))
+
+            plan = Plan(
+                batches=batches(cell, self.target.bytes, options.seed),
+                read_bytes_max=cell.size_bytes if cell.read_share > 0 else 0,
+                write_bytes_max=cell.size_bytes if cell.read_share < 1 else 0,
+                planned_ns=length_ns,
+                planned_ios=0,
+            )
+            own_before = time.thread_time()
+            played = play(
+                plan, [self.target], options, sink=write, progress=progress, closed_loop_ns=length_ns
+            )
+            # What making the plan and writing the recording took, all in this thread, is no cost of an I/O.
+            cpu_seconds = max(0.0, played.cpu_seconds - (time.thread_time() - own_before))
+            writer.append("devices", result.devices_table([self.target]))
+            return writer.commit(self._manifest(cell, played, kept, cpu_seconds, options))
+
+    def _options(self, cell: Cell) -> ReplayOptions:
+        return replace(self.options, max_in_flight=cell.outstanding)
+
+    def _manifest(
+        self, cell: Cell, played: Played, kept: "_Kept", cpu_seconds: float, options: ReplayOptions
+    ) -> Manifest:
+        set_up, tally, target = played.set_up, played.tally, self.target
+        warm_up_ns = round(self.cells.warm_up_seconds * 1e9)
+        facts = kept.figures() | {
+            "errors": {os.strerror(number): count for number, count in sorted(tally["errors"].items())},
+            "delayed_ios": 0,
+            "starved": played.starved,
+            "generator_limited": False,
+        }
+        quality = result.judge(facts, played.ended, [target], options)
+        return Manifest(
+            kind=Kind.REPLAYED,
+            title=f"{cell.name} on {target.name}",
+            clock=Clock(
+                start_utc_ns=set_up["start_utc_ns"],
+                resolution_ns=time.clock_getres(time.CLOCK_MONOTONIC) * 1e9,
+                name="CLOCK_MONOTONIC",
+            ),
+            window_start_ns=warm_up_ns if kept.last_ns > warm_up_ns else 0,
+            window_end_ns=max(kept.last_ns, 1),
+            host=result.host_facts(),
+            quality=quality,
+            replay={
+                "loop": "closed",
+                "cell": cell.describe(),
+                "seconds": self.cells.seconds,
+                "warm_up_seconds": self.cells.warm_up_seconds,
+                "seed": options.seed,
+                "backend": set_up["backend"],
+                "backend_reason": set_up["reason"],
+                "direct": not options.buffered,
+                "targets": [target.describe()],
+                "max_in_flight": set_up["in_flight_max"],
+                "preferred": set_up["preferred"],
+                "submitters": set_up["submitters"],
+                "memory_registered": set_up["unregistered"] is None,
+                "ended": played.ended["word"],
+                "interrupted": played.ended["word"] == "stopped",
+                "device_counters": kept.without_warm_up(played.device_counters),
+                "cpu_seconds": cpu_seconds,
+                "cpu_ns_per_io": cpu_seconds * 1e9 / tally["issued"] if tally["issued"] else None,
+                **facts,
+            },
+        )
+
+
+class _Kept:
+    """What is kept of a cell, and what its warm-up moved."""
+
+    def __init__(self) -> None:
+        self.issued = self.completed = self.failed = 0
+        self.last_ns = 0
+        self._warm_up_bytes = {"read_bytes": 0, "written_bytes": 0}
+
+    def take(self, outcome: pa.RecordBatch, warm_up_ns: int) -> pa.RecordBatch:
+        """The rows of a batch issued after the warm-up, counted."""
+        issued_ns = outcome["issued_ns"].to_numpy()
+        warm = issued_ns < warm_up_ns
+        if warm.any():
+            op, size = outcome["op"].to_numpy(), outcome["size_bytes"].to_numpy()
+            for code, name in enumerate(("read_bytes", "written_bytes")):
+                self._warm_up_bytes[name] += int(size[warm & (op == code)].sum(dtype=np.int64))
+            outcome = outcome.filter(pa.array(~warm))
+        if outcome.num_rows:
+            completed = outcome["completed_ns"]
+            self.issued += outcome.num_rows
+            self.completed += outcome.num_rows - completed.null_count
+            self.failed += int(np.count_nonzero(outcome["error"].to_numpy()))
+            ends = completed.drop_null().to_numpy()
+            last = max(int(ends.max(initial=0)), int(outcome["issued_ns"].to_numpy().max()))
+            self.last_ns = max(self.last_ns, last)
+        return outcome
+
+    def figures(self) -> dict[str, Any]:
+        """Counts for the manifest."""
+        return {
+            "planned_ios": self.issued,
+            "issued_ios": self.issued,
+            "completed_ios": self.completed,
+            "failed_ios": self.failed,
+            "adjusted_ios": 0,
+            "skipped_ios": 0,
+            "duration_ns": self.last_ns,
+        }
+
+    def without_warm_up(self, counters: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The device's own counters, those before moved on by what the warm-up did.
+
+        They are compared with what the recording holds, which starts after it.
+        """
+        moved: dict[str, dict[str, Any]] = {}
+        for name, entry in counters.items():
+            before = entry.get("before")
+            if before:
+                before = {key: value + self._warm_up_bytes.get(key, 0) for key, value in before.items()}
+            moved[name] = {**entry, "before": before}
+        return moved
