@@ -29,6 +29,7 @@ from iotrace.schemas import IotraceError, Recording
 
 from . import slo as slo_module
 from .knee_answer import Estimate, Knee, Vote
+from .knee_closed import is_closed, knee_closed
 from .knee_fit import kneedle, knees_on_grid, peak_power, two_segments
 from .knee_resample import REPLICATES, interval, log_quantiles, rates
 from .knee_slo import slo_knee
@@ -55,7 +56,8 @@ def knee(
     """Find the knee of a sweep's steps, in any order, and the load at which each objective of ``slo`` is crossed.
 
     ``slo`` is text as `slo.parse` takes it, or its result. ``scales`` are the steps' loads relative to the recording
-    they replay; by default what each replay noted. The same steps and ``seed`` give the same answer. Raises
+    they replay; by default what each replay noted. Runs of closed loops go by their numbers outstanding instead
+    (`knee_closed`). The same steps and ``seed`` give the same answer. Raises
     `IotraceError` for no steps, unreadable ones, or a bad objective.
     """
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
@@ -65,6 +67,8 @@ def knee(
         )
     if scales is not None and len(scales) != len(steps):
         raise ValueError(f"{len(scales)} scales for {len(steps)} steps")
+    if any(is_closed(one) for one in steps):
+        return knee_closed(steps, objectives=objectives, seed=seed)
     measured = [measure(one, None if scales is None else scales[index]) for index, one in enumerate(steps)]
     return knee_of(measured, objectives=objectives, seed=seed)
 

@@ -109,6 +109,8 @@ class Knee:
     notes: list[str] = field(default_factory=list)
     sentence: str = ""
     headroom: str = ""
+    outstanding: Estimate | None = None
+    """Where a series of closed loops saturates, in I/Os in flight."""
 
     @property
     def objectives_met(self) -> bool | None:
@@ -130,6 +132,7 @@ class Knee:
             "iops": self.iops and self.iops.to_dict(),
             "mb_per_s": self.mb_per_s and self.mb_per_s.to_dict(),
             "scale": self.scale and self.scale.to_dict(),
+            "outstanding": self.outstanding and self.outstanding.to_dict(),
             "onset_iops": self.onset_iops and self.onset_iops.to_dict(),
             "sustained_iops": self.sustained_iops and self.sustained_iops.to_dict(),
             "highest_kept_up_iops": self.highest_kept_up_iops,

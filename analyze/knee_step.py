@@ -61,6 +61,8 @@ class Step:
     is_steady: bool
     is_saturated: bool
     notes: list[str] = field(default_factory=list)
+    outstanding: int | None = None
+    """I/Os kept in flight by a closed loop; None where the load was a rate."""
 
     @property
     def is_judged(self) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,11 +25,11 @@ from iotrace.replay.characterize import (
     aligned,
     size_text,
 )
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
-from .characterize_run import CellResult, run_series, start_folder
+from .characterize_run import CellResult, SeriesResult, run_series, start_folder
 from .characterize_tables import print_series
 from .findings import has_invalid, print_findings
 from .meters import show_replay
@@ -244,10 +244,12 @@ def characterize_command(
         if interrupted:
             console.warn(f"stopped after {watch.finished} of {count} runs; what was measured is kept")
         if to_html and output is not None and measured:
-            write_report([one.sweep for one in measured], output, overwrite=overwrite)
+            write_report(_inputs(measured), output, overwrite=overwrite)
             console.say(f"wrote {output}")
         elif output is not None:
-            console.say(f"wrote {output}: iotrace report {output}/*.iotrace -o report.html draws it")
+            draw = any(one.series.axis == "outstanding" for one in measured)
+            hint = f"; iotrace report {output}/*.iotrace -o report.html draws it" if draw else ""
+            console.say(f"wrote {output}{hint}")
     return 130 if interrupted else 1 if has_invalid(findings) or not measured else 0
 
 
@@ -283,7 +285,18 @@ class _Watch:
         )
 
 
-def _findings(results: list[Any]) -> list[Finding]:
+def _inputs(results: Sequence[SeriesResult]) -> list[Sweep | Recording]:
+    """What a report is made of: runs that differ in size have no knee, and stand each by itself."""
+    found: list[Sweep | Recording] = []
+    for one in results:
+        if one.series.axis == "outstanding" and len(one.cells) > 1:
+            found.append(one.sweep)
+        else:
+            found += [cell.recording for cell in one.cells]
+    return found
+
+
+def _findings(results: Sequence[SeriesResult]) -> list[Finding]:
     recordings = [cell.recording for one in results for cell in one.cells]
     return (
         [entry for entry in check_sweep(recordings) if entry.rule not in _EXPECTED_RULES]

@@ -28,7 +28,7 @@ def print_steps(steps: list[Step]) -> None:
     """One line a step, by rising load. Response is completed - intended and cannot hide queueing."""
     rows = [
         [
-            DASH if step.scale is None else f"{step.scale:g}x",
+            _load(step),
             f"{step.offered_iops:,.0f}",
             f"{step.achieved_iops:,.0f}",
             f"{step.achieved_mb_per_s:,.1f}",
@@ -52,6 +52,12 @@ def print_steps(steps: list[Step]) -> None:
         "state",
     ]
     console.table(heads, rows)
+
+
+def _load(step: Step) -> str:
+    if step.outstanding is not None:
+        return f"o{step.outstanding}"
+    return DASH if step.scale is None else f"{step.scale:g}x"
 
 
 def _state(step: Step) -> str:

@@ -38,7 +38,7 @@ def steps_table(knee: Knee) -> Table:
     """Every step in figures, those that are not judged included and named."""
     rows = tuple(
         (
-            DASH if step.scale is None else f"{step.scale:g}x",
+            DASH if step.scale is None and step.outstanding is None else _step_name(step),
             _state(step),
             format_count(step.offered_iops),
             format_count(step.achieved_iops),
@@ -279,4 +279,6 @@ def _range(steps: list[Step]) -> list[float]:
 
 
 def _step_name(step: Step) -> str:
+    if step.outstanding is not None:
+        return f"{step.outstanding} outstanding"
     return f"{step.offered_iops:,.0f} IOPS" if step.scale is None else f"{step.scale:g}x"

@@ -5,8 +5,10 @@ import heapq
 import numpy as np
 import pytest
 
+from iotrace.analyze.knee import knee
 from iotrace.analyze.knee_step import measure
 from iotrace.analyze.saturation import batch_means, best_size, saturation
+from iotrace.schemas import IotraceError
 
 from .knee_simulator import write_step
 
@@ -103,3 +105,32 @@ def test_beyond_the_best_size_nothing_is_gained(tmp_path):
     assert found.size_bytes == 32768
     assert found.larger_than_bytes == 16384
     assert best_size(steps[:3]).size_bytes is None
+
+
+def runs(folder, **of_last):
+    steps = []
+    for outstanding in (1, 2, 4, 8, 16):
+        issued, completed = closed_loop(np.random.default_rng(outstanding), outstanding, 4, 6000)
+        cell = {"pattern": "random", "read_share": 1.0, "size_bytes": 8192, "outstanding": outstanding}
+        cell |= of_last if outstanding == 16 else {}
+        more = {"loop": "closed", "cell": cell}
+        steps.append(write_step(folder, issued, completed, name=f"o{outstanding}", replay=more))
+    return steps
+
+
+def test_the_knee_of_closed_loops_is_where_they_saturate(tmp_path):
+    """A response of 0.3 ms is passed between four outstanding, which take 0.2 ms, and eight, which take 0.4."""
+    found = knee(runs(tmp_path), slo="p50<0.3ms")
+
+    assert found.state == "reached"
+    assert found.outstanding.value == pytest.approx(4, rel=0.03)
+    assert found.iops.value == pytest.approx(4 / SERVICE_S, rel=0.02)
+    assert [step.outstanding for step in found.steps] == [1, 2, 4, 8, 16]
+    assert [step.is_saturated for step in found.steps] == [False, False, False, True, True]
+    assert found.objectives[0].state == "crossed"
+
+
+@pytest.mark.parametrize("other", [{"size_bytes": 65536}, {"outstanding": 8}, {"outstanding": None}])
+def test_runs_that_are_no_series_have_no_knee(tmp_path, other):
+    with pytest.raises(IotraceError):
+        knee(runs(tmp_path, **other))

@@ -97,6 +97,27 @@ def test_a_log_is_written_one_flush_after_another_in_growing_sizes(
     assert many["cells"][0]["iops"] == pytest.approx(6e9 / SERVICE_NS, rel=0.02)
 
 
+@pytest.mark.parametrize("profile", ["oltp-read", "log"])
+def test_a_report_is_drawn(
+    iotrace: Callable[..., Result], target: Path, tmp_path: Path, profile: str
+) -> None:
+    report = tmp_path / "report.html"
+    words = ("--profile", profile, "--size", "4K,8K", "--outstanding", "1,16", "-o", report)
+
+    characterize(iotrace, target, *words)
+
+    text = report.read_text("utf-8")
+    assert "outstanding" in text
+
+
+def test_a_kept_series_has_a_knee(iotrace: Callable[..., Result], target: Path, tmp_path: Path) -> None:
+    characterize(iotrace, target, "--outstanding", "1..32", "-o", tmp_path / "a.iotrace")
+
+    result = iotrace("knee", tmp_path / "a.iotrace" / "random-read-8K.iotrace")
+
+    assert "Saturates at 6 outstanding" in result.out
+
+
 def test_the_table_fits_a_terminal(iotrace: Callable[..., Result], target: Path) -> None:
     result = characterize(iotrace, target, "--outstanding", "1,1024")
 
