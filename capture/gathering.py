@@ -33,6 +33,8 @@ class File:
     def __init__(self, name: str, path: Path) -> None:
         self.name, self._path = name, path
         self.folder, self.base_name = path.parent.as_posix(), path.name
+        self.place: tuple[str, str] = ("", path.absolute().parent.as_posix())
+        """The zip it lies in, if any, and the folder: unlike ``folder`` the same for no two."""
         self.known_as = path
         """What formats may look at beside the content: a mapping of columns lies next to its file."""
 
@@ -67,6 +69,7 @@ class PackedFile(File):
         inner = PurePosixPath(member.name)
         self.name, self._path = name, target
         self.folder, self.base_name = inner.parent.as_posix(), inner.name
+        self.place = (name.removesuffix(member.name), self.folder)
         self.known_as = Path(inner.name)
         self._archive, self._member, self._digest = archive, member, ""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source
@@ -12,9 +13,11 @@ from iotrace.schemas.writer import check_replaceable
 from .anonymizing import Anonymizer
 from .clock_alignment import Clocked, Placement, align, in_recording
 from .clock_samples import Sampler
+from .formats import dmv
 from .formats.array_csv import with_map
 from .formats.format import Format, Outcome, Progress, Trace, naming
 from .gathering import Gathering, Group, unpacking_room
+from .host_volumes import HostVolumes
 from .merging import Merger, Shift, layers_in, merge_quality
 
 
@@ -50,6 +53,7 @@ def import_files(
         opening = _Opening(gathering, stack, report)
         for path in paths:
             opening.add(Path(path), str(path))
+        opening.volumes.refuse_alone(opening.traces)
         if not opening.traces:
             raise IotraceError("nothing is left to import", hint="name other files")
         opening.mark_compared()
@@ -65,6 +69,7 @@ class _Opened:
     trace: Trace
     again: Callable[[], Trace]
     format: Format
+    place: tuple[str, str]
     is_compared: bool = False
 
     @property
@@ -88,6 +93,7 @@ class _Opening:
 
     def __init__(self, gathering: Gathering, stack: ExitStack, progress: Progress) -> None:
         self.traces: list[_Opened] = []
+        self.volumes = HostVolumes()
         self._gathering, self._progress = gathering, progress
         self._sources: list[tuple[Source, Future[str]]] = []
         self._digests: dict[tuple[int, ...], list[tuple[str, list[Future[str]]]]] = {}
@@ -140,6 +146,9 @@ class _Opening:
         if twin := self._twin(sources, digests):
             self._gathering.leave_out(f"'{group.name}' is byte for byte the same as '{twin}'")
             return
+        if self.volumes.take(group, paths):
+            self._sources += zip(sources, digests, strict=True)
+            return
         family, name, progress = group.format.family, group.name, self._progress
         names = [file.name for file in group.files]
 
@@ -149,7 +158,7 @@ class _Opening:
             return group.format.read(paths[0], name, progress)
 
         with naming(name):
-            self.traces.append(_Opened(sources, read(), read, group.format))
+            self.traces.append(_Opened(sources, read(), read, group.format, group.files[0].place))
         self._sources += zip(sources, digests, strict=True)
 
     def _twin(self, sources: list[Source], digests: list[Future[str]]) -> str | None:
@@ -181,12 +190,19 @@ def _write(
     start_utc_ns = placed[0][1].start_utc_ns
     clock = _anchor(placed)
     merger = Merger()
-    outcomes: list[tuple[str, int, Outcome]] = []
+    hosts = opening.volumes.one_host(
+        [placement.host for _, placement in placed], [opened.place for opened, _ in placed]
+    )
+    # What SQL Server itself says of its files goes before what their paths let others guess.
+    order = sorted(range(len(placed)), key=lambda number: placed[number][0].format is not dmv.FORMAT)
+    found: dict[int, tuple[str, int, Outcome]] = {}
     layers: dict[str, set[str]] = {}
     with RecordingWriter(output, overwrite=overwrite) as writer:
-        for opened, placement in placed:
+        for number in order:
+            opened, placement = placed[number]
             shift_ns = placement.start_utc_ns - start_utc_ns
-            into = merger.trace(placement.host, Shift.of(placement, start_utc_ns))
+            into = merger.trace(hosts[number], Shift.of(placement, start_utc_ns))
+            opening.volumes.tell(opened.trace, opened.place, partial(merger.knows_file, hosts[number]))
             for table_name, batch in opened.trace.batches():
                 rows = into.rekey(table_name, batch)
                 if table_name == "io" and len(rows):
@@ -197,7 +213,8 @@ def _write(
             for source in opened.sources:
                 source.alignment = in_recording(placement.alignment, start_utc_ns)
             outcome.quality.notes += into.notes(opened.name)
-            outcomes.append((opened.name, shift_ns, outcome))
+            found[number] = (opened.name, shift_ns, outcome)
+        outcomes = [found[number] for number in range(len(placed))]
         compared = {
             opened.name
             for opened, placement in placed

@@ -38,6 +38,10 @@ class Merger:
         self.known: dict[str, dict[_Identity, int]] = {name: {} for name in _OWN_KEYS}
         self.next_id = dict.fromkeys(_OWN_KEYS, 0)
 
+    def knows_file(self, host: object, path: str) -> bool:
+        """Whether a trace of ``host`` brought a file of this path."""
+        return (host, *_file_identity(path)) in self.known["files"]
+
     def trace(self, host: object, shift: "Shift") -> "TraceMerger":
         """Begin with another trace of ``host``, whose times go where ``shift`` puts them."""
         return TraceMerger(self, host, shift)
@@ -144,13 +148,16 @@ class TraceMerger:
         if table_name == "devices":
             return row["name"], row["kind"], row["start_bytes"], row["size_bytes"], row["model"]
         if table_name == "files":
-            path = row["path"]
-            # Windows knows paths in any case.
-            return (path.casefold() if "\\" in path else path,)
+            return _file_identity(row["path"])
         started_ns = row["started_ns"]
         # A process that starts in this trace is no process of an earlier one.
         moment = None if started_ns is None else started_ns + self._shift.add_ns
         return row["os_process_id"], row["name"], row["command_line"], moment
+
+
+def _file_identity(path: str) -> _Identity:
+    # Windows knows paths in any case.
+    return (path.casefold() if "\\" in path else path,)
 
 
 def merge_quality(

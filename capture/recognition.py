@@ -6,7 +6,7 @@ from typing import Final
 
 from iotrace.schemas import IotraceError
 
-from .formats import arrow_streams, blg, dmv, etl, perfmon_csv, text_formats, xel
+from .formats import arrow_streams, blg, dmv, etl, perfmon_csv, text_formats, volumes, xel
 from .formats.format import Format
 from .lookalikes import lookalike
 
@@ -16,6 +16,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     dmv.FORMAT,
     etl.FORMAT,
     perfmon_csv.FORMAT,
+    volumes.FORMAT,
     xel.FORMAT,
     *text_formats.FORMATS,
 )

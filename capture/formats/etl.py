@@ -14,7 +14,7 @@ their position comes from the dispatch of the same Irp or from the disk I/O they
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from iotrace.schemas import Clock, IotraceError, Quality
 from .. import _readers
 from ..roles import classify
 from .format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
+from .volumes import Volumes
 
 _BATCH_ROWS: Final = 1 << 17
 _MASK_DISK_IO: Final = 0x100
@@ -141,6 +142,8 @@ class EtlTrace:
         self._path, self._name, self._progress, self._header = path, name, progress, header
         self._counts: dict[str, Any] = {}
         self._has_files = False
+        self._volumes, self._translated = Volumes(), 0
+        self._is_known: Callable[[str], bool] = lambda _path: False
         self.clock = Clock(
             self._header["start_utc_ns"],
             self._header["clock_resolution_ns"],
@@ -154,6 +157,10 @@ class EtlTrace:
             "boot_utc_ns": self._header["boot_utc_ns"],
             "utc_bias_minutes": self._header["utc_bias_minutes"],
         }
+
+    def use_volumes(self, volumes: Volumes, is_known: Callable[[str], bool]) -> None:
+        """Let paths that are the kernel's follow ``volumes``; ``is_known`` as in `Volumes.user_path`."""
+        self._volumes, self._is_known = volumes, is_known
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Devices, then for each stretch of I/O the files and processes it is the first to name."""
@@ -171,7 +178,7 @@ class EtlTrace:
             new_processes = pa.record_batch(native.processes(processes))
             files, processes = files + len(new_files), processes + len(new_processes)
             self._has_files = files > 0
-            yield "files", _with_roles(new_files)
+            yield "files", _with_roles(self._with_user_paths(new_files))
             yield "processes", new_processes
             if rows is None:
                 break
@@ -192,6 +199,14 @@ class EtlTrace:
         end_ns = max(end_ns, start_ns, counts["last_completed_ns"] or 0)
         return Outcome(start_ns, end_ns, self._quality(counts), counts["events"])
 
+    def _with_user_paths(self, files: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._volumes:
+            return files
+        told = files["path"].to_pylist()
+        paths = [self._volumes.user_path(path, self._is_known) for path in told]
+        self._translated += sum(path != kernel for path, kernel in zip(paths, told, strict=True))
+        return files.set_column(files.schema.get_field_index("path"), "path", pa.array(paths, pa.string()))
+
     def _quality(self, counts: dict[str, Any]) -> Quality:
         # Each mark in the stream stands for one loss at least; the header's total may miss them.
         marks = counts["loss_flags"] + counts["loss_events"]
@@ -208,8 +223,7 @@ class EtlTrace:
             notes=list(self._notes(counts)),
         )
 
-    def _notes(self, counts: dict[str, Any]) -> Iterator[str]:
-        mask = counts["group_masks"][0]
+    def _notes_on_names(self, counts: dict[str, Any], mask: int) -> Iterator[str]:
         if not any(counts["rows"]):
             yield _why_no_disk_io(counts, mask)
         elif not self._has_files:
@@ -217,8 +231,14 @@ class EtlTrace:
             yield f"no I/O has a file name{asked}"
         elif counts["inferred_letters"]:
             yield "the log maps no drive letters; they are inferred from the partitions its I/O fell into"
+        elif self._translated:
+            yield "the log maps no drive letters; its paths follow the volumes that the folder's facts tell"
         elif not counts["volume_mappings"]:
             yield "paths are the kernel's (\\Device\\HarddiskVolume…): the log is unmerged and maps no drive letters"
+
+    def _notes(self, counts: dict[str, Any]) -> Iterator[str]:
+        mask = counts["group_masks"][0]
+        yield from self._notes_on_names(counts, mask)
         if counts["reads"] + counts["writes"] + counts["flushes"] == counts["manifest_disk_events"] > 0:
             yield "disk I/O is from Microsoft-Windows-Kernel-Disk, which names no threads: it has no processes"
         if counts["operations"] and not counts["operation_ends"]:

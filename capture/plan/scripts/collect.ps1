@@ -22,6 +22,7 @@ if (-not (Test-Path -LiteralPath $OwnerFile)) {
 & (Join-Path $PSScriptRoot 'stop.ps1')
 [void] [IO.Directory]::CreateDirectory($FactsFolder)
 Save-HostFacts (Join-Path $FactsFolder 'host-after.json')
+Save-VolumePaths (Join-Path $FactsFolder 'volumes-after.csv')
 Remove-Definitions
 
 $losses = @()

@@ -88,6 +88,38 @@ function Save-HostFacts {
     [IO.File]::WriteAllText($Path, (ConvertTo-Json -InputObject $facts -Depth 4), (New-Object Text.UTF8Encoding($false)))
 }
 
+function Save-VolumePaths {
+    # Where users find what the kernel calls \Device\HarddiskVolume3: a drive, folders, or both. The kernel's trace, as
+    # logman leaves it, knows the latter name alone.
+    param([string] $Path)
+    $lines = @('volume_device,volume_path')
+    try {
+        Add-Type -Namespace Iotrace -Name Volumes -MemberDefinition @'
+[DllImport("kernel32.dll", CharSet = CharSet.Unicode, SetLastError = true)]
+public static extern uint QueryDosDevice(string name, [Out] char[] target, uint length);
+[DllImport("kernel32.dll", CharSet = CharSet.Unicode, SetLastError = true)]
+public static extern bool GetVolumePathNamesForVolumeName(
+    string volume, [Out] char[] paths, uint length, out uint needed);
+'@
+        $buffer = New-Object char[] 32768
+        foreach ($volume in @(Get-CimInstance Win32_Volume)) {
+            # \\?\Volume{...}\ is the name that both functions know it by; one wants it without what is around it.
+            $name = $volume.DeviceID.Substring(4).TrimEnd('\')
+            if ([Iotrace.Volumes]::QueryDosDevice($name, $buffer, $buffer.Length) -eq 0) { continue }
+            $device = (New-Object string (, $buffer)).Split([char] 0)[0]
+            $needed = [uint32] 0
+            if (-not [Iotrace.Volumes]::GetVolumePathNamesForVolumeName(
+                    $volume.DeviceID, $buffer, $buffer.Length, [ref] $needed)) { continue }
+            foreach ($place in (New-Object string ($buffer, 0, [int] $needed)).Split([char] 0)) {
+                if ($place) { $lines += '"{0}","{1}"' -f $device, $place }
+            }
+        }
+    } catch {
+        Write-Log "the paths of volumes are missing: $($_.Exception.Message)"
+    }
+    [IO.File]::WriteAllText($Path, (($lines -join "`r`n") + "`r`n"), (New-Object Text.UTF8Encoding($false)))
+}
+
 function Save-SqlFacts {
     # Every table of facts.sql; its first column names what it is about.
     param($Connection, [string] $Path)

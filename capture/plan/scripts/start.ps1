@@ -221,6 +221,7 @@ try {
     [IO.File]::WriteAllText($UntilFile, $until.ToString('o', [Globalization.CultureInfo]::InvariantCulture))
     Register-WatchTask $until
     Save-HostFacts (Join-Path $FactsFolder 'host-before.json')
+    Save-VolumePaths (Join-Path $FactsFolder 'volumes-before.csv')
     if ($connection) {
         Save-SqlFacts $connection (Join-Path $FactsFolder 'sql.json')
         if ([int] $about['major_version'] -lt 12) { Set-Mark 'old-file-stats' }

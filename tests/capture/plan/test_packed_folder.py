@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from iotrace.capture.anonymizing import Anonymizer
 from iotrace.capture.importing import import_files
+from iotrace.capture.inspecting import inspect_path
 from iotrace.capture.recognition import recognise
-from iotrace.schemas import validate
+from iotrace.schemas import IotraceError, validate
 
 from .conftest import FIXTURES, etl_build, perfmon_build, plan_of, text_of, xel_build
 
@@ -21,9 +23,12 @@ NOON = (
 SALES = "D:\\data\\Sales.mdf"
 
 
-def kernel_trace(offset: int = 4096) -> bytes:
+KERNEL_SALES = "\\Device\\HarddiskVolume4\\data\\Sales.mdf"
+VOLUMES = 'volume_device,volume_path\r\n"\\Device\\HarddiskVolume4","D:\\"\r\n'
+
+
+def kernel_trace(offset: int = 4096, path: str = KERNEL_SALES) -> bytes:
     done, end = etl_build.T0 + SECOND_TICKS, etl_build.T0 + 900 * SECOND_TICKS
-    path = "\\Device\\HarddiskVolume4\\data\\Sales.mdf"
     read = etl_build.transfer(offset=offset, size=8192, key=0xABC, irp=5)
     return etl_build.log(
         [
@@ -51,9 +56,9 @@ def storport_trace() -> bytes:
     )
 
 
-def extended_events(monkeypatch: pytest.MonkeyPatch) -> bytes:
+def extended_events(monkeypatch: pytest.MonkeyPatch, path: str = SALES) -> bytes:
     monkeypatch.setattr(xel_build, "BASE", NOON)
-    io = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": SALES, "offset": 0}
+    io = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": path, "offset": 0}
     return xel_build.file([xel_build.event("file_read_completed", SECOND_TICKS, io, {"event_sequence": 1})])
 
 
@@ -74,20 +79,20 @@ def cell(value: object) -> str:
     return '"' + str(value).replace('"', '""') + '"'
 
 
-def file_stats(reads: int, second: int) -> str:
+def file_stats(reads: int, second: int, path: str = SALES) -> str:
     row = [f"2026-03-01T12:00:{second:02}.1234567", "SQL01", "2026-02-01T06:00:00.123", 7, 1, 1000 * second, reads,
-           reads * 8192, reads * 2, "", 0, 0, 0, "", 1 << 30, "ROWS", "Sales", SALES]  # fmt: skip
+           reads * 8192, reads * 2, "", 0, 0, 0, "", 1 << 30, "ROWS", "Sales", path]  # fmt: skip
     return ",".join(cell(value) for value in row) + "\r\n"
 
 
-def snapshots_csv(plan) -> str:
+def snapshots_csv(plan, path: str = SALES) -> str:
     """As Add-Snapshot in sql.ps1 writes it: names of the columns once, every cell quoted, NULL empty, CR LF."""
     script = text_of(plan, "sql.ps1")
     assert "($names -join ',') + \"`r`n\"" in script
     assert """'"' + (Format-Cell $row[$_]).Replace('"', '""') + '"'""" in script
     from iotrace.capture.formats.dmv_columns import FILE_STATS_COLUMNS
 
-    return ",".join(FILE_STATS_COLUMNS) + "\r\n" + file_stats(1000, 0) + file_stats(3000, 15)
+    return ",".join(FILE_STATS_COLUMNS) + "\r\n" + file_stats(1000, 0, path) + file_stats(3000, 15, path)
 
 
 @pytest.fixture
@@ -106,7 +111,13 @@ def packed(tmp_path, monkeypatch):
     (folder / "counters_000001.blg").write_bytes(counter_log(monkeypatch))
     (folder / "file-stats.csv").write_bytes(snapshots_csv(plan).encode())
     (folder / "wait-stats.csv").write_bytes((FIXTURES / "dmv" / "waits_ssms.csv").read_bytes())
+    script = text_of(plan, "facts.ps1")
+    assert VOLUMES.startswith("volume_device,volume_path\r\n")
+    assert "$lines = @('volume_device,volume_path')" in script
+    assert """\'"{0}","{1}"\' -f $device, $place""" in script
     facts = {
+        "volumes-before.csv": VOLUMES,
+        "volumes-after.csv": VOLUMES,
         "host-before.json": '{"power_plan": ["Balanced"]}',
         "session-losses.txt": "capture_utc,dropped_event_count,dropped_buffer_count\r\n2026-03-01T12:00:00,0,0\r\n",
         "losses.txt": "kernel.etl: 0 events and 0 buffers lost\r\n",
@@ -123,10 +134,13 @@ def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
     layers = {(row["layer"], row["op"], row["size_bytes"]) for row in recording.read("io").to_pylist()}
     assert layers == {("block", "read", 8192), ("device", "read", 8192), ("sql", "read", 8192)}
     kinds = {source.kind for source in recording.manifest.sources}
-    assert kinds == {"etl", "xel", "blg", "dmv"}
+    assert kinds == {"etl", "xel", "blg", "dmv", "volumes"}
     assert recording.manifest.clock.start_utc_ns == (NOON - 116_444_736_000_000_000) * 100
-    paths = {row["path"] for row in recording.read("files").to_pylist()}
-    assert paths == {SALES, "\\Device\\HarddiskVolume4\\data\\Sales.mdf"}
+    # The kernel's trace, the events and the snapshots tell of one file: SQL Server and the kernel name it differently.
+    (file,) = recording.read("files").to_pylist()
+    assert (file["path"], file["role"], file["database"]) == (SALES, "data", "Sales")
+    of_layers = {(row["layer"], row["file_id"]) for row in recording.read("io").to_pylist()}
+    assert of_layers >= {("block", file["file_id"]), ("sql", file["file_id"])}
     notes = recording.manifest.quality.notes
     assert [note for note in notes if "left out, as no trace" in note and "host-before.json" in note]
     # The traces overlap, but each is of a layer of its own.
@@ -157,4 +171,63 @@ def test_two_traces_of_one_layer_are_told_to_count_twice(packed, tmp_path):
 
 def test_facts_are_taken_for_no_trace(packed):
     for path in (packed / "facts").iterdir():
-        assert recognise(path.read_bytes(), path) is None
+        found = recognise(path.read_bytes(), path)
+        assert (found and found.name) == ("volumes" if path.name.startswith("volumes-") else None)
+
+
+MOUNTED = "C:\\mnt\\log\\Sales.dat"
+
+
+@pytest.fixture
+def mounted(packed, monkeypatch):
+    """The file's volume has a drive of its own and a folder: SQL Server uses the folder, and calls the file a log."""
+    volumes = (
+        VOLUMES + '"\\Device\\HarddiskVolume3","C:\\"\r\n"\\Device\\HarddiskVolume4","C:\\mnt\\log\\"\r\n'
+    )
+    (packed / "facts" / "volumes-after.csv").write_text(volumes)
+    (packed / "kernel.etl").write_bytes(kernel_trace(path="\\DEVICE\\HarddiskVolume4\\Sales.dat"))
+    for path in packed.glob("*.xel"):
+        path.write_bytes(extended_events(monkeypatch, MOUNTED))
+    snapshots = snapshots_csv(plan_of("default"), MOUNTED).replace('"ROWS"', '"LOG"')
+    (packed / "file-stats.csv").write_bytes(snapshots.encode())
+    return packed
+
+
+def test_what_sql_server_says_of_a_file_goes_before_guesses(mounted, tmp_path):
+    """The name says nothing, the events guess by the file's number, the snapshots know. Also where they begin last."""
+    text = (mounted / "file-stats.csv").read_text("utf-8")
+    later = text.replace("T12:00:00", "T12:10:00").replace("T12:00:15", "T12:10:15")
+    (mounted / "file-stats.csv").write_bytes(later.encode())
+    (file,) = import_files([mounted], tmp_path / "x.iotrace").read("files").to_pylist()
+    assert (file["path"], file["role"], file["database"]) == (MOUNTED, "log", "Sales")
+
+
+def test_volumes_are_for_their_own_folder_alone(mounted, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (mounted / "kernel.etl").rename(other / "kernel.etl")
+    files = import_files([mounted, other], tmp_path / "x.iotrace").read("files").to_pylist()
+    assert {file["path"] for file in files} == {MOUNTED, "\\DEVICE\\HarddiskVolume4\\Sales.dat"}
+
+
+def test_a_volume_known_by_no_path_keeps_the_kernels_name(packed, tmp_path):
+    for path in (packed / "facts").glob("volumes-*"):
+        path.write_text('volume_device,volume_path\r\n"\\Device\\HarddiskVolume40","D:\\"\r\nnonsense\r\n')
+    files = import_files([packed], tmp_path / "x.iotrace").read("files").to_pylist()
+    assert {file["path"] for file in files} == {SALES, KERNEL_SALES}
+
+
+def test_anonymizing_hides_translated_paths(mounted, tmp_path):
+    recording = import_files([mounted], tmp_path / "x.iotrace", anonymizer=Anonymizer("key"))
+    (file,) = recording.read("files").to_pylist()
+    assert file["path"].startswith("C:\\")
+    assert file["role"] == "log"
+    told = (recording.path / "manifest.json").read_text("utf-8") + str(file)
+    assert not [word for word in ("Sales", "mnt", "HarddiskVolume") if word in told]
+
+
+def test_volumes_without_a_trace_are_no_recording(packed, tmp_path):
+    with pytest.raises(IotraceError, match="holds no I/O"):
+        import_files([packed / "facts" / "volumes-before.csv"], tmp_path / "x.iotrace")
+    facts = inspect_path(packed / "facts" / "volumes-before.csv").traces[0].facts
+    assert facts == {"format": "volumes", "whole": True, "volumes": 1, "lines_left_out": 0}
