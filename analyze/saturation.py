@@ -7,8 +7,8 @@ al. 1984, Quantitative System Performance, ch. 5): the number in flight that the
 
 R is taken from the last step below saturation, X_max is the greatest throughput of any. A step is saturated when it
 carries at least 95 % of X_max. The interval runs from the lower end of the bootstrap of N* (`knee_resample`) to the
-first saturated step, and never beyond the step before. Saturation counts as reached only when a step with at least
-1.5 times as much in flight gained no more.
+first saturated step; from the step before it where the asymptotes cross only beyond that, as with a noisy step.
+Saturation counts as reached only when a step with at least 1.5 times as much in flight gained no more.
 """
 
 from collections.abc import Sequence
@@ -72,9 +72,10 @@ def saturation(measured: Sequence[tuple[int, Step, Samples]], *, seed: int = 0) 
         words = f"Saturated already at {outstanding[0]} outstanding, the least tested, with {_rate(most)}."
         return Saturation("at_lowest", Estimate(at, at, at), most, words)
     below, upper = float(outstanding[first - 1]), float(outstanding[first])
-    crossing = np.clip(below * carried[best] / carried[first - 1], below, upper)
-    point = float(crossing[0])
-    low = min(float(np.quantile(crossing[1:], 0.025)), point)
+    crossing = below * carried[best] / carried[first - 1]
+    point = float(min(crossing[0], upper))
+    # Beyond the first saturated step the asymptotes contradict what was measured, and bound nothing.
+    low = below if crossing[0] > upper else float(np.clip(np.quantile(crossing[1:], 0.025), below, point))
     found = Estimate(point, low, upper)
     words = (
         f"Saturates at {point:.3g} outstanding [{low:.3g}, {upper:g}] with {_rate(most)}: "

@@ -20,6 +20,7 @@ from .charts import (
     latency_axis,
     legend_below,
 )
+from .charts_closed import outstanding_chart
 
 _CURVES: Final = (("p50", "median", BLUE), ("p95", "p95", ORANGE), ("p99", "p99", VERMILLION))
 
@@ -30,7 +31,10 @@ def knee_charts(knee: Knee) -> list[Chart]:
     charts = []
     if any(step.response_ns["p50"] is not None for step in judged):
         charts.append(_latency(knee, judged))
-    charts.append(_carried(knee, is_alone=not charts))
+    if all(step.outstanding is not None for step in knee.steps):
+        charts.append(outstanding_chart(knee))
+    else:
+        charts.append(_carried(knee, is_alone=not charts))
     return charts
 
 
@@ -141,7 +145,7 @@ def _latency(knee: Knee, judged: list[Step]) -> Chart:
         annotations.append(_note(", ".join(names), "paper", x, limit_ms, anchor, "bottom", GREY))
     saturated = (
         " Crosses mark saturated steps, whose latency grows with the length of the step."
-        if any(step.is_saturated for step in judged)
+        if any(step.is_saturated and step.outstanding is None for step in judged)
         else ""
     )
     return Chart(

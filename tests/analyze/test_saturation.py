@@ -51,6 +51,16 @@ def test_it_lies_at_the_number_of_servers(tmp_path, servers, exponential):
     assert found.iops.value == pytest.approx(servers / SERVICE_S, rel=0.04)
 
 
+def test_a_disturbed_step_widens_the_interval_to_its_neighbours(tmp_path):
+    """A disk of four servers that two outstanding found busy with something else."""
+    steps = series(tmp_path, 4, [1, 2, 4, 8, 16])
+    steps[1][1].achieved_iops *= 0.8
+
+    found = saturation(steps)
+
+    assert (found.outstanding.low, found.outstanding.high) == (2, 4)
+
+
 def test_it_is_not_reached_where_throughput_still_grows(tmp_path):
     found = saturation(series(tmp_path, 64, [1, 2, 4, 8, 16, 32]))
 

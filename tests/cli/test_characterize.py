@@ -107,7 +107,8 @@ def test_a_report_is_drawn(
     characterize(iotrace, target, *words)
 
     text = report.read_text("utf-8")
-    assert "outstanding" in text
+    assert ("IOPS by I/Os outstanding" in text) == (profile == "oltp-read")
+    assert "1 outstanding" in text
 
 
 def test_a_kept_series_has_a_knee(iotrace: Callable[..., Result], target: Path, tmp_path: Path) -> None:

@@ -84,6 +84,27 @@ def sweep(
     return json.loads(done.stdout)
 
 
+def test_a_closed_loop_saturates_at_the_throttle(
+    loop_device: str, throttled_group: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "iotrace.cli", "characterize", "--target", loop_device, "--json"]
+    words = ["--outstanding", "1..64", "--seconds", "4", "--warm-up", "1", "-o", str(tmp_path / "a.iotrace")]
+
+    def join() -> None:
+        (throttled_group / "cgroup.procs").write_text(str(os.getpid()))
+
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False, preexec_fn=join)
+
+    assert done.returncode in (0, 1), done.stderr
+    (series,) = json.loads(done.stdout)["series"]
+    found = series["saturation"]
+    # An idle machine reads faster than the throttle allows already with one outstanding.
+    assert found["state"] in ("reached", "at_lowest")
+    assert found["outstanding"]["high"] <= 32
+    assert found["iops"]["value"] == pytest.approx(IOPS, rel=0.10)
+    assert series["cells"][-1]["iops"] == pytest.approx(IOPS, rel=0.10)
+
+
 def test_the_knee_lies_at_the_throttle_and_nowhere_without_it(
     loop_device: str, throttled_group: Path, tmp_path: Path
 ) -> None:
