@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import duckdb
 import pyarrow as pa
 
 from iotrace.schemas import Clock, IotraceError, Quality, Role
 
 from ..roles import classify
-from .dmv_columns import FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
-from .dmv_intervals import Snapshots, connected
+from .dmv_columns import CAPTURE_COLUMN, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
+from .dmv_intervals import Snapshots, connected, in_order
 from .dmv_lines import Layout, Lines, layout_of
 from .format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 
@@ -41,7 +42,9 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     layout = _layout(path, name)
     with connected() as connection:
         snapshots = Snapshots(connection, layout.kind, layout.columns)
-        lines = _fill(snapshots, path, name, layout)
+        lines, times = _lines(path, name, layout)
+        for _ in _differences(connection, snapshots, lines, times, path, lambda _what, _done, _total: None):
+            pass
         facts, resets = snapshots.facts(), snapshots.resets()
     return {
         "format": "dmv",
@@ -72,18 +75,19 @@ class DmvTrace:
         self.host: dict[str, Any] = {"database": "SQL Server"}
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Files, counters in order of time, and a marker for each moment at which totals began again."""
+        """Counters in order of time, files, and a marker for each moment at which totals began again."""
         start_utc_ns = self.clock.start_utc_ns
         with connected() as connection:
             snapshots = Snapshots(connection, self._layout.kind, self._layout.columns)
-            lines = _fill(snapshots, self._path, self._name, self._layout, self._progress)
+            lines, times = _lines(self._path, self._name, self._layout)
+            for _ in _differences(connection, snapshots, lines, times, self._path, self._progress):
+                for batch in snapshots.counters(start_utc_ns, Path(self._name).name):
+                    yield "counters", batch
             self._lines_left_out = lines.left_out + snapshots.lines_left_out
             self._is_cut = lines.is_cut
             self._facts, self._resets = snapshots.facts(), snapshots.resets()
             if files := snapshots.files():
                 yield "files", _files(files)
-            for batch in snapshots.counters(start_utc_ns, Path(self._name).name):
-                yield "counters", batch
         if self._resets:
             yield "markers", _markers(self._resets[:_NAMED_RESETS], start_utc_ns)
 
@@ -149,18 +153,40 @@ def _first_moment(path: Path, name: str, layout: Layout) -> int:
     )
 
 
-def _fill(
-    snapshots: Snapshots, path: Path, name: str, layout: Layout, progress: Progress | None = None
-) -> Lines:
-    with naming(name):
-        lines = Lines(path, name, layout)
+def _lines(path: Path, name: str, layout: Layout) -> tuple[Lines, Lines]:
+    """All columns, and the times alone."""
+    return Lines(path, name, layout), Lines(path, name, layout, (CAPTURE_COLUMN,))
+
+
+def _differences(
+    connection: duckdb.DuckDBPyConnection,
+    snapshots: Snapshots,
+    lines: Lines,
+    times: Lines,
+    path: Path,
+    progress: Progress,
+) -> Iterator[None]:
+    """Fill ``snapshots`` from ``lines``, pausing wherever some of them are differenced."""
+    with naming(lines.name):
         total = path.stat().st_size
-        for cells, done in lines.blocks():
+        is_ordered = in_order(
+            connection, _counted(times.blocks(), f"looking through {lines.name}", total, progress)
+        )
+        for cells in _counted(lines.blocks(), f"reading {lines.name}", total, progress):
             snapshots.add(cells)
-            if progress:
-                progress(f"reading {name}", done, total)
-    snapshots.difference()
-    return lines
+            if is_ordered:
+                snapshots.difference(to_the_end=False)
+                yield
+        snapshots.difference()
+        yield
+
+
+def _counted(
+    blocks: Iterator[tuple[pa.RecordBatch, int]], what: str, total: int, progress: Progress
+) -> Iterator[pa.RecordBatch]:
+    for cells, done in blocks:
+        yield cells
+        progress(what, done, total)
 
 
 def _absent(layout: Layout) -> list[str]:

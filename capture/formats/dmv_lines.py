@@ -22,7 +22,7 @@ from .dmv_columns import (
 _SEPARATORS: Final = (",", "|", "\t", ";")
 _LINES_LOOKED_AT: Final = 20
 _LINE_BYTES_MAX: Final = 1 << 20
-_BLOCK_BYTES: Final = 1 << 25
+_BLOCK_BYTES: Final = 1 << 23
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _KINDS: Final = {
     "file_stats": (FILE_STATS_COLUMNS, FILE_STATS_REQUIRED),
@@ -65,10 +65,14 @@ def _layout_of_line(line: str, separator: str, encoding: str) -> Layout | None:
 
 
 class Lines:
-    """Reads a snapshot file once. ``left_out`` and ``is_cut`` are final when `blocks` is exhausted."""
+    """Reads a snapshot file once, all its columns or ``only`` some.
 
-    def __init__(self, path: Path, name: str, layout: Layout) -> None:
-        self._path, self._name, self._layout = path, name, layout
+    ``left_out`` and ``is_cut`` are final when `blocks` is exhausted.
+    """
+
+    def __init__(self, path: Path, name: str, layout: Layout, only: tuple[str, ...] = ()) -> None:
+        self._path, self.name, self._layout = path, name, layout
+        self._only = list(only or layout.columns)
         self.left_out = 0
         """Lines with more or fewer cells than columns; words of sqlcmd between the lines do not count."""
         self.is_cut = False
@@ -78,7 +82,7 @@ class Lines:
         """Yield cells, all as text, and how many bytes are read. Raises `IotraceError` for what is no text."""
         columns = list(self._layout.columns)
         with self._path.open("rb") as file:
-            lines = _WholeLines(file, self._layout.encoding, self._name)
+            lines = _WholeLines(file, self._layout.encoding, self.name)
             try:
                 reader = csv.open_csv(
                     pa.PythonFile(io.BufferedReader(lines, 1 << 20), mode="r"),
@@ -89,14 +93,16 @@ class Lines:
                         delimiter=self._layout.separator, invalid_row_handler=self._left_out
                     ),
                     convert_options=csv.ConvertOptions(
-                        column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=False
+                        column_types=dict.fromkeys(columns, pa.string()),
+                        strings_can_be_null=False,
+                        include_columns=self._only,
                     ),
                 )
                 for batch in reader:
                     yield batch, file.tell()
             except pa.ArrowInvalid as problem:
                 raise IotraceError(
-                    f"'{self._name}' cannot be read as text in columns: {str(problem).splitlines()[0][:200]}",
+                    f"'{self.name}' cannot be read as text in columns: {str(problem).splitlines()[0][:200]}",
                     hint="check that it was copied completely and not edited",
                 ) from problem
             self.is_cut = lines.is_cut

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.formats import dmv
+from iotrace.capture.formats import dmv, dmv_lines
 from iotrace.capture.formats.dmv_columns import (
     FILE_STATS_COLUMNS,
     FILE_STATS_QUERY,
@@ -172,6 +172,36 @@ def test_snapshots_in_any_order(imported):
     recording = imported(lines(snapshot(20, 300), snapshot(0, 0), snapshot(10, 100)))
     assert list(counters(recording, metric="read_iops").values()) == [10, 20]
     assert recording.manifest.window_end_ns == 20 * SECOND
+
+
+@pytest.mark.parametrize("order", ["as taken", "shuffled"])
+def test_a_file_of_many_blocks(imported, monkeypatch, order):
+    """Blocks end within snapshots; a file that is not there for a while is differenced with when it was."""
+    monkeypatch.setattr(dmv_lines, "_BLOCK_BYTES", 1024)
+    chance = random.Random(3)
+    rows, expected = [], {}
+    last = {}
+    for second in range(60):
+        for file in range(1, 8):
+            if file == 7 and 5 < second < 50:
+                continue
+            before, reads = last.get(file, (None, 0))
+            reads += chance.randrange(100)
+            if before is not None:
+                expected[second, f"database 7 file {file}", "reads per second"] = (reads - last[file][1]) / (
+                    second - before
+                )
+            last[file] = second, reads
+            rows.append(snapshot(second, reads, file=file))
+    if order == "shuffled":
+        first, *rest = rows
+        chance.shuffle(rest)
+        rows = [first, *rest]
+    recording = imported(lines(*rows))
+    assert counters(recording, metric="read_iops") == pytest.approx(expected)
+    assert recording.row_count("files") == 7
+    assert recording.manifest.sources[0].events == len(rows)
+    assert not any("repeat" in note for note in recording.manifest.quality.notes)
 
 
 def test_a_reboot_shows_in_the_uptime_alone(imported):
