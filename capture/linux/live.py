@@ -132,7 +132,10 @@ class _Live:
         self._start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         self._end_ns = 0
         self._clock = Clock(
-            self._start_ns + self._clocks.start_offset_ns, 1.0, "CLOCK_MONOTONIC (ftrace mono)"
+            self._start_ns + self._clocks.start_offset_ns,
+            1.0,
+            "CLOCK_MONOTONIC (ftrace mono)",
+            self._clocks.uncertainty_ns,
         )
         self._sampler = CounterSampler([disk.name for disk in selection.disks], self._now_ns())
         self._meter = ProgressMeter()
