@@ -191,7 +191,9 @@ def merge_quality(
     of_io = [entry for entry in outcomes if entry[0] in layers]
     steps = list(_steps(of_io))
     merged.clock_steps += len(steps)
-    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *_gaps(outcomes)]
+    gaps = list(_gaps(outcomes))
+    merged.source_gaps += len(gaps)
+    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *gaps]
     return merged
 
 

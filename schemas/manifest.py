@@ -71,6 +71,8 @@ class Quality:
     unpaired_completions: int = 0
     latencies_dropped: int = 0
     clock_steps: int = 0
+    source_gaps: int = 0
+    """Stretches of over a day in which no source tells anything: the window is longer than what was recorded."""
     damaged_buffers: int = 0
     truncated_tail: bool = False
     ended: str = "normally"
@@ -97,6 +99,7 @@ class Quality:
             (self.damaged_buffers, "damaged buffers skipped"),
             (self.latencies_dropped, "implausible latencies dropped"),
             (self.clock_steps, "clock steps"),
+            (self.source_gaps, "gaps of over a day between sources: rates over the whole window are too low"),
         ):
             if count:
                 usable.append(f"{count:,} {words}")

@@ -238,8 +238,14 @@ def test_clocks_a_day_apart_are_named(write, imported):
     one = write("one.csv", "".join(msr.format(ticks + 10_000 * n, 4096 * n) for n in range(50)))
     later = ticks + 30 * 36_000_000_000
     other = write("other.csv", "".join(msr.format(later + 10_000 * n, 8192 * n) for n in range(50)))
-    notes = imported(one, other).manifest.quality.notes
-    assert any("other.csv begins 30.0 h after" in note and "a clock is wrong" in note for note in notes)
+    quality = imported(one, other).manifest.quality
+    assert any(
+        "other.csv begins 30.0 h after" in note and "a clock is wrong" in note for note in quality.notes
+    )
+    assert quality.verdict == "usable"
+    assert quality.reasons == [
+        "1 gaps of over a day between sources: rates over the whole window are too low"
+    ]
 
 
 def test_a_step_of_ten_years_inside_one_source_is_named(write, imported):
