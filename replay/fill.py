@@ -100,7 +100,7 @@ def create(
 def mark(file: int, fill_with: Fill) -> bool:
     """Note on the open file that iotrace made it and left it as it is now. False where the system has no such notes."""
     try:
-        os.setxattr(file, MARK, json.dumps(_state(file, fill_with)).encode())
+        os.setxattr(file, MARK, note(file, fill_with))
     except OSError:
         return False
     return True
@@ -109,8 +109,21 @@ def mark(file: int, fill_with: Fill) -> bool:
 def fill_of(file: int) -> Fill | None:
     """What iotrace filled this open file with; None if it did not make it, or somebody has changed it since."""
     try:
-        noted = json.loads(os.getxattr(file, MARK))
-    except (OSError, ValueError):
+        return noted_fill(os.getxattr(file, MARK), file)
+    except OSError:
+        return None
+
+
+def note(file: int, fill_with: Fill) -> bytes:
+    """What a mark says: that iotrace made this open file of ``fill_with`` and left it as it is now."""
+    return json.dumps(_state(file, fill_with)).encode()
+
+
+def noted_fill(text: bytes, file: int) -> Fill | None:
+    """What the mark ``text`` says the open file is filled with; None if it speaks of another file or another state."""
+    try:
+        noted = json.loads(text)
+    except ValueError:
         return None
     if not isinstance(noted, dict) or not stat.S_ISREG(os.fstat(file).st_mode):
         return None
@@ -119,6 +132,15 @@ def fill_of(file: int) -> Fill | None:
         return None
     found = Fill(*map(float, ratios))
     return found if noted == noted | _state(file, found) else None
+
+
+def is_note(text: bytes) -> bool:
+    """Whether ``text`` is the mark of any file of iotrace's, valid or not."""
+    try:
+        noted = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(noted, dict) and {"version", "device", "inode", "changed_ns", "fill"} <= noted.keys()
 
 
 def _state(file: int, fill_with: Fill) -> dict[str, Any]:
@@ -209,7 +231,7 @@ def _name(file: int, partial: Path | None, path: Path) -> None:
         os.close(folder)
 
 
-class _Data:
+class Data:
     """The bytes of a file, from any 64 KiB on: a counter-based generator, so that no copy has to be kept."""
 
     def __init__(self, fill_with: Fill, size_bytes: int, seed: int) -> None:
@@ -248,7 +270,7 @@ def _write(
 ) -> None:
     try:
         os.posix_fallocate(file, 0, size_bytes)
-        data = _Data(fill_with, size_bytes, seed)
+        data = Data(fill_with, size_bytes, seed)
         with mmap.mmap(-1, _CHUNK_BYTES) as chunk:  # page-aligned, as direct I/O wants it
             done = 0
             while done < size_bytes:

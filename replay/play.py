@@ -69,7 +69,7 @@ def play(
     before = {number: blockdevice.counters(number) for number in devices}
     cpu_before = time.process_time()
     engine = _engine.Engine(
-        [target.file for target in targets],
+        [target.engine_file for target in targets],
         in_flight_max=options.max_in_flight,
         read_bytes_max=plan.read_bytes_max,
         write_bytes_max=plan.write_bytes_max,
@@ -80,6 +80,7 @@ def play(
         stall_ns=round(options.stall_seconds * 1e9),
         backend=options.backend,
         seed=options.seed,
+        direct=not options.buffered,
     )
     pump = _Pump(engine, plan, sink)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from iotrace.schemas import IotraceError
 
-from . import blockdevice, fill
+from . import blockdevice
 from .signatures import find_signature
 
 DATABASE_SUFFIXES = (".mdf", ".ndf", ".ldf")
@@ -41,9 +41,12 @@ def refuse_database_name(path: Path, name: str, permission: Permission) -> None:
 
 
 def refuse_foreign_file(
-    file: int, path: Path, name: str, found: os.stat_result, permission: Permission, *, own: bool
+    path: Path, name: str, found: os.stat_result, permission: Permission, *, own: bool, marked: bool
 ) -> None:
-    """Refuse an open file that has other names, or that iotrace did not make as it now is."""
+    """Refuse an open file that has other names, or that iotrace did not make as it now is.
+
+    ``own``: it carries a mark that holds. ``marked``: it carries one at all.
+    """
     refuse_database_name(path, name, permission)
     if found.st_nlink != 1:
         raise IotraceError(
@@ -52,7 +55,7 @@ def refuse_foreign_file(
         )
     if own or permission.allow_writes:
         return
-    if fill.was_ours(file):
+    if marked:
         raise IotraceError(
             f"target '{name}' was changed since iotrace made it, and is not written",
             hint="delete it if nobody needs it; iotrace makes it anew",

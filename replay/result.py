@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 
 from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording
@@ -16,6 +17,7 @@ from .options import ReplayOptions
 from .play import Played
 from .source import Source
 from .targets import Target
+from .windows_rules import error_word
 
 _JUDGED = {"p50": "p50_ns", "p99": "p99_ns"}
 _LIMITED_SHARE = 0.1
@@ -102,7 +104,7 @@ def figures(played: Played, *, adjusted_ios: int) -> dict[str, Any]:
         "adjusted_ios": adjusted_ios,
         "delayed_ios": tally["delayed"],
         "starved": played.starved,
-        "errors": {os.strerror(number): count for number, count in sorted(tally["errors"].items())},
+        "errors": {error_word(number): count for number, count in sorted(tally["errors"].items())},
         "planned_duration_ns": played.planned_duration_ns,
         "issued_span_ns": last - first,
         "duration_ns": max(last, tally["last_completed_ns"] or 0, 0),
@@ -180,5 +182,5 @@ def host_facts() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "processors": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_bytes": psutil.virtual_memory().total,
     }

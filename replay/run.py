@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, IoFlags, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
 
 from . import result
@@ -24,7 +24,16 @@ from .seconds import counters_table
 from .selection import select
 from .source import Source, space_names
 from .survey import Survey, survey
-from .targets import Target, open_target
+from .targets import Target
+
+if sys.platform == "win32":
+    from .windows_targets import open_target
+
+    _CLOCK = "QueryPerformanceCounter"
+else:
+    from .targets import open_target
+
+    _CLOCK = "CLOCK_MONOTONIC"
 
 
 def replay(
@@ -46,12 +55,6 @@ def replay(
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
     options.check()
-    if sys.platform != "linux":
-        # The engine runs on Windows too. What a target there holds, and who uses it, nothing here can tell.
-        raise IotraceError(
-            "replay runs on Linux only: elsewhere it cannot be checked what a target holds",
-            hint="copy the recording to a Linux machine and replay it there",
-        )
     source = Source.open(
         recording, select(recording, options), file_by_file=folder_target(options) is not None
     )
@@ -159,9 +162,7 @@ def _manifest(
     return Manifest(
         kind=Kind.REPLAYED,
         title=title,
-        clock=Clock(
-            start_utc_ns=set_up["start_utc_ns"], resolution_ns=_clock_resolution_ns(), name="CLOCK_MONOTONIC"
-        ),
+        clock=Clock(start_utc_ns=set_up["start_utc_ns"], resolution_ns=_clock_resolution_ns(), name=_CLOCK),
         window_start_ns=0,
         window_end_ns=figures["duration_ns"],
         host=result.host_facts(),
@@ -213,4 +214,4 @@ def _manifest(
 
 
 def _clock_resolution_ns() -> float:
-    return time.clock_getres(time.CLOCK_MONOTONIC) * 1e9
+    return time.get_clock_info("perf_counter").resolution * 1e9

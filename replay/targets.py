@@ -50,6 +50,11 @@ class Target:
         """Whether iotrace made it and filled it."""
         return self.fill is not None
 
+    @property
+    def engine_file(self) -> int:
+        """What the engine knows it by."""
+        return self.file
+
     def close(self) -> None:
         """Close it, and renew the mark of a file of iotrace's own that was written."""
         if self.fill is not None and self.writable:
@@ -171,7 +176,8 @@ def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
         _refuse_swapped(name, same=same and stat.S_ISREG(found.st_mode))
         own = fill.fill_of(file)
         if writes:
-            refuse_foreign_file(file, path, name, found, wanted.permission, own=own is not None)
+            marked = fill.was_ours(file)
+            refuse_foreign_file(path, name, found, wanted.permission, own=own is not None, marked=marked)
             fill.lock(file, name)
         refuse_memory(path, name, direct=direct)
         facts = blockdevice.facts(found.st_dev)
