@@ -25,6 +25,7 @@ from .selection import select
 from .source import Source, space_names
 from .survey import Survey, survey
 from .targets import Target
+from .windows_rules import refuse_name
 
 if sys.platform == "win32":
     from .windows_targets import open_target
@@ -55,6 +56,9 @@ def replay(
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
     options.check()
+    if sys.platform == "win32":
+        for name in (*options.targets, *options.maps.values()):
+            refuse_name(name)  # before anything asks the system about it
     source = Source.open(
         recording, select(recording, options), file_by_file=folder_target(options) is not None
     )

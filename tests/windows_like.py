@@ -1,10 +1,12 @@
 """Runs the command line as far as a Windows Python would let it, on Linux: ``python windows_like.py [ARGUMENTS…]``.
 
 What a Python for Windows lacks is taken away before iotrace is imported: modules, functions and constants of ``os`` and
-others, and the recorder. Other people's packages are imported first; they have Windows editions of their own. Without
-arguments every module of iotrace that Windows has a use for is imported, and its name printed.
+others, and the recorder. What only Windows has is there by name, and does nothing. Other people's packages are imported
+first; they have Windows editions of their own. Without arguments every module of iotrace that Windows has a use for is
+imported, and its name printed.
 """
 
+import ctypes
 import importlib
 import os
 import pathlib
@@ -12,6 +14,8 @@ import pkgutil
 import signal
 import sys
 import time
+from types import ModuleType
+from unittest.mock import MagicMock
 
 THIRD_PARTY = """
     duckdb jinja2 jsonschema numpy plotly.graph_objects plotly.io psutil pyarrow.compute pyarrow.csv pyarrow.ipc
@@ -33,11 +37,13 @@ LINUX_ONLY = "iotrace.capture.linux."
 
 
 def become_windows() -> None:
-    """Hide what Windows has not."""
+    """Hide what Windows has not, and name what only it has."""
     for name in THIRD_PARTY.split():
         importlib.import_module(name)
     sys.platform, os.name = "win32", "nt"
     pathlib.WindowsPath = pathlib.PosixPath  # a Path asks os.name what it is
+    sys.modules["msvcrt"] = ModuleType("msvcrt")
+    ctypes.WinDLL = MagicMock()  # type: ignore[attr-defined]
     for name in (*MODULES.split(), "iotrace.capture._recorder"):
         sys.modules[name] = None  # type: ignore[assignment]
     for module, names in ((os, OS_NAMES), (signal, SIGNAL_NAMES), (time, TIME_NAMES)):
