@@ -29,7 +29,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
-from .characterize_run import CellResult, SeriesResult, run_series, start_folder
+from .characterize_run import CellResult, SeriesResult, check_folder, run_series, start_folder
 from .characterize_tables import print_series
 from .findings import has_invalid, print_findings
 from .meters import show_replay
@@ -204,7 +204,7 @@ def characterize_command(
         if output is None or to_html:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-")))
         else:
-            start_folder(output, overwrite=overwrite)
+            check_folder(output, overwrite=overwrite)
             folder = output
         with console.progress("characterize") as meter:
             running = stack.enter_context(
@@ -218,6 +218,8 @@ def characterize_command(
             count = sum(len(one.cells) for one in series)
             if not count:
                 raise IotraceError("no size is left to run", hint="choose larger ones with --size")
+            if folder == output:
+                start_folder(folder, overwrite=overwrite)
             one_run = seconds + warm_up
             console.say(
                 f"{count} runs of {seconds:g} s on '{target}' ({format_bytes(running.target.bytes)}): "

@@ -90,19 +90,29 @@ class SeriesResult:
         }
 
 
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Raises `IotraceError` if ``folder`` is taken by something that may not be replaced."""
+    if not folder.exists() and not folder.is_symlink():
+        return
+    ours = folder.is_dir() and not folder.is_symlink() and (folder / MARK).is_file()
+    if not overwrite:
+        hint = "choose another name, or pass --overwrite" if ours else "choose another name"
+        raise IotraceError(f"'{folder}' exists already", hint=hint)
+    if not ours:
+        raise IotraceError(
+            f"'{folder}' is not a characterization and is not overwritten", hint="choose another name"
+        )
+
+
 def start_folder(folder: Path, *, overwrite: bool) -> None:
-    """Make room for a characterization at ``folder``. Raises `IotraceError` if it is taken or cannot be written."""
-    if folder.exists() or folder.is_symlink():
-        ours = folder.is_dir() and not folder.is_symlink() and (folder / MARK).is_file()
-        if not overwrite:
-            hint = "choose another name, or pass --overwrite" if ours else "choose another name"
-            raise IotraceError(f"'{folder}' exists already", hint=hint)
-        if not ours:
-            raise IotraceError(
-                f"'{folder}' is not a characterization and is not overwritten", hint="choose another name"
-            )
-        shutil.rmtree(folder)
+    """Make room for a characterization at ``folder``. Raises `IotraceError` if it is taken or cannot be written.
+
+    An earlier one is deleted here: only once there is a target to measure.
+    """
+    check_folder(folder, overwrite=overwrite)
     try:
+        if folder.exists():
+            shutil.rmtree(folder)
         folder.mkdir(parents=True)
     except OSError as problem:
         raise IotraceError(

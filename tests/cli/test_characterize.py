@@ -174,3 +174,22 @@ def test_counts_double_from_the_first_to_the_last() -> None:
     assert parse_counts("4..20, 64") == (4, 8, 16, 20, 64)
     with pytest.raises(IotraceError):
         parse_counts("many")
+
+
+def test_a_refused_target_costs_no_earlier_result(
+    iotrace: Callable[..., Result], target: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "c.iotrace"
+    assert characterize(iotrace, target, "--outstanding", "1", "-o", kept).status == 0
+    before = sorted(path.relative_to(kept) for path in kept.rglob("*"))
+    foreign = tmp_path / "payroll.mdf"
+    foreign.write_bytes(b"\1" * (8 << 20))
+
+    refused = characterize(iotrace, foreign, "--op", "write", "-o", kept, "--overwrite")
+
+    assert refused.status == 2
+    assert "payroll.mdf" in refused.err
+    assert sorted(path.relative_to(kept) for path in kept.rglob("*")) == before
+    new = tmp_path / "new.iotrace"
+    assert characterize(iotrace, foreign, "--op", "write", "-o", new).status == 2
+    assert not new.exists()
