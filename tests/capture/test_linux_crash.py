@@ -80,7 +80,8 @@ def unfinished(path):
 
 
 def has_rows(path):
-    return any(unfinished(path).glob("io/*"))
+    # A stream's file is there before its first rows are.
+    return any(file.stat().st_size for file in unfinished(path).glob("io/*"))
 
 
 def kill_and_recover(device, path, after_s):
