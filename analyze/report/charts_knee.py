@@ -148,13 +148,15 @@ def _latency(knee: Knee, judged: list[Step]) -> Chart:
         if any(step.is_saturated and step.outstanding is None for step in judged)
         else ""
     )
+    # A closed loop offers no load of its own: it carries what the storage completes.
+    load = "load carried" if all(step.outstanding is not None for step in judged) else "load offered"
     return Chart(
         "knee",
         "Latency over load",
-        f"Response time of all reads and writes over the load offered, one point per step. {knee.sentence}{saturated}",
+        f"Response time of all reads and writes over the {load}, one point per step. {knee.sentence}{saturated}",
         data,
         {
-            "xaxis": axis("load offered (IOPS)", range=_range(judged)),
+            "xaxis": axis(f"{load} (IOPS)", range=_range(judged)),
             "yaxis": latency_axis("response time (ms)", min(seen_ms), max(seen_ms)),
             "legend": legend_below(),
             "shapes": shapes,
