@@ -227,7 +227,8 @@ def test_where_the_kernel_names_no_file_descriptors_do(ext4, shell, tmp_path, mo
     calls, expected = totals(path, "filesystem"), of_fio("one", job)
     # fio's process is looked up while it lives: what it did in the last moments is not.
     for key, (count, _) in expected.items():
-        assert count * 0.5 <= calls[key][0] <= count
+        # A descriptor used again is taken for its earlier file for up to 0.2 s (docs/accuracy.md): a call or two.
+        assert count * 0.5 <= calls[key][0] <= count + 2
 
 
 def test_only_the_layers_asked_for_are_kept(ext4, shell, tmp_path):
