@@ -122,4 +122,5 @@ _COLUMNS: Final[dict[str, dict[str, str]]] = {
     "waits": {"database": "name"},
     "counters": {"source": "name", "instance": "path"},
     "markers": {"text": "drop"},
+    "results": {"test": "name", "target": "drop", "command": "drop"},
 }

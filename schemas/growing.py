@@ -30,7 +30,7 @@ from .locking import FileLock
 from .manifest import Manifest
 from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in, table_names_in
 from .streams import StreamFile, read_stream
-from .tables import TABLES, conform
+from .tables import OPTIONAL_TABLES, TABLES, conform
 from .writer import ROW_GROUP_ROWS, as_table, check_replaceable, move_into_place, parquet_writer, sync_tree
 
 _LOCK: Final = "writer.lock"
@@ -240,7 +240,7 @@ class GrowingRecording:
 
     def _write_absent_tables(self) -> None:
         present = table_names_in(self.folder)
-        for name in set(TABLES) - set(present):
+        for name in set(TABLES) - OPTIONAL_TABLES - set(present):
             with suppress(OSError):
                 (self.folder / name).rmdir()
             self.replace(name, TABLES[name].empty_table())

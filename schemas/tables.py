@@ -124,6 +124,61 @@ MARKERS: Final = pa.schema(
     ]
 )
 
+_QUANTILE = pa.struct([pa.field("quantile", pa.float64()), pa.field("latency_ns", pa.int64())])
+_BIN = pa.struct([pa.field("latency_ns", pa.int64()), pa.field("ios", pa.int64())])
+
+RESULTS: Final = pa.schema(
+    [
+        _field("run", pa.int32(), "one run of a test: all its rows have this number"),
+        _field("test", pa.string(), "the tool's or the user's name for the run: job, access specification, file"),
+        _field("tool", pa.string(), "what ran it: diskspd, fio, hammerdb, sqlio, iometer, vdbench"),
+        _field("tool_version", pa.string(), "as the tool prints it", null=True),
+        _field("target", pa.string(), "what was tested: files, devices, or the database's kind", null=True),
+        _field("started_ns", pa.int64(), "start of the measured time; null if not told", null=True),
+        _field("duration_ns", pa.int64(), "length of the measured time, warm-up left out", null=True),
+        _field("threads", pa.int32(), "workers in all", null=True),
+        _field("outstanding", pa.int32(), "I/Os that a closed loop keeps in flight, in all", null=True),
+        _field("virtual_users", pa.int32(), "sessions that run transactions", null=True),
+        _field("offered_iops", pa.float64(), "rate asked for, all ops; null where it was unlimited", null=True),
+        _field("op", pa.string(), "read, write, flush, discard; total; or a transaction's name"),
+        _field("size_bytes", pa.uint64(), "bytes of one I/O where all have the same", null=True),
+        _field("access", pa.string(), "random, sequential or mixed", null=True),
+        _field("ios", pa.int64(), "I/Os completed", null=True),
+        _field("bytes", pa.int64(), "bytes transferred", null=True),
+        _field("iops", pa.float64(), "I/Os completed per second", null=True),
+        _field("iops_stddev", pa.float64(), "of the rates of its intervals", null=True),
+        _field("iops_intervals", pa.int32(), "how many intervals that is", null=True),
+        _field("bytes_per_second", pa.float64(), "bytes transferred per second", null=True),
+        _field("transactions", pa.int64(), "transactions completed", null=True),
+        _field("transactions_per_minute", pa.float64(), "TPM: commits and rollbacks of the database", null=True),
+        _field("new_orders_per_minute", pa.float64(), "NOPM", null=True),
+        _field("errors", pa.int64(), "I/Os or transactions that failed", null=True),
+        _field(
+            "latency_clock",
+            pa.string(),
+            "what latencies run from and to: service (issue to completion), total (with the time to submit), "
+            "transaction; null where there are none",
+            null=True,
+        ),
+        _field("latency_ns_mean", pa.float64(), "mean latency", null=True),
+        _field("latency_ns_min", pa.int64(), "least latency", null=True),
+        _field("latency_ns_max", pa.int64(), "greatest latency", null=True),
+        _field("latency_ns_stddev", pa.float64(), "its standard deviation", null=True),
+        _field("quantiles", pa.list_(_QUANTILE), "as the tool gives them, ascending; quantile 0.99 is p99", null=True),
+        _field(
+            "histogram", pa.list_(_BIN), "the tool's own bins, ascending, each by its latency", null=True
+        ),
+        _field("command", pa.string(), "command line or settings in the tool's words", null=True),
+    ]
+)  # fmt: skip
+"""What another tool's test measured: one row for each op of each run.
+
+Every run of I/O has one row with op ``total``: as the tool printed it, else counts and rates added up over its ops; it
+then has quantiles only where one op did all I/O or the tool gives its histogram. A run of transactions has its NOPM and
+TPM in ``total`` and a row for each transaction that was profiled. Of ``outstanding``, ``virtual_users`` and
+``offered_iops`` what is set says what the load was. Figures that have no column here are rows of ``counters``.
+"""
+
 TABLES: Final[dict[str, pa.Schema]] = {
     "io": IO,
     "devices": DEVICES,
@@ -132,7 +187,11 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "waits": WAITS,
     "counters": COUNTERS,
     "markers": MARKERS,
+    "results": RESULTS,
 }
+
+OPTIONAL_TABLES: Final = frozenset({"results"})
+"""Tables that a recording has only where it has rows for them."""
 
 _ZERO_WHEN_ABSENT: Final = frozenset({"flags", "error", "copy"})
 
@@ -201,6 +260,7 @@ def language_neutral() -> dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "words": {name: [str(word) for word in words] for name, words in _WORDS.items()}
         | {"kind": [str(word) for word in Kind]},
+        "optional_tables": sorted(OPTIONAL_TABLES),
         "io_flags": {str(flag.name).lower(): flag.value for flag in IoFlags},
         "tables": {
             name: [

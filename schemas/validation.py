@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from .errors import IotraceError
 from .recording import Recording
-from .tables import TABLES
+from .tables import OPTIONAL_TABLES, TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,12 @@ def validate(path: str | Path) -> list[Finding]:
     recording = Recording.open(path)
     findings: list[Finding] = []
     for name in TABLES:
+        if (
+            name in OPTIONAL_TABLES
+            and name not in recording.table_names()
+            and not recording.manifest.rows.get(name)
+        ):
+            continue
         try:
             paths = recording.parquet_paths(name)
         except IotraceError:

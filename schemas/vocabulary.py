@@ -43,6 +43,8 @@ class Kind(StrEnum):
     CAPTURED = "captured"
     REPLAYED = "replayed"
     SYNTHETIC = "synthetic"
+    TESTED = "tested"
+    """Another tool put the load on and measured it: what there is lies in ``results``."""
 
 
 class DeviceKind(StrEnum):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from .errors import IotraceError
 from .manifest import Manifest
 from .recording import Recording
-from .tables import TABLES, conform
+from .tables import OPTIONAL_TABLES, TABLES, conform
 
 ROW_GROUP_ROWS: Final = 1 << 19
 _PART_ROWS: Final = 1 << 25
@@ -80,7 +80,7 @@ class RecordingWriter:
         Raises `IotraceError` when the disk takes no more, or the name was taken meanwhile.
         """
         for name in TABLES:
-            if name not in self._tables:
+            if name not in self._tables and name not in OPTIONAL_TABLES:
                 self.append(name, TABLES[name].empty_table())
         with self._disk_errors_named():
             for table in self._tables.values():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.schemas import TABLES, conform
+from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter, conform, validate
 from iotrace.schemas.tables import language_neutral_text
 
 ROW = {"layer": ["block"], "op": ["read"], "issued_ns": [1], "size_bytes": [512]}
@@ -58,3 +58,36 @@ def test_the_language_neutral_copy_is_current() -> None:
     path = Path(__file__).parents[2] / "schemas" / "recording.json"
     assert path.read_text("utf-8") == language_neutral_text(), "run `make schemas`"
     assert json.loads(path.read_text("utf-8"))["words"]["layer"] == ["sql", "filesystem", "block", "device"]
+
+
+RESULT = {
+    "run": 0, "test": "randread", "tool": "fio", "op": "total", "iops": 1000.0, "latency_clock": "service",
+    "quantiles": [{"quantile": 0.5, "latency_ns": 90_000}, {"quantile": 0.99, "latency_ns": 400_000}],
+    "histogram": [{"latency_ns": 90_000, "ios": 3}],
+}  # fmt: skip
+
+
+def test_results_are_kept_with_their_quantiles(tmp_path: Path) -> None:
+    manifest = Manifest("tested", "a test", Clock(0, 1.0, "fio"))
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        writer.append("results", pa.Table.from_pylist([RESULT], schema=TABLES["results"]))
+        recording = writer.commit(manifest)
+    assert validate(recording.path) == []
+    row = Recording.open(recording.path).read("results").to_pylist()[0]
+    assert {name: row[name] for name in RESULT} == RESULT
+    assert row["transactions"] is None
+
+
+def test_a_recording_without_results_has_no_such_table(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        recording = writer.commit(Manifest("captured", "nothing", Clock(0, 1.0, "none")))
+    assert "results" not in recording.table_names()
+    assert validate(recording.path) == []
+
+
+def test_lost_results_are_noticed(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        writer.append("results", pa.Table.from_pylist([RESULT], schema=TABLES["results"]))
+        recording = writer.commit(Manifest("tested", "a test", Clock(0, 1.0, "fio")))
+    (recording.path / "results.parquet").unlink()
+    assert [finding.what for finding in validate(recording.path)] == ["table is missing"]
