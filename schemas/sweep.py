@@ -3,8 +3,8 @@
 Steps are kept as they finish, so an interrupted sweep still holds every completed step. Any recording can be a
 step; replays at rising scale are the usual ones.
 
-Imported results of another tool's tests are steps too, one run in each (kind ``tested``, table ``results``), in order of
-load. Then ``settings`` has ``tool`` and ``axis``, which says by what the runs differ: ``virtual_users``,
+Imported results of another tool's tests are steps too, one run in each (kind ``tested``, table ``results``), in order
+of load. Then ``settings`` has ``tool`` and ``axis``, which says by what the runs differ: ``virtual_users``,
 ``offered_iops``, ``outstanding`` or ``threads``, and ``scale`` is that number; or ``run``, where they differ by none of
 them, and ``scale`` counts from 1.
 """
