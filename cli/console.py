@@ -1,11 +1,12 @@
 """Where words and data go: tables and JSON to stdout, everything said along the way to stderr."""
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.padding import Padding
@@ -19,11 +20,25 @@ from iotrace.schemas import Quality
 data = Console(markup=False, highlight=False, emoji=False)
 words = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
+_CELL_CHARACTERS_MAX: Final = 160
+_TEXT_CHARACTERS_MAX: Final = 1000
+_BEYOND_ASCII: Final = re.compile(r"[^\n\x20-\x7e]")
+
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is whatever the answer is
     """Write ``value`` as JSON to stdout; NaN and infinities, which JSON lacks, become null."""
-    sys.stdout.write(
-        json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    text = json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    sys.stdout.write(_BEYOND_ASCII.sub(_escaped, text) + "\n")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """JSON's escape for a character that could drive the terminal; letters of any language stay as they are."""
+    return (
+        found[0]
+        if found[0].isprintable()
+        else json.dumps(found[0])[1:-1]
+        if found[0] != "\x7f"
+        else "\\u007f"
     )
 
 
@@ -63,12 +78,12 @@ def _tell(text: Text) -> None:
 def heading(text: str) -> None:
     """Title of the table or paragraph that follows."""
     data.print()
-    data.print(Text(printable(text), style="bold"), soft_wrap=True)
+    data.print(Text(printable(shortened(text)), style="bold"), soft_wrap=True)
 
 
 def paragraph(text: str, *, style: str = "", indent: int = 0) -> None:
     """Text that belongs to the answer; further lines of it are indented like the first."""
-    words_of_it = Text(printable(text), style=style)
+    words_of_it = Text(printable(shortened(text, _TEXT_CHARACTERS_MAX)), style=style)
     # Padding fills wrapped lines up with spaces, so it is used only where there is something to indent.
     data.print(Padding(words_of_it, (0, 0, 0, indent), expand=False) if indent else words_of_it)
 
@@ -85,7 +100,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
             overflow="fold" if text_column else "ellipsis",
         )
     for row in rows:
-        grid.add_row(*(Text(printable(cell)) for cell in row))
+        grid.add_row(*(Text(printable(shortened(cell))) for cell in row))
     data.print(grid)
 
 
@@ -95,22 +110,28 @@ def bars(rows: Sequence[Sequence[str]]) -> None:
     for justify in ("left", "right", "left"):
         grid.add_column(justify=justify, no_wrap=True)
     for row in rows:
-        grid.add_row(*(Text(printable(cell)) for cell in row))
+        grid.add_row(*(Text(printable(shortened(cell))) for cell in row))
     data.print(grid)
 
 
 def quality(name: str, found: Quality) -> None:
     """State how far a recording can be trusted, next to figures taken from it."""
     style = {"good": "green", "usable": "yellow", "poor": "bold red"}[found.verdict]
-    reasons = f": {'; '.join(found.reasons)}" if found.reasons else ""
+    reasons = shortened(f": {'; '.join(found.reasons)}" if found.reasons else "", _TEXT_CHARACTERS_MAX)
     data.print(Text.assemble(f"quality of {printable(name)}: ", (found.verdict, style), printable(reasons)))
 
 
 def printable(text: str) -> str:
-    """Replace control characters, with which a name from a trace could drive the terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
+    """Replace what could drive the terminal, turn its direction or begin a line that only looks like ours."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def shortened(text: str, characters_max: int = _CELL_CHARACTERS_MAX) -> str:
+    """Leave out the middle of what is too long to look at: a path's beginning and its end say most."""
+    if len(text) <= characters_max:
+        return text
+    head = characters_max // 3
+    return f"{text[:head]} … {text[head + 3 - characters_max :]}"
 
 
 def check(level: str, name: str, found: str, advice: str) -> None:

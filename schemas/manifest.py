@@ -143,7 +143,7 @@ class Manifest:
     def to_json(self) -> str:
         """Text of ``manifest.json``; checked against ``manifest.schema.json`` first."""
         Kind(self.kind)
-        data = asdict(self)
+        data = _whole_text(asdict(self))
         _validator().validate(data)
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
@@ -151,7 +151,7 @@ class Manifest:
     def from_json(cls, text: str, name: str) -> Self:
         """Parse a manifest. ``name`` is what the user calls the recording. Raises `IotraceError`."""
         try:
-            data = json.loads(text)
+            data = _whole_text(json.loads(text))
             version = data.get("format_version") if isinstance(data, dict) else None
             if isinstance(version, int) and version > FORMAT_VERSION:
                 raise IotraceError(
@@ -187,6 +187,19 @@ def manifest_schema() -> dict[str, Any]:
 def _validator() -> Any:  # noqa: ANN401 - the class depends on what the schema says it is written in
     schema = manifest_schema()
     return jsonschema.validators.validator_for(schema)(schema)
+
+
+def _whole_text(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Replace half characters, which a name that is no valid UTF-16 leaves and no file and no screen can take."""
+    if isinstance(value, str):
+        return (
+            value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
+    if isinstance(value, dict):
+        return {_whole_text(key): _whole_text(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole_text(entry) for entry in value]
+    return value
 
 
 def _names(cls: type) -> set[str]:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from .errors import IotraceError
 from .manifest import Manifest
-from .tables import TABLES
+from .tables import TABLES, whole_text
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
 UNFINISHED_SUFFIX: Final = ".unfinished"
@@ -101,7 +101,11 @@ class Recording:
                 f"'{self.path}' has a damaged table {table_name}: {str(problem).splitlines()[0][:200]}",
                 hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
             ) from problem
-        return pa.concat_tables(tables)
+        table = pa.concat_tables(tables)
+        for position, field in enumerate(table.schema):
+            if field.type == pa.string():
+                table = table.set_column(position, field, whole_text(table.column(position)))
+        return table
 
     def row_count(self, table_name: str) -> int:
         """Rows of a table as its files' footers tell."""

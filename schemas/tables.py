@@ -226,9 +226,29 @@ def _conform_column(table: pa.Table, field: pa.Field, table_name: str) -> pa.Chu
     if field.type == _WORD:
         return _to_words(column, field, table_name)
     try:
-        return column.cast(field.type)
+        column = column.cast(field.type)
     except pa.ArrowInvalid as problem:
         raise ValueError(f"{table_name}.{field.name}: {problem}") from problem
+    return whole_text(column) if field.type == pa.string() else column
+
+
+def whole_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A text column with what is no UTF-8 in it replaced: careless programs write names as they come."""
+    if not has_damaged_text(column):
+        return column
+    raw = column.cast(pa.binary()).to_pylist()
+    return pa.chunked_array(
+        [pa.array([None if text is None else text.decode("utf-8", "replace") for text in raw], pa.string())]
+    )
+
+
+def has_damaged_text(column: pa.ChunkedArray) -> bool:
+    """Whether a text column holds bytes that are no UTF-8."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return True
+    return False
 
 
 def _to_words(column: pa.ChunkedArray, field: pa.Field, table_name: str) -> pa.ChunkedArray:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from .errors import IotraceError
 from .recording import Recording
-from .tables import OPTIONAL_TABLES, TABLES
+from .tables import OPTIONAL_TABLES, TABLES, has_damaged_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[
             rows += batch.num_rows
             if name == "io" and not findings:
                 findings += _check_io(batch, where)
+            findings += _check_text(batch, where, findings)
     except (pa.ArrowException, OSError) as problem:
         return 0, [Finding("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
     return rows, findings
@@ -91,6 +92,15 @@ def _check_io(batch: pa.RecordBatch, where: str) -> list[Finding]:
         if not field.nullable and batch[field.name].null_count
     ]
     return findings
+
+
+def _check_text(batch: pa.RecordBatch, where: str, known: list[Finding]) -> list[Finding]:
+    found = [
+        Finding("error", where, f"{field.name} holds text that is no UTF-8")
+        for field in batch.schema
+        if field.type == pa.string() and has_damaged_text(batch[field.name])
+    ]
+    return [finding for finding in found if finding not in known]
 
 
 def _check_references(recording: Recording, findings: list[Finding]) -> list[Finding]:

@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from iotrace.schemas import Recording
+
+from .hostile_names import write_recording
+
 SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
 
 # How long an example takes says more of the machine than of the code.
@@ -23,3 +27,9 @@ def samples() -> Path:
     if not SAMPLES.is_dir():
         pytest.skip(f"no real samples at {SAMPLES}")
     return SAMPLES
+
+
+@pytest.fixture(scope="session")
+def hostile_recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A recording whose every name is an attack or a mishap; see ``hostile_names``. Not to be changed."""
+    return write_recording(tmp_path_factory.mktemp("hostile") / "hostile.iotrace")

@@ -135,3 +135,13 @@ def test_a_wrong_type_is_found(recording: Recording) -> None:
     table = table.set_column(3, "issued_ns", table["issued_ns"].cast(pa.float64()))
     pq.write_table(table, recording.path / "io.parquet")
     assert [finding.what for finding in validate(recording.path)] == ["column issued_ns is double, not int64"]
+
+
+def test_a_half_character_in_a_name_is_replaced_in_the_manifest():
+    manifest = Manifest(
+        "captured", "sales\ud800.mdf", Clock(0, 1.0, "test"), host={"\udfff": ["\ud83d\ude00"]}
+    )
+    text = manifest.to_json()
+    assert text.encode("utf-8")
+    found = Manifest.from_json(text.replace("\ufffd.mdf", "\\ud800.mdf"), "it")
+    assert (found.title, found.host) == ("sales\ufffd.mdf", {"\ufffd": ["\U0001f600"]})

@@ -91,3 +91,11 @@ def test_lost_results_are_noticed(tmp_path: Path) -> None:
         recording = writer.commit(Manifest("tested", "a test", Clock(0, 1.0, "fio")))
     (recording.path / "results.parquet").unlink()
     assert [finding.what for finding in validate(recording.path)] == ["table is missing"]
+
+
+def test_text_that_is_no_utf8_is_taken_with_what_is_no_text_replaced():
+    raw = pa.array([b"sales\xed\xa0\x80.mdf", None, b"whole"], pa.binary())
+    careless = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
+    table = conform(pa.table({"at_ns": [1, 2, 3], "kind": ["note"] * 3, "text": careless}), "markers")
+    table.validate(full=True)
+    assert table["text"].to_pylist() == ["sales\ufffd\ufffd\ufffd.mdf", None, "whole"]
