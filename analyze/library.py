@@ -60,7 +60,6 @@ _OUR_ERRORS: Final = (duckdb.ParserException, duckdb.ResourceInUseException, duc
 # Progress is shown by whoever asked, on a terminal only. This is a setting of each cursor.
 _QUIET: Final = "SET enable_progress_bar = false"
 _READS: Final = "-- Reads: "
-_READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,25 +159,6 @@ def run(
         for name in query.reads:
             _keep(connection, name, prefix or "main")
         return connection.sql(query.sql, params=parameters or None).to_arrow_table()
-
-
-def query(connection: duckdb.DuckDBPyConnection, sql: str, *, prefix: str = "") -> pa.Table:
-    """Run a user's own SQL: one statement, and only one that reads. Raises `IotraceError` with DuckDB's words."""
-    try:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in _READING:
-            raise IotraceError(
-                "only a single SELECT can be run on a recording",
-                hint="recordings are read-only; DESCRIBE io lists columns",
-            )
-        with _in_schema(connection, prefix):
-            return connection.sql(statements[0]).to_arrow_table()
-    except duckdb.Error as problem:
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        hint = next(
-            (line for line in lines if line.startswith("Did you mean")), "SHOW TABLES lists what there is"
-        )
-        raise IotraceError(f"the query does not run: {lines[0][:300]}", hint=hint) from problem
 
 
 @cache

@@ -4,15 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
-from iotrace.analyze import library, validity
+from iotrace.analyze import validity
 from iotrace.analyze.compare import compare
 from iotrace.analyze.describe import describe
 from iotrace.analyze.report import write_report
-from iotrace.analyze.units import DASH
-from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .clocks import clock_facts, print_clocks
@@ -27,7 +25,6 @@ def register(app: typer.Typer) -> None:
     app.command("describe")(describe_command)
     app.command("compare")(compare_command)
     app.command("report")(report_command)
-    app.command("query")(query_command)
 
 
 def describe_command(recording: RecordingPath, json: Json = False) -> None:
@@ -110,48 +107,6 @@ def report_command(
     else:
         console.paragraph(facts.verdict)
         console.paragraph(f"wrote {output}: {output.stat().st_size / 1e6:,.1f} MB")
-
-
-def query_command(
-    recording: Annotated[
-        Path | None,
-        typer.Argument(metavar="RECORDING", help="A recording, NAME.iotrace.", show_default=False),
-    ] = None,
-    sql: Annotated[
-        str | None, typer.Argument(metavar="SELECT", help="One SELECT.", show_default=False)
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the questions of the library.")] = False,
-    json: Json = False,
-) -> None:
-    """Ask a recording in SQL, or list the library.
-
-    Each table is a view: io, devices, files, processes, waits, counters, markers. Nothing is ever changed.
-
-    Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io GROUP BY op"
-    """
-    if list_:
-        for entry in library.list_queries():
-            console.paragraph(f"{entry.name}: {entry.question}")
-        return
-    if recording is None or sql is None:
-        raise IotraceError(
-            "query needs a recording and a SELECT",
-            hint='for example iotrace query prod.iotrace "SELECT * FROM devices"',
-        )
-    with library.opened(Recording.open(recording)) as connection:
-        found = library.query(connection, sql)
-    if json:
-        console.print_json(found.to_pylist())
-        return
-    rows = [
-        [str(value) if value is not None else DASH for value in row.values()] for row in found.to_pylist()
-    ]
-    text_columns = 0
-    for column in found.columns:
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            break
-        text_columns += 1
-    console.table(found.column_names, rows, left=text_columns)
 
 
 def open_input(path: Path) -> Recording | Sweep:

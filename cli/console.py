@@ -27,8 +27,13 @@ _BEYOND_ASCII: Final = re.compile(r"[^\n\x20-\x7e]")
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is whatever the answer is
     """Write ``value`` as JSON to stdout; NaN and infinities, which JSON lacks, become null."""
-    text = json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False, default=str)
-    sys.stdout.write(_BEYOND_ASCII.sub(_escaped, text) + "\n")
+    sys.stdout.write(json_text(value, indent=1) + "\n")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:  # noqa: ANN401
+    """``value`` as JSON that is safe to look at."""
+    text = json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return _BEYOND_ASCII.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -102,6 +107,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     for row in rows:
         grid.add_row(*(Text(printable(shortened(cell))) for cell in row))
     data.print(grid)
+
+
+def print_whole(grid: Table, width: int) -> None:
+    """Print a table of a known width as it is: in a pipe there is no screen that it had to fit."""
+    Console(
+        file=data.file, width=max(width, data.width), markup=False, highlight=False, emoji=False,
+        force_terminal=data.is_terminal, no_color=data.no_color,
+    ).print(grid)  # fmt: skip
 
 
 def bars(rows: Sequence[Sequence[str]]) -> None:

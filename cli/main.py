@@ -10,7 +10,18 @@ from typer._click.exceptions import ClickException, UsageError
 
 from iotrace.schemas import IotraceError
 
-from . import analyze, capture, capture_linux, capture_plan, characterize, demo, replay, sweep, validate
+from . import (
+    analyze,
+    capture,
+    capture_linux,
+    capture_plan,
+    characterize,
+    demo,
+    query,
+    replay,
+    sweep,
+    validate,
+)
 from .console import fail, say
 
 app = typer.Typer(
@@ -21,7 +32,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (demo, capture, capture_linux, capture_plan, analyze, replay, sweep, characterize, validate):
+for group in (
+    demo,
+    capture,
+    capture_linux,
+    capture_plan,
+    analyze,
+    query,
+    replay,
+    sweep,
+    characterize,
+    validate,
+):
     group.register(app)
 
 

@@ -1,0 +1,95 @@
+"""The query command: tables, JSON and CSV, the library, steps of a sweep."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from iotrace.cli import console
+from iotrace.schemas import Recording, SweepWriter
+
+from .conftest import Result, make_recording
+
+WIDE = "SELECT * FROM io LIMIT 2"
+
+
+def test_a_table_lines_up_and_keeps_every_digit_in_a_pipe(
+    iotrace: Callable[..., Result], reads: Recording
+) -> None:
+    lines = iotrace("query", reads.path, WIDE).out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].split()[:4] == ["layer", "op", "intended_ns", "issued_ns"]
+    assert "…" not in "".join(lines)
+    first = json.loads(iotrace("query", reads.path, WIDE, "--json").out)[0]
+    assert str(first["issued_ns"]) in lines[1]
+
+
+def test_rows_too_wide_for_the_screen_stand_below_one_another(
+    iotrace: Callable[..., Result], reads: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Console(width=80, force_terminal=True, no_color=True, markup=False, highlight=False)
+    monkeypatch.setattr(console, "data", screen)
+    shown = iotrace("query", reads.path, WIDE).out
+    assert "row 2" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80 + len("\x1b[2m\x1b[0m")
+
+
+def test_a_limit_is_said(iotrace: Callable[..., Result], reads: Recording) -> None:
+    question = "SELECT issued_ns FROM io"
+    shown = iotrace("query", reads.path, question).out
+    assert len(shown.splitlines()) == 42
+    assert "the first 40 rows" in shown
+    assert len(iotrace("query", reads.path, question, "--limit", 0).out.splitlines()) == 801
+    assert "first" not in iotrace("query", reads.path, question + " LIMIT 40").out
+    assert "no rows" in iotrace("query", reads.path, question + " WHERE FALSE").out
+
+
+def test_json_and_csv_give_all_rows(iotrace: Callable[..., Result], reads: Recording) -> None:
+    question = (
+        "SELECT op, sum(size_bytes) AS size_bytes, NULL AS nothing, 'a,\"b\"' AS text FROM io GROUP BY op"
+    )
+    assert json.loads(iotrace("query", reads.path, question, "--json").out) == [
+        {"op": "read", "size_bytes": 800 * 8192, "nothing": None, "text": 'a,"b"'}
+    ]
+    rows = list(csv.reader(io.StringIO(iotrace("query", reads.path, question, "--csv").out)))
+    assert rows == [["op", "size_bytes", "nothing", "text"], ["read", str(800 * 8192), "", 'a,"b"']]
+    assert json.loads(iotrace("query", reads.path, "SELECT 1 WHERE FALSE", "--json").out) == []
+    assert len(json.loads(iotrace("query", reads.path, "SELECT * FROM io", "--json").out)) == 800
+
+
+def test_the_library_is_listed_and_asked_by_name(iotrace: Callable[..., Result], reads: Recording) -> None:
+    listed = json.loads(iotrace("query", "--list", "--json").out)
+    names = [entry["name"] for entry in listed]
+    shown = iotrace("query", "--list").out
+    assert all(name in shown for name in names)
+    assert "How often was each transfer size asked for" in shown
+    answer = json.loads(iotrace("query", reads.path, "size_distribution", "layer=block", "--json").out)
+    assert answer == [
+        {"device_id": 0, "role": "unattributed", "op": "read", "size_bytes": 8192, "io_count": 800}
+    ]
+    assert iotrace("query", reads.path, "size_distribution", "block").status == 2
+    assert iotrace("query", reads.path, "SELECT 1", "layer=block").status == 2
+
+
+def test_a_sweep_is_asked_by_its_step(iotrace: Callable[..., Result], tmp_path: Path) -> None:
+    writer = SweepWriter(tmp_path / "s.iotrace", title="s", source_uuid=None)
+    for scale in (1.0, 2.5):
+        writer.add(scale, make_recording(writer.step_path(scale), reads_per_second=100 * scale))
+    question = (tmp_path / "s.iotrace", "SELECT count(*) AS n FROM io", "--json")
+    assert json.loads(iotrace("query", *question, "--step", "2.5x").out) == [{"n": 500}]
+    assert json.loads(iotrace("query", *question, "--step", "1").out) == [{"n": 200}]
+    for arguments, word in ((question, "--step: 1, 2.5"), ((*question, "--step", "3x"), "3x")):
+        refused = iotrace("query", *arguments)
+        assert refused.status == 2
+        assert word in refused.err
+
+
+def test_a_mistake_in_sql_is_an_error_with_a_hint(iotrace: Callable[..., Result], reads: Recording) -> None:
+    refused = iotrace("query", reads.path, "SELECT * FROM iox")
+    assert (refused.status, refused.out) == (2, "")
+    assert "iox" in refused.err
+    assert "hint: " in refused.err
