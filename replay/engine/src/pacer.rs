@@ -20,6 +20,9 @@ use crate::progress::{Ended, Progress};
 
 /// How often, at least, a sleeping submitter looks whether it should stop.
 const GLANCE_NS: i64 = 20_000_000;
+/// Most I/Os handed over at once where nothing is paced: what has completed is replaced sooner, and the device does not
+/// run dry between two larger batches. On a virtual disk, 32 in flight, 4 gave 1.04 times the IOPS of 16.
+const BATCH_UNPACED: usize = 4;
 /// How long it waits for the plan, or for I/Os that others may put in flight, before it looks again.
 const MOMENT_NS: i64 = 50_000;
 
@@ -244,7 +247,12 @@ impl<C: Clock> Pacer<'_, C> {
         {
             return Ok(false);
         }
-        let wanted = self.settings.batch.min(self.slots_free.len()) as u32;
+        let batch = if self.settings.paced {
+            self.settings.batch
+        } else {
+            self.settings.batch.min(BATCH_UNPACED)
+        };
+        let wanted = batch.min(self.slots_free.len()) as u32;
         if wanted == 0 {
             return Ok(false);
         }
