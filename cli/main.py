@@ -17,6 +17,7 @@ from . import (
     capture_plan,
     characterize,
     demo,
+    export,
     query,
     replay,
     sweep,
@@ -42,6 +43,7 @@ for group in (
     replay,
     sweep,
     characterize,
+    export,
     validate,
 ):
     group.register(app)

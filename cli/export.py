@@ -1,0 +1,281 @@
+"""The export command: a recording for other load tools and other programs."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from iotrace.analyze.busiest import busiest_window_ns
+from iotrace.analyze.units import format_bytes, format_share
+from iotrace.replay import choose_layer
+from iotrace.replay.export import (
+    CLOSED_LOOP,
+    LOST,
+    TABLE_KINDS,
+    Workload,
+    export_diskspd,
+    export_fio,
+    export_table,
+    measure,
+    parse_targets,
+)
+from iotrace.schemas import IotraceError, Recording
+
+from . import console
+from .amounts import parse_seconds
+from .options import Json, RecordingPath
+from .window import parse_window
+
+_TOOLS: Final = ("diskspd", "fio")
+_IOLOG_IOS_MAX: Final = 1_000_000
+"""Logs of more I/Os, some 40 bytes each, are written only when asked for."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("export")(export_command)
+
+
+def export_command(
+    recording: RecordingPath,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="|".join((*_TOOLS, *TABLE_KINDS)), help="For what.", show_default=False),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR|FILE",
+            help="Folder for a tool, file for a table.",
+            show_default=False,
+        ),
+    ],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="[GROUP=]PATH",
+            help="What the tool is to read and OVERWRITE; otherwise left open, or new files beside the job.",
+            show_default=False,
+        ),
+    ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            "--layer",
+            metavar="LAYER",
+            help="Layer to export; for csv and parquet otherwise all.",
+            show_default=False,
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window", metavar="FROM..TO", help="Only this part: 02:10..02:25, 10m..25m.", show_default=False
+        ),
+    ] = None,
+    busiest: Annotated[
+        str | None,
+        typer.Option(
+            "--busiest",
+            metavar="TIME",
+            help="Only the busiest part of this length: 30s, 15m.",
+            show_default=False,
+        ),
+    ] = None,
+    seconds: Annotated[
+        int, typer.Option("--seconds", min=1, max=10**6, metavar="S", help="How long the tool is to run.")
+    ] = 60,
+    classes: Annotated[
+        int, typer.Option("--classes", min=1, max=64, metavar="N", help="Most targets of a DiskSpd profile.")
+    ] = 16,
+    iolog: Annotated[
+        bool | None,
+        typer.Option(
+            "--iolog/--no-iolog",
+            help="Also write every I/O as a fio log; by default up to a million.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", "--replace", help="Replace what an earlier export wrote there.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Give a recording to other tools.
+
+    diskspd: a profile and command lines. fio: a job file and a log of every I/O. csv, parquet, msr: the I/Os as a
+    table. Nothing is run and nothing but the output is written.
+
+    Example: iotrace export prod.iotrace --to diskspd --busiest 60s -o for-diskspd
+    """
+    _check_kind(to)
+    source = Recording.open(recording)
+    window_ns = _window(source, window, busiest, layer)
+    if to in TABLE_KINDS:
+        _refuse(to, target=target, iolog=iolog)
+        _table(source, output, to, layer, window_ns, overwrite=overwrite, json=json)
+        return
+    total = source.manifest.rows.get("io", 0)
+    with console.progress("exporting") as meter:
+        workload = measure(
+            source,
+            layer=layer,
+            window_ns=window_ns,
+            progress=lambda seen: meter.update(seen, total, f"{seen:,} I/Os read"),
+        )
+        targets = parse_targets(target or [], workload.groups)
+        if to == "diskspd":
+            _refuse(to, iolog=iolog)
+            _, facts = export_diskspd(
+                workload, output, targets, seconds=seconds, most_classes=classes, overwrite=overwrite
+            )
+        else:
+            _, facts = export_fio(
+                workload,
+                output,
+                targets,
+                seconds=seconds,
+                iolog=workload.ios <= _IOLOG_IOS_MAX if iolog is None else iolog,
+                overwrite=overwrite,
+                progress=lambda seen: meter.update(seen, workload.ios, f"{seen:,} I/Os written"),
+            )
+    if json:
+        console.print_json(facts)
+        return
+    _print_load(workload, facts)
+    console.say(f"wrote {output}: its README.txt says how to run it")
+    for path in dict.fromkeys(region["path"] for region in facts["targets"].values() if region["asked"]):
+        if Path(path).exists() and any(one.op == "write" for one in workload.classes):
+            console.warn(f"'{path}' exists; running the export overwrites it")
+    if "iolog" in facts:
+        console.warn(facts["iolog"]["warning"])
+
+
+def _check_kind(to: str) -> None:
+    if to == "hammerdb":
+        raise IotraceError(
+            "--to hammerdb is not possible: HammerDB runs transactions, and neither virtual users nor warehouses can "
+            "be told from disk I/O",
+            hint="size HammerDB by its own documentation, record the disks while it runs, and hold the two recordings "
+            "against each other: iotrace compare prod.iotrace hammerdb.iotrace",
+        )
+    if to not in (*_TOOLS, *TABLE_KINDS):
+        raise IotraceError(
+            f"there is no export to '{to}'", hint=f"--to takes {', '.join((*_TOOLS, *TABLE_KINDS))}"
+        )
+
+
+def _refuse(to: str, **options: object) -> None:
+    for name, value in options.items():
+        if value is not None and value != []:
+            raise IotraceError(f"--{name} means nothing to --to {to}", hint=f"leave --{name} out")
+
+
+def _window(
+    source: Recording, window: str | None, busiest: str | None, layer: str | None
+) -> tuple[int, int] | None:
+    if window is not None and busiest is not None:
+        raise IotraceError(
+            "--window and --busiest each name the part to export", hint="leave one of them out"
+        )
+    if window is not None:
+        return parse_window(window, source)
+    if busiest is None:
+        return None
+    return busiest_window_ns(source, parse_seconds(busiest), layer=choose_layer(source, layer))
+
+
+def _table(
+    source: Recording,
+    output: Path,
+    kind: str,
+    layer: str | None,
+    window_ns: tuple[int, int] | None,
+    *,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    with console.progress("exporting") as meter:
+        written = export_table(
+            source,
+            output,
+            kind,
+            layer=layer,
+            window_ns=window_ns,
+            overwrite=overwrite,
+            progress=lambda share: meter.update(share, 1, format_share(share)),
+        )
+    size = output.stat().st_size
+    if json:
+        console.print_json(
+            {
+                "path": str(output),
+                "bytes": size,
+                "ios": written.ios,
+                "layers": written.layers,
+                "left_out": written.left_out,
+            }
+        )
+        return
+    console.paragraph(
+        f"wrote {output}: {written.ios:,} I/Os, {format_bytes(size)}, layers {', '.join(written.layers)}"
+    )
+    if len(written.layers) > 1:
+        console.say(
+            "each layer has its own row for the same I/O; choose one before adding anything up (--layer)"
+        )
+    for reason, count in written.left_out.items():
+        console.warn(f"{count:,} I/Os left out, which {kind} has no place for: {reason}")
+
+
+def _print_load(workload: Workload, facts: dict[str, Any]) -> None:
+    rows = [_row(entry) for entry in facts["classes"]]
+    console.heading(f"{workload.recording.manifest.title}, for {facts['tool']}")
+    if facts["tool"] == "diskspd":
+        columns = ["class", "size", "I/Os", "bytes", "IOPS", "limited to", "-g", "-o"]
+    else:
+        columns = ["job", "reads/s", "writes/s", "MB/s", "I/Os", "sizes", "random"]
+    console.table(columns, rows)
+    of = facts["workload"]
+    console.paragraph(
+        f"covered: {format_share(facts['covered_ios'])} of the I/Os, {format_share(facts['covered_bytes'])} of the "
+        f"bytes of the layer {workload.layer} ({of['iops']:,.1f} IOPS, {of['bytes_per_s'] / 1e6:,.1f} MB/s)"
+    )
+    if "exact_size_ios" in facts:
+        console.paragraph(
+            f"{format_share(facts['exact_size_ios'])} of the I/Os keep their very size, the others one nearby"
+        )
+    for reason, count in of["left_out"].items():
+        console.paragraph(f"left out: {count:,} I/Os, {reason}")
+    console.say(LOST)
+    console.say(CLOSED_LOOP)
+
+
+def _row(entry: dict[str, Any]) -> list[str]:
+    if "size_bytes" in entry:
+        return [
+            f"{entry['group']} {entry['op']} {entry['pattern']}",
+            format_bytes(entry["size_bytes"]),
+            format_share(entry["share_ios"]),
+            format_share(entry["share_bytes"]),
+            _iops(entry["iops"]),
+            _iops(entry["limited_to_iops"]),
+            str(entry["bytes_per_ms"]),
+            str(entry["outstanding"]),
+        ]
+    sides = entry["sides"]
+    return [
+        entry["job"],
+        *(_iops(sides[op]["iops"]) if op in sides else "0" for op in ("read", "write")),
+        f"{entry['bytes_per_s'] / 1e6:,.2f}",
+        format_share(entry["share_ios"]),
+        "/".join(str(len(side["percent_of_size"])) for side in sides.values()),
+        "/".join(f"{side['random_percent']} %" for side in sides.values()),
+    ]
+
+
+def _iops(rate: float) -> str:
+    return f"{rate:,.1f}" if rate >= 9.95 else f"{rate:.2f}"

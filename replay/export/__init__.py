@@ -1,0 +1,20 @@
+"""A recording as a load for other tools, and as a table for other programs."""
+
+from .folders import CLOSED_LOOP, LOST, export_diskspd, export_fio
+from .places import parse_targets
+from .tables import KINDS as TABLE_KINDS
+from .tables import Written, export_table
+from .workload import Workload, measure
+
+__all__ = [
+    "CLOSED_LOOP",
+    "LOST",
+    "TABLE_KINDS",
+    "Workload",
+    "Written",
+    "export_diskspd",
+    "export_fio",
+    "export_table",
+    "measure",
+    "parse_targets",
+]

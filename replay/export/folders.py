@@ -1,0 +1,201 @@
+"""The folders that ``--to diskspd`` and ``--to fio`` write: what to run, what it covers, what it loses."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .diskspd import DiskSpd, command_line, diskspd, profile_xml, run_line
+from .fio import Fio, fio, job_file
+from .fio_iolog import FIO_VERSIONS, Iolog, replay_job, write_iolog
+from .output import MARK, new_folder
+from .places import Region, bytes_by_path
+from .workload import Workload, describe
+
+LOST = (
+    "A static profile keeps sizes, mix, patterns and mean rates. It loses bursts (arrivals are evenly spaced), the "
+    "order of I/Os and what waited for what, changes of the load, and hot spots within a file. Its latencies are "
+    "therefore lower, and its knee later, than those of the recorded workload: iotrace replay and sweep play that."
+)
+CLOSED_LOOP = (
+    "The tool issues the next I/O only when an earlier one has ended, so a storage that is too slow lowers the rate "
+    "instead of showing the wait. Compare the rate reached with the rate below before comparing latencies."
+)
+
+
+def export_diskspd(
+    workload: Workload,
+    folder: Path,
+    targets: Mapping[str | None, str],
+    *,
+    seconds: int,
+    most_classes: int,
+    overwrite: bool = False,
+) -> tuple[DiskSpd, dict[str, Any]]:
+    """Write ``profile.xml``, ``command-lines.txt``, ``README.txt`` and ``export.json``; gives its facts as well."""
+    found = diskspd(workload, targets, seconds=seconds, most_classes=most_classes)
+    facts = _facts("diskspd", workload, found.regions) | {
+        "seconds": seconds,
+        "run": run_line(found),
+        "covered_ios": found.coverage.ios,
+        "covered_bytes": found.coverage.bytes,
+        "too_slow_classes": found.too_slow,
+        "classes": [
+            {
+                "group": line.load.group,
+                "op": line.load.op,
+                "pattern": line.load.pattern,
+                "size_bytes": line.load.size_bytes,
+                "share_ios": line.load.ios / workload.ios,
+                "share_bytes": line.load.bytes / workload.bytes,
+                "iops": line.load.ios / workload.seconds,
+                "limited_to_iops": line.iops,
+                "bytes_per_ms": line.bytes_per_ms,
+                "outstanding": line.outstanding,
+                "command": command_line(found, line),
+            }
+            for line in found.lines
+        ],
+    }
+    commands = [
+        "Each line is one class of the profile by itself. Started together they are the whole profile.",
+        "",
+        *(command_line(found, line) for line in found.lines),
+    ]
+    how = [
+        "Run (DiskSpd 2.1 or later):"
+        if any(not region.asked for region in found.regions.values())
+        else "Run:",
+        f"  {run_line(found)}",
+        *_sizes(found.regions),
+        "DiskSpd creates files that are missing or of another size, AND OVERWRITES TARGETS WITHOUT A WARNING.",
+        "Results are text; -Rxml gives XML.",
+    ]
+    with new_folder(folder, overwrite=overwrite) as partial:
+        _write(partial / "profile.xml", profile_xml(found))
+        _write(partial / "command-lines.txt", "\n".join(commands) + "\n")
+        _write(partial / "README.txt", _readme("DiskSpd", workload, how, facts))
+        _write_facts(partial, facts)
+    return found, facts
+
+
+def export_fio(
+    workload: Workload,
+    folder: Path,
+    targets: Mapping[str | None, str],
+    *,
+    seconds: int,
+    iolog: bool,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Fio, dict[str, Any]]:
+    """Write ``workload.fio``, ``README.txt`` and ``export.json``; with ``iolog`` also ``replay.fio`` and its log.
+
+    Gives also the facts in ``export.json``. ``progress`` is told how many I/Os have been written to the log.
+    """
+    found = fio(workload, targets, seconds=seconds)
+    facts = _facts("fio", workload, found.regions) | {
+        "seconds": seconds,
+        "run": "fio workload.fio",
+        "covered_ios": found.coverage.ios,
+        "covered_bytes": found.coverage.bytes,
+        "exact_size_ios": found.exact_ios,
+        "classes": [
+            {
+                "job": job.name,
+                "group": job.group,
+                "share_ios": sum(side.ios for side in job.sides.values()) / workload.ios,
+                "iops": job.iops,
+                "bytes_per_s": job.bytes_per_s,
+                "sides": {
+                    op: {
+                        "iops": side.iops,
+                        "bytes_per_s": side.bytes_per_s,
+                        "percent_of_size": {str(size): percent for size, percent in side.split},
+                        "random_percent": side.random_percent,
+                    }
+                    for op, side in job.sides.items()
+                },
+            }
+            for job in found.jobs
+        ],
+    }
+    how = [
+        "Run, in a folder with room for the files:",
+        "  fio workload.fio",
+        *_sizes(found.regions),
+        "fio creates files that are missing, AND OVERWRITES TARGETS WITHOUT A WARNING.",
+        "ioengine=libaio is Linux's; on Windows change it to windowsaio.",
+    ]
+    heading = [f"{workload.recording.manifest.title}, as a static load", *how[3:-1], "See README.txt."]
+    with new_folder(folder, overwrite=overwrite) as partial:
+        if iolog:
+            written = _write_iolog(partial, workload, found, progress)
+            facts["iolog"] = {
+                "ios": written.ios,
+                "needed_bytes": dict(written.bytes_by_path),
+                "warning": FIO_VERSIONS,
+            }
+            how += [
+                "",
+                "Every I/O with its time (the files have to be there, as workload.fio or fallocate leaves them):",
+                "  fio replay.fio",
+                FIO_VERSIONS,
+            ]
+        _write(partial / "workload.fio", job_file(found, heading))
+        _write(partial / "README.txt", _readme("fio", workload, how, facts))
+        _write_facts(partial, facts)
+    return found, facts
+
+
+def _write_iolog(
+    partial: Path, workload: Workload, found: Fio, progress: Callable[[int], None] | None
+) -> Iolog:
+    with (partial / "replay.iolog").open("wb") as file:
+        written = write_iolog(workload, found.regions, file, progress)
+    _write(partial / "replay.fio", replay_job(written.bytes_by_path, written.ios))
+    return written
+
+
+def _facts(tool: str, workload: Workload, regions: Mapping[str, Region]) -> dict[str, Any]:
+    return {
+        "tool": tool,
+        "workload": describe(workload),
+        "targets": {
+            group: {
+                "path": region.path,
+                "base_bytes": region.base_bytes,
+                "bytes": region.bytes,
+                "asked": region.asked,
+            }
+            for group, region in regions.items()
+        },
+    }
+
+
+def _sizes(regions: Mapping[str, Region]) -> list[str]:
+    return [f"Target {path}: {size / 2**20:,.0f} MiB" for path, size in bytes_by_path(regions).items()]
+
+
+def _readme(tool: str, workload: Workload, how: Sequence[str], facts: Mapping[str, Any]) -> str:
+    of = facts["workload"]
+    covered = (
+        f"Covered: {facts['covered_ios']:.1%} of the I/Os and {facts['covered_bytes']:.1%} of the bytes of the layer "
+        f"{workload.layer}: {of['iops']:,.1f} IOPS, {of['bytes_per_s'] / 1e6:,.1f} MB/s, {of['read_share']:.1%} reads "
+        f"over {workload.seconds:,.1f} s."
+    )
+    lines = [f"{workload.recording.manifest.title}, for {tool}", "", covered]
+    if of["left_out"]:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in of["left_out"].items())
+        lines.append(f"Left out: {reasons}.")
+    if workload.widened_ios:
+        lines.append(f"Widened to whole 512 bytes: {workload.widened_ios:,} I/Os.")
+    return "\n".join([*lines, "", *how, "", LOST, "", CLOSED_LOOP]) + "\n"
+
+
+def _write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    _write(folder / MARK, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8", newline="\n")

@@ -1,0 +1,213 @@
+"""A recording's I/Os as one table for other programs: CSV, Parquet, or the columns of the MSR Cambridge traces.
+
+DuckDB sorts and writes, out of core. The columns of the MSR Cambridge traces (SNIA IOTTA 388) are Timestamp (FILETIME,
+100 ns ticks since 1601, when the I/O was issued), Hostname, DiskNumber, Type (Read or Write), Offset and Size (bytes),
+and ResponseTime (100 ns ticks), without a heading, as the README published with them says.
+"""
+
+import re
+import secrets
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import psutil
+
+from iotrace.schemas import IoFlags, IotraceError, Layer, Recording
+
+from ..selection import choose_layer
+from .output import new_file
+
+KINDS: Final = ("csv", "parquet", "msr")
+_MEMORY_BYTES: Final = 2 << 30
+_FILETIME_OF_1970: Final = 116_444_736_000_000_000
+_TICK_NS: Final = 100
+_FORMATS: Final = {
+    "csv": "FORMAT csv, HEADER true",
+    "parquet": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 262144",
+    "msr": "FORMAT csv, HEADER false, QUOTE ''",
+}
+_POLL_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an export holds. ``left_out`` counts the I/Os of the layer and window that the format cannot say."""
+
+    path: Path
+    ios: int
+    layers: tuple[str, ...]
+    left_out: dict[str, int]
+
+
+def export_table(
+    recording: Recording,
+    path: Path,
+    kind: str,
+    *,
+    layer: str | None = None,
+    window_ns: tuple[int, int] | None = None,
+    overwrite: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Written:
+    """Write the I/Os of ``recording`` in order of time. ``kind`` is one of `KINDS`.
+
+    All layers, which the column ``layer`` tells apart, or one; the columns of MSR have room for one only. ``progress``
+    is told the share done. Raises `IotraceError` for a layer or window without I/O, and for a path that is taken.
+    """
+    if kind == "msr" or layer is not None:
+        layer = choose_layer(recording, layer)
+    with new_file(path, overwrite=overwrite) as partial, _opened(recording) as connection:
+        connection.sql(f"FROM io WHERE {_where(layer, window_ns)}").create_view("chosen")
+        layers, ios, left_out = _counts(connection, kind)
+        if not ios:
+            raise IotraceError(
+                f"nothing of '{recording.path}' can be exported with these choices",
+                hint="choose another --layer or --window; iotrace describe tells what there is",
+            )
+        select = _msr(recording) if kind == "msr" else _all_columns(recording)
+        target = str(partial).replace("'", "''")
+        _run(connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]})", progress)
+    return Written(path, ios, layers, left_out)
+
+
+def _where(layer: str | None, window_ns: tuple[int, int] | None) -> str:
+    """COPY takes no parameters: a layer is one of our own words here, and a window two whole numbers."""
+    conditions = ["true"]
+    if layer is not None:
+        conditions.append(f"layer = '{Layer(layer)}'")
+    if window_ns is not None:
+        conditions.append(f"issued_ns >= {int(window_ns[0])} AND issued_ns < {int(window_ns[1])}")
+    return " AND ".join(conditions)
+
+
+_SAYABLE: Final = "op IN ('read', 'write') AND completed_ns IS NOT NULL AND offset_bytes IS NOT NULL"
+
+
+def _counts(connection: duckdb.DuckDBPyConnection, kind: str) -> tuple[tuple[str, ...], int, dict[str, int]]:
+    layers = [
+        row[0] for row in connection.execute("SELECT DISTINCT layer FROM chosen ORDER BY ALL").fetchall()
+    ]
+    if kind != "msr":
+        ((ios,),) = connection.execute("SELECT count(*) FROM chosen").fetchall()
+        return tuple(map(str, layers)), int(ios), {}
+    ((ios, flushes, discards, endless, nowhere),) = connection.execute(
+        f"""
+        SELECT
+          count(*) FILTER (WHERE {_SAYABLE}),
+          count(*) FILTER (WHERE op = 'flush'),
+          count(*) FILTER (WHERE op = 'discard'),
+          count(*) FILTER (WHERE op IN ('read', 'write') AND completed_ns IS NULL),
+          count(*) FILTER (WHERE op IN ('read', 'write') AND completed_ns IS NOT NULL AND offset_bytes IS NULL)
+        FROM chosen
+        """  # noqa: S608 - our own words
+    ).fetchall()
+    reasons = {
+        "flushes": flushes,
+        "discards": discards,
+        "never seen to end": endless,
+        "offset unknown": nowhere,
+    }
+    return (
+        tuple(map(str, layers)),
+        int(ios),
+        {reason: int(count) for reason, count in reasons.items() if count},
+    )
+
+
+def _all_columns(recording: Recording) -> str:
+    words = ", ".join(
+        f"CASE WHEN flags & {flag.value} > 0 THEN '{str(flag.name).lower()}' END" for flag in IoFlags
+    )
+    start = recording.manifest.clock.start_utc_ns
+    return f"""
+        SELECT
+          make_timestamp_ns(issued_ns + {int(start)}) AS issued_utc,
+          layer::VARCHAR AS layer, op::VARCHAR AS op, intended_ns, issued_ns, completed_ns,
+          completed_ns - issued_ns AS latency_ns, offset_bytes, chosen.size_bytes, devices.name AS device,
+          files.path AS file, files.role::VARCHAR AS role, files.database AS database, processes.name AS process,
+          processes.os_process_id, thread_id, concat_ws('+', {words}) AS flags, error, copy
+        FROM chosen
+        LEFT JOIN devices ON devices.device_id = chosen.device_id
+        LEFT JOIN files ON files.file_id = chosen.file_id
+        LEFT JOIN processes ON processes.process_id = chosen.process_id
+        ORDER BY issued_ns, layer
+        """  # noqa: S608 - our own words and a number
+
+
+def _msr(recording: Recording) -> str:
+    told = str(
+        recording.manifest.host.get("hostname") or recording.manifest.host.get("name") or recording.name
+    )
+    host = re.sub(r"[^A-Za-z0-9_.-]+", "-", told).strip("-") or "host"
+    first = recording.manifest.clock.start_utc_ns
+    return f"""
+        SELECT
+          (issued_ns + {int(first)}) // {_TICK_NS} + {_FILETIME_OF_1970}, '{host}', coalesce(device_id, 0),
+          CASE op WHEN 'read' THEN 'Read' ELSE 'Write' END, offset_bytes, size_bytes,
+          greatest(completed_ns - issued_ns, 0) // {_TICK_NS}
+        FROM chosen
+        WHERE {_SAYABLE}
+        ORDER BY issued_ns
+        """  # noqa: S608 - numbers, and a name of plain letters
+
+
+@contextmanager
+def _opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{min(_MEMORY_BYTES, psutil.virtual_memory().total // 2) // 1024} KiB",
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
+            "autoinstall_known_extensions": "false",
+            "python_enable_replacements": "false",
+        },
+    )
+    try:
+        connection.execute("SET enable_progress_bar = false")
+        for name in ("io", "devices", "files", "processes"):
+            connection.read_parquet([str(path) for path in recording.parquet_paths(name)]).create_view(name)
+        yield connection
+    except duckdb.OutOfMemoryException as problem:
+        raise IotraceError(
+            "not enough memory or temporary disk space to sort the I/Os",
+            hint=f"free some room in {tempfile.gettempdir()}, set TMPDIR to a larger disk, or export a --window",
+        ) from problem
+    except duckdb.IOException as problem:
+        raise IotraceError(
+            f"'{recording.path}' cannot be exported: {str(problem).splitlines()[0][:300]}",
+            hint="see that there is room on the disk; iotrace validate tells whether the recording is whole",
+        ) from problem
+    finally:
+        connection.close()
+
+
+def _run(connection: duckdb.DuckDBPyConnection, sql: str, progress: Callable[[float], None] | None) -> None:
+    """Run ``sql`` in a thread, so that progress can be told and Ctrl-C ends it."""
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            connection.execute(sql)
+        except BaseException as problem:  # noqa: BLE001 - handed to the thread that waits
+            problems.append(problem)
+
+    worker = threading.Thread(target=work, name="iotrace-export")
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(_POLL_SECONDS)
+            share = connection.query_progress()
+            if progress is not None and share >= 0:
+                progress(share / 100)
+    except BaseException:
+        connection.interrupt()
+        worker.join()
+        raise
+    if problems:
+        raise problems[0]

@@ -1,0 +1,251 @@
+"""A recording as other load tools can be told of it: classes of transfers, each with its rate."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from iotrace.schemas import IotraceError, Recording
+
+from ..addresses import align
+from ..extents import Slots, Touched
+from ..log_stream import Overlaps, is_log
+from ..options import ReplayOptions
+from ..rows import FLUSH, NEVER, WRITE, Rows
+from ..selection import log_files, select
+from ..source import Source, space_names
+from .following import Following
+
+SECTOR_BYTES = 512
+"""Unbuffered I/O goes in whole sectors, so transfers of other sizes are widened to them."""
+_SIZE_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LoadClass:
+    """Transfers of one size, operation and pattern in one group of files."""
+
+    group: str
+    """The role of the files, or the device's name where no file is known."""
+    op: str
+    size_bytes: int
+    sequential: bool
+    ios: int
+    in_flight: float
+    """How many of them were in flight on average: arrivals times latency (Little 1961); 0 where no end was seen."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved, all transfers together."""
+        return self.ios * self.size_bytes
+
+    @property
+    def pattern(self) -> str:
+        """``sequential`` or ``random``."""
+        return "sequential" if self.sequential else "random"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What one layer of a recording asked for, in sums."""
+
+    recording: Recording
+    layer: str
+    window_ns: tuple[int, int] | None
+    seconds: float
+    """Length of the window asked for; else from the first I/O to the last and one mean gap more."""
+    classes: tuple[LoadClass, ...]
+    """The most frequent first."""
+    touched_bytes: Mapping[str, int]
+    """By group: bytes touched at least once, in whole 4 KiB."""
+    widened_ios: int
+    """Transfers that were no whole sectors."""
+    left_out: Mapping[str, int]
+    """I/Os that no load tool can be told of, by reason."""
+
+    @cached_property
+    def ios(self) -> int:
+        """Transfers of all classes."""
+        return sum(one.ios for one in self.classes)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of all classes."""
+        return sum(one.bytes for one in self.classes)
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups in order of their I/Os."""
+        return list(dict.fromkeys(one.group for one in self.classes))
+
+    @property
+    def read_share(self) -> float:
+        """Share of reads among the transfers."""
+        return sum(one.ios for one in self.classes if one.op == "read") / self.ios
+
+
+def measure(
+    recording: Recording,
+    *,
+    layer: str | None = None,
+    window_ns: tuple[int, int] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Workload:
+    """Sum up one layer of ``recording`` in one pass; memory does not grow with the number of I/Os.
+
+    ``progress`` is told the I/Os seen so far. Raises `IotraceError` if the layer or window holds no reads or writes.
+    """
+    chosen = select(recording, ReplayOptions(layer=layer, window_ns=window_ns))
+    source = Source.open(recording, chosen, file_by_file=True)
+    left_out: dict[str, int] = {}
+    sums = _Sums(group_names(recording, source), log_files(recording))
+    for rows in source.rows(left_out, columns=("completed_ns",)):
+        sums.add(rows)
+        if progress is not None:
+            progress(sums.seen)
+    if not sums.count:
+        raise IotraceError(
+            f"'{recording.path}' has no reads or writes to export on the layer '{chosen.layer}'",
+            hint="choose another --layer or --window; iotrace describe tells what there is",
+        )
+    if sums.flushes:
+        left_out["flushes"] = sums.flushes
+    return Workload(
+        recording=recording,
+        layer=chosen.layer,
+        window_ns=window_ns,
+        seconds=sums.seconds(window_ns),
+        classes=sums.classes(window_ns),
+        touched_bytes=sums.touched_bytes(),
+        widened_ios=sums.widened,
+        left_out=left_out,
+    )
+
+
+def group_names(recording: Recording, source: Source) -> dict[int, str]:
+    """The group of each address space: the role of the file, or the device."""
+    files = recording.read("files", ["file_id", "role"])
+    names = space_names(source)
+    roles = zip(files["file_id"].to_pylist(), files["role"].cast(pa.string()).to_pylist(), strict=True)
+    return names | {int(key): str(role) for key, role in roles}
+
+
+@dataclass(slots=True)
+class _Sums:
+    names: Mapping[int, str]
+    """Of groups, by address space."""
+    log_ids: npt.NDArray[np.int32]
+    seen: int = 0
+    count: int = 0
+    flushes: int = 0
+    widened: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    _groups: dict[str, int] = field(default_factory=dict)
+    _slots: Slots = field(default_factory=Slots)
+    _touched: list[Touched] = field(default_factory=list)
+    _following: Following = field(default_factory=Following)
+    _overlaps: Overlaps = field(default_factory=Overlaps)
+    _ios: dict[int, int] = field(default_factory=dict)
+    _latency_ns: dict[int, float] = field(default_factory=dict)
+    _measured: dict[int, int] = field(default_factory=dict)
+
+    def add(self, rows: Rows) -> None:
+        self.seen += len(rows)
+        moves = rows.transfers
+        if not moves.all():
+            self.flushes += int(np.count_nonzero(rows.op == FLUSH))
+            rows = rows[moves]
+        if not len(rows):
+            return
+        if not self.count:
+            self.first_ns = int(rows.at_ns[0])
+        self.count += len(rows)
+        self.last_ns = int(rows.at_ns[-1])
+        slot = self._slots.of(rows.space)
+        write = (rows.op == WRITE).astype(np.int64)
+        follows = self._following.of(slot * 2 + write, rows.offset_bytes, rows.size_bytes)
+        logs = is_log(rows, self.log_ids)
+        if logs.any():
+            # A log that writes its last page again until it is full is one stream all the same.
+            follows |= self._overlaps.note(rows, logs).overlap_bytes > 0
+        offset, size, widened = align(rows.offset_bytes, rows.size_bytes, SECTOR_BYTES)
+        self.widened += int(np.count_nonzero(widened))
+        group = self._group_numbers()[slot]
+        for number in np.unique(group).tolist():
+            mine = group == number
+            self._touched[number].add(slot[mine], offset[mine], size[mine])
+        self._count((((group * 2 + write) * 2 + follows) << _SIZE_BITS) | size, rows)
+
+    def _group_numbers(self) -> npt.NDArray[np.int64]:
+        """The group's number of each slot there is."""
+        numbers = []
+        for space in self._slots.ids:
+            name = self.names.get(space, "unknown device")
+            numbers.append(self._groups.setdefault(name, len(self._groups)))
+        self._touched += [Touched() for _ in range(len(self._groups) - len(self._touched))]
+        return np.array(numbers, np.int64)
+
+    def _count(self, keys: npt.NDArray[np.int64], rows: Rows) -> None:
+        found, which = np.unique(keys, return_inverse=True)
+        ended = rows.completed_ns != NEVER
+        latency_ns = np.where(ended, np.maximum(rows.completed_ns - rows.issued_ns, 0), 0)
+        counts = np.bincount(which, minlength=len(found))
+        measured = np.bincount(which[ended], minlength=len(found))
+        latencies = np.bincount(which, latency_ns.astype(np.float64), minlength=len(found))
+        for key, ios, known, sum_ns in zip(
+            found.tolist(), counts.tolist(), measured.tolist(), latencies.tolist(), strict=True
+        ):
+            self._ios[key] = self._ios.get(key, 0) + ios
+            self._measured[key] = self._measured.get(key, 0) + known
+            self._latency_ns[key] = self._latency_ns.get(key, 0.0) + sum_ns
+
+    def seconds(self, window_ns: tuple[int, int] | None) -> float:
+        if window_ns is not None:
+            return (window_ns[1] - window_ns[0]) / 1e9
+        span_ns = self.last_ns - self.first_ns
+        return max(1, span_ns + span_ns // max(1, self.count - 1)) / 1e9
+
+    def classes(self, window_ns: tuple[int, int] | None) -> tuple[LoadClass, ...]:
+        names = {number: name for name, number in self._groups.items()}
+        seconds = self.seconds(window_ns)
+        found = []
+        for key, ios in self._ios.items():
+            kind, measured = key >> _SIZE_BITS, self._measured[key]
+            found.append(
+                LoadClass(
+                    group=names[kind >> 2],
+                    op="write" if kind >> 1 & 1 else "read",
+                    size_bytes=key & ((1 << _SIZE_BITS) - 1),
+                    sequential=bool(kind & 1),
+                    ios=ios,
+                    in_flight=ios / seconds * (self._latency_ns[key] / measured / 1e9) if measured else 0.0,
+                )
+            )
+        return tuple(sorted(found, key=lambda one: (-one.ios, one.group, one.op, one.size_bytes)))
+
+    def touched_bytes(self) -> dict[str, int]:
+        return {name: self._touched[number].bytes for name, number in self._groups.items()}
+
+
+def describe(workload: Workload) -> dict[str, Any]:
+    """The facts of a workload for ``export.json``."""
+    manifest = workload.recording.manifest
+    return {
+        "recording": {"name": workload.recording.name, "title": manifest.title, "uuid": manifest.uuid},
+        "layer": workload.layer,
+        "window_ns": workload.window_ns,
+        "seconds": workload.seconds,
+        "ios": workload.ios,
+        "bytes": workload.bytes,
+        "iops": workload.ios / workload.seconds,
+        "bytes_per_s": workload.bytes / workload.seconds,
+        "read_share": workload.read_share,
+        "touched_bytes": dict(workload.touched_bytes),
+        "widened_ios": workload.widened_ios,
+        "left_out": dict(workload.left_out),
+    }
