@@ -7,6 +7,7 @@ import errno
 import mmap
 import os
 import stat
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from .refusals import (
     refuse_foreign_file,
     refuse_memory,
 )
+
+_CLOSE_PATIENCE_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -56,7 +59,16 @@ class Target:
         return self.file
 
     def close(self) -> None:
-        """Close it, and renew the mark of a file of iotrace's own that was written."""
+        """Close it, and renew the mark of a file of iotrace's own that was written.
+
+        On storage that does not answer, a frozen file system say, both can take for ever. They are then left behind,
+        so that what was measured is kept; the file counts as changed by somebody else.
+        """
+        closing = threading.Thread(target=self._close, name=f"close {self.name}", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_PATIENCE_SECONDS)
+
+    def _close(self) -> None:
         if self.fill is not None and self.writable:
             fill.mark(self.file, self.fill)
         os.close(self.file)

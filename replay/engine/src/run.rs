@@ -362,12 +362,9 @@ impl Drop for Run {
     fn drop(&mut self) {
         self.feeds.clear();
         self.progress.abandon();
+        // No thread is joined. What it owned is gone once it says that it is over; but where the storage still holds I/Os of
+        // its ring, the kernel lets the thread itself leave only with them.
         while !self.submitters.is_empty() && !self.wait(GLANCE) {}
-        for submitter in self.submitters.drain(..) {
-            if !submitter.left_behind {
-                let _ = submitter.thread.join();
-            }
-        }
     }
 }
 
