@@ -81,7 +81,8 @@ class _Describer:
             notes=self.notes,
         )
         if self.layer is None:
-            self.notes.append("the recording holds no I/Os")
+            if "results" not in self.recording.table_names():
+                self.notes.append("the recording holds no I/Os")
             return description
         self.histograms = {
             metric: Histograms(library.run(self.connection, "latency_histogram", metric=metric))

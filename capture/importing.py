@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source, Sweep
 from iotrace.schemas.writer import check_replaceable
 
 from .anonymizing import Anonymizer
@@ -18,7 +18,10 @@ from .formats.array_csv import with_map
 from .formats.format import Format, Outcome, Progress, Trace, naming
 from .gathering import Gathering, Group, unpacking_room
 from .host_volumes import HostVolumes
+from .importing_results import ResultsImport, sourced
 from .merging import Merger, Shift, layers_in, merge_quality
+from .results.series import SourcedRun
+from .results.trace import ResultsTrace
 
 
 def import_files(
@@ -31,7 +34,26 @@ def import_files(
     maps: Sequence[Path | str] = (),
     anonymizer: Anonymizer | None = None,
 ) -> Recording:
-    """Read every file of ``paths`` into one new recording at ``output``.
+    """Read every file of ``paths`` into one new recording at ``output``; see `import_any`.
+
+    Several results of tests are several runs in its table ``results``.
+    """
+    found = _import(paths, output, title, progress, maps, anonymizer, overwrite=overwrite, series=False)
+    assert isinstance(found, Recording)
+    return found
+
+
+def import_any(
+    paths: Sequence[Path | str],
+    output: Path | str,
+    *,
+    overwrite: bool = False,
+    title: str | None = None,
+    progress: Progress | None = None,
+    maps: Sequence[Path | str] = (),
+    anonymizer: Anonymizer | None = None,
+) -> Recording | Sweep:
+    """Read every file of ``paths`` into one new recording at ``output``, or a sweep of results in order of load.
 
     Files are recognised by content (`recognition`); of folders and .zip files all is taken that is recognised.
     Several traces go onto one clock (`clock_alignment`); their ids are re-keyed, and disks, files and processes that
@@ -39,6 +61,20 @@ def import_files(
     ``anonymizer`` takes names out. ``progress`` is called with what is being done, how much of it is done and how much
     there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
     """
+    return _import(paths, output, title, progress, maps, anonymizer, overwrite=overwrite, series=True)
+
+
+def _import(
+    paths: Sequence[Path | str],
+    output: Path | str,
+    title: str | None,
+    progress: Progress | None,
+    maps: Sequence[Path | str],
+    anonymizer: Anonymizer | None,
+    *,
+    overwrite: bool,
+    series: bool,
+) -> Recording | Sweep:
     report = progress or _silent
     if not paths:
         raise IotraceError(
@@ -53,12 +89,24 @@ def import_files(
         opening = _Opening(gathering, stack, report)
         for path in paths:
             opening.add(Path(path), str(path))
+        runs = opening.take_runs()
         opening.volumes.refuse_alone(opening.traces)
-        if not opening.traces:
+        if not opening.traces and not runs:
             raise IotraceError("nothing is left to import", hint="name other files")
-        opening.mark_compared()
-        placements = align([opened.clocked(report) for opened in opening.traces])
-        return _write(opening, placements, target, title or _title(paths), anonymizer, overwrite=overwrite)
+
+        def write_traces(where: Path, *, overwrite: bool = False) -> Recording:
+            opening.mark_compared()
+            placements = align([opened.clocked(report) for opened in opening.traces])
+            return _write(opening, placements, where, title or _title(paths), anonymizer, overwrite=overwrite)
+
+        if not runs:
+            return write_traces(target, overwrite=overwrite)
+        results = ResultsImport(runs, title or _title(paths), opening.notes(), anonymizer)
+        if opening.traces:
+            results.capture, results.notes = write_traces, []
+        else:
+            opening.sources()
+        return results.write(target, series=series, overwrite=overwrite)
 
 
 @dataclass(slots=True)
@@ -96,6 +144,7 @@ class _Opening:
         self.volumes = HostVolumes()
         self._gathering, self._progress = gathering, progress
         self._sources: list[tuple[Source, Future[str]]] = []
+        self._of_results: set[int] = set()
         self._digests: dict[tuple[int, ...], list[tuple[str, list[Future[str]]]]] = {}
         # Checksums are computed beside the reading, in a thread: hashing gives up the interpreter.
         self._hashing = stack.enter_context(ThreadPoolExecutor(1))
@@ -121,11 +170,25 @@ class _Opening:
         for left_out in problems:
             self._gathering.leave_out(left_out.message)
 
+    def take_runs(self) -> list[SourcedRun]:
+        """Runs of other tools' tests. They are no traces: no I/O of theirs tells how their clocks lie."""
+        runs: list[SourcedRun] = []
+        rest: list[_Opened] = []
+        for opened in self.traces:
+            if isinstance(opened.trace, ResultsTrace):
+                runs += sourced(opened.trace.runs, opened.sources, truncated=opened.trace.truncated)
+                opened.sources[0].events = opened.trace.outcome().events
+                self._of_results |= {id(source) for source in opened.sources}
+            else:
+                rest.append(opened)
+        self.traces = rest
+        return runs
+
     def sources(self) -> list[Source]:
-        """Everything read, in the user's order, with its checksum."""
+        """Every trace read, in the user's order, with its checksum; those of results have theirs too then."""
         for source, digest in self._sources:
             source.sha256 = digest.result()
-        return [source for source, _ in self._sources]
+        return [source for source, _ in self._sources if id(source) not in self._of_results]
 
     def notes(self) -> list[str]:
         """What was left out."""

@@ -79,10 +79,11 @@ def _text(head: bytes) -> Lookalike | None:
         return Lookalike("a web page", "the download saved an error page, perhaps: fetch the file again")
     if low.startswith(("<?xml", "<")):
         return Lookalike(
-            "XML of another kind", "of XML it takes tracerpt's (tracerpt x.etl -of XML) and ONTAP's polls"
+            "XML of another kind",
+            "of XML it takes tracerpt's (tracerpt x.etl -of XML), ONTAP's polls and DiskSpd's results",
         )
     if low.startswith(("{", "[")):
-        return Lookalike("JSON", "of fio and other load tools it takes no results here")
+        return Lookalike("JSON", "of JSON it takes fio's results (--output-format=json)")
     for separator, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs")):
         if first.count(separator) >= 2:
             shown = first if len(first) <= 60 else first[:57] + "..."

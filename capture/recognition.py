@@ -9,6 +9,7 @@ from iotrace.schemas import IotraceError
 from .formats import arrow_streams, blg, dmv, etl, perfmon_csv, text_formats, volumes, xel
 from .formats.format import Format
 from .lookalikes import lookalike
+from .results import formats as result_formats
 
 FORMATS: Final[tuple[Format, ...]] = (
     arrow_streams.FORMAT,
@@ -19,6 +20,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     volumes.FORMAT,
     xel.FORMAT,
     *text_formats.FORMATS,
+    *result_formats.FORMATS,
 )
 """Every format that can be imported; the first that recognises a file reads it."""
 

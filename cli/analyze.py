@@ -18,6 +18,7 @@ from .compare_tables import print_comparison
 from .describe_tables import print_description
 from .findings import has_invalid, print_findings
 from .options import Json, Overwrite, RecordingPath, Slo, Title
+from .results_tables import print_results, results_of
 
 
 def register(app: typer.Typer) -> None:
@@ -38,14 +39,17 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
     with console.working("describing"):
         found = describe(opened)
         findings = validity.check(opened)
+    results = results_of([opened])
     if json:
         facts = {
+            "results": results,
             "clocks": clock_facts(opened.manifest),
             "findings": [asdict(entry) for entry in findings],
         }
         console.print_json(found.to_dict() | facts)
         return
     print_description(found)
+    print_results(results)
     print_clocks(opened.manifest)
     print_findings(findings)
     console.quality(recording.name, opened.manifest.quality)

@@ -8,12 +8,13 @@ import typer
 
 from iotrace.analyze.units import format_bytes
 from iotrace.capture.anonymizing import Anonymizer
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing import import_any
 from iotrace.capture.inspecting import inspect_path
-from iotrace.schemas import Recording
+from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
+from .results_tables import print_results, results_of
 from .summary import print_recording, recording_facts
 
 _FACTS_SHOWN: Final = 12
@@ -58,11 +59,12 @@ def import_command(
     """Turn trace files into a recording.
 
     Files are known by their content, and several go onto one clock. Of a folder or a zip all is taken that is a trace.
+    Results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench are taken too; several runs become a sweep.
 
     Example: iotrace import kernel.etl -o prod.iotrace
     """
     with console.progress("importing") as meter:
-        recording = import_files(
+        imported = import_any(
             files,
             output,
             overwrite=overwrite,
@@ -71,7 +73,10 @@ def import_command(
             maps=map_ or [],
             anonymizer=Anonymizer(anonymize_key) if anonymize or anonymize_key else None,
         )
-    show_recording(recording, json=json)
+    if isinstance(imported, Recording):
+        show_recording(imported, json=json)
+    else:
+        show_sweep(imported, json=json)
 
 
 def inspect_command(
@@ -129,3 +134,29 @@ def show_recording(recording: Recording, *, json: bool) -> None:
         console.print_json(recording_facts(recording))
     else:
         print_recording(recording)
+
+
+def show_sweep(sweep: Sweep, *, json: bool) -> None:
+    """The runs that became a sweep, for people or programs."""
+    steps = sweep.recordings()
+    if json:
+        facts = {"path": str(sweep.path), "title": sweep.title, "settings": sweep.settings}
+        console.print_json(facts | {"steps": [recording_facts(step) for step in steps]})
+        return
+    console.paragraph(f"wrote {sweep.path}: {len(steps)} runs in order of {_axis(sweep)}")
+    console.paragraph(sweep.title, indent=2)
+    if differences := sweep.settings.get("unlike"):
+        console.paragraph(f"note: the runs differ in {differences} too", indent=2)
+    for note in dict.fromkeys(note for step in steps for note in step.manifest.quality.notes):
+        console.paragraph(f"note: {note}", indent=2)
+    print_results(results_of(steps))
+
+
+def _axis(sweep: Sweep) -> str:
+    words = {
+        "outstanding": "I/Os outstanding",
+        "offered_iops": "IOPS asked for",
+        "virtual_users": "virtual users",
+    }
+    axis = str(sweep.settings.get("axis"))
+    return words.get(axis, "their files" if axis == "run" else axis)

@@ -150,7 +150,7 @@ RESULTS: Final = pa.schema(
         _field("iops_intervals", pa.int32(), "how many intervals that is", null=True),
         _field("bytes_per_second", pa.float64(), "bytes transferred per second", null=True),
         _field("transactions", pa.int64(), "transactions completed", null=True),
-        _field("transactions_per_minute", pa.float64(), "TPM: commits and rollbacks of the database", null=True),
+        _field("transactions_per_minute", pa.float64(), "TPM, as the tool counts for that database", null=True),
         _field("new_orders_per_minute", pa.float64(), "NOPM", null=True),
         _field("errors", pa.int64(), "I/Os or transactions that failed", null=True),
         _field(
@@ -165,9 +165,7 @@ RESULTS: Final = pa.schema(
         _field("latency_ns_max", pa.int64(), "greatest latency", null=True),
         _field("latency_ns_stddev", pa.float64(), "its standard deviation", null=True),
         _field("quantiles", pa.list_(_QUANTILE), "as the tool gives them, ascending; quantile 0.99 is p99", null=True),
-        _field(
-            "histogram", pa.list_(_BIN), "the tool's own bins, ascending, each by its latency", null=True
-        ),
+        _field("histogram", pa.list_(_BIN), "the tool's bins: fio's by their middle, Iometer's by the end", null=True),
         _field("command", pa.string(), "command line or settings in the tool's words", null=True),
     ]
 )  # fmt: skip

@@ -63,7 +63,7 @@ LOOKALIKES = {
     "export.csv": (b"Time,LUN,Latency\n2026-03-01 12:00,a,1.5\n", "unknown columns: Time,LUN,Latency"),
     "export2.csv": (b"Zeit;LUN;Latenz\n1;a;2\n", "semicolons"),
     "page.etl": (b"<!DOCTYPE html><html>404</html>", "web page"),
-    "result.json": (b'{"fio version": "fio-3.33"}\n', "JSON"),
+    "result.json": (b'{"job": "fio-3.33"}\n', "JSON"),
     "other.xml": (b'<?xml version="1.0"?><Results><System/></Results>', "XML of another kind"),
     "io.parquet": (parquet(), "Parquet"),
     "io.arrow": (arrow_file(), "Arrow file"),

@@ -1,0 +1,1 @@
+"""Readers of what other load tools print: DiskSpd, fio, HammerDB, SQLIO, Iometer, vdbench. One format a file."""

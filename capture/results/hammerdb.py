@@ -1,0 +1,241 @@
+"""HammerDB's logs of TPROC-C: its console or GUI log, and its time profile, in one file or in two.
+
+Facts: HammerDB's genvu.tcl, tpcccommon, etprof and xtprof, 3.3 to 6.0, and its manual. A run is from *Timing test
+period* to *TEST RESULT*; one log may hold many. Up to 3.3 the result names TPM before NOPM. For SQL Server TPM are
+batch requests. `hammerdb_profile` reads the time profiles. Passwords, printed with its settings, are never kept.
+"""
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from .hammerdb_profile import Summary, interval_figures, profile_ops, summaries
+from .run import MILLISECOND_NS, SECOND_NS, TOTAL_OP, OpResult, Run, real, small, whole
+from .trace import CutOff, lines_of, read_text, result_format
+from .zones import seconds_east
+
+TOOL: Final = "hammerdb"
+_NOPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) NOPM from (\d+) (.{0,60}?) ?TPM")
+_TPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) (.{0,60}?) ?TPM at (\d+) NOPM")
+_USERS: Final = re.compile(r"Vuser \d+:(\d+) Active Virtual Users configured")
+_SESSIONS: Final = re.compile(r"Vuser \d+:(\d+) VU \* (\d+) AC = (\d+) Active Sessions configured")
+_RAMPUP: Final = re.compile(r"Beginning rampup time of (\d+) minutes")
+_PERIOD: Final = re.compile(r"Timing test period of (\d+) in minutes")
+_LOG_AT: Final = re.compile(r"Hammerdb Log @ (.{1,60})$")
+_STAMP: Final = re.compile(r"Timestamp \d+ @ (.{1,60})$")
+_CLI: Final = re.compile(r"HammerDB CLI v?(\d[\w.]{0,20})", re.IGNORECASE)
+_SETTING: Final = re.compile(
+    r"\s+(?:[a-z]+_)?(count_ware|rampup|duration|allwarehouse|keyandthink|driver|total_iterations)\s+=\s+(\S{1,40})\s*$"
+)
+_REPORT_AT: Final = re.compile(r"Hammerdb Time Profile Report @ (.{1,60})$")
+_TCL_TIME: Final = re.compile(r"(\w{3} \w{3} \d{2} [\d:]{8}) (\S{1,12}) (\d{4})")
+_MARKS: Final = (
+    "Hammerdb Log @",
+    "HammerDB CLI",
+    "Hammerdb Time Profile Report @",
+    "TEST RESULT : System achieved",
+)
+
+
+def _recognises(text: str) -> bool:
+    if any(mark in text for mark in _MARKS):
+        return True
+    return ">>>>> PROC:" in text and "CALLS:" in text
+
+
+def parse(path: Path, name: str) -> list[Run]:
+    """One run for each result. A time profile without a result is a run of its transactions only."""
+    log = _Log(lines_of(read_text(path, name)), Path(name).stem)
+    if not log.runs:
+        raise CutOff([])
+    if log.is_open:
+        raise CutOff(log.runs)
+    return log.runs
+
+
+@dataclass(slots=True)
+class _Test:
+    """A test that is going on."""
+
+    rampup_s: int | None = None
+    period_s: int | None = None
+    began_utc_ns: int | None = None
+    """When its measured time began, as a timestamp tells."""
+    ended_utc_ns: int | None = None
+    users: int | None = None
+    sessions: int | None = None
+    profile: list[str] = field(default_factory=list)
+
+
+class _Log:
+    """Goes through the lines once."""
+
+    def __init__(self, lines: list[str], stem: str) -> None:
+        self.runs: list[Run] = []
+        self.is_open = False
+        self._stem = stem
+        self._version: str | None = None
+        self._settings: dict[str, str] = {}
+        self._test = _Test()
+        self._log_utc_ns: int | None = None
+        self._stamp: int | None = None
+        self._failed = 0
+        self._unplaced = False
+        for line in lines:
+            self._line(line)
+        for number, (place, summary) in enumerate(summaries(lines)):
+            self._profile(number, lines, place, summary)
+        if len(self.runs) > 1:
+            for run in self.runs:
+                users = "" if run.virtual_users is None else f" {run.virtual_users} virtual users"
+                run.test = f"{self._stem}{users}"
+
+    def _line(self, line: str) -> None:
+        if found := _STAMP.match(line):
+            self._stamp = self._moment(found[1])
+            return
+        if found := _CLI.search(line):
+            self._version = found[1]
+        elif found := _LOG_AT.search(line):
+            self._log_utc_ns = self._moment(found[1])
+        elif found := _SETTING.match(line):
+            self._settings[found[1]] = found[2]
+        elif line.startswith("Vuser"):
+            self._user_line(line)
+        if line.startswith("Vuser"):
+            self._stamp = None
+
+    def _user_line(self, line: str) -> None:
+        test = self._test
+        if found := _RAMPUP.search(line):
+            self._test = _Test(rampup_s=(small(found[1]) or 0) * 60)
+            self.is_open = True
+        elif found := _PERIOD.search(line):
+            self.is_open = True
+            test.period_s = (small(found[1]) or 0) * 60
+            test.began_utc_ns = self._stamp
+        elif "Test complete, Taking end Transaction Count" in line:
+            test.ended_utc_ns = self._stamp
+        elif found := _USERS.match(line):
+            test.users = small(found[1])
+        elif found := _SESSIONS.match(line):
+            test.users, test.sessions = small(found[1]), small(found[3])
+        elif "FINISHED FAILED" in line:
+            self._failed += self.is_open
+        elif "|PERCENTILES" in line or "%-" in line or "|PROCNAME" in line or (test.profile and ":|" in line):
+            test.profile.append(line)
+            if not self.is_open and self.runs:
+                self._close_profile(self.runs[-1])
+        elif found := _NOPM_FIRST.search(line) or _TPM_FIRST.search(line):
+            self._result(found)
+
+    def _result(self, found: re.Match[str]) -> None:
+        nopm, tpm, database = (
+            (found[1], found[2], found[3]) if found.re is _NOPM_FIRST else (found[3], found[1], found[2])
+        )
+        test = self._test
+        total = OpResult(TOTAL_OP, transactions_per_minute=real(tpm), new_orders_per_minute=real(nopm))
+        run = Run(
+            self._stem,
+            TOOL,
+            self._version,
+            target=database or None,
+            duration_ns=test.period_s * SECOND_NS if test.period_s else None,
+            virtual_users=test.users,
+            threads=test.sessions,
+            command=" ".join(f"{key}={value}" for key, value in self._settings.items()) or None,
+            ops=[total],
+        )
+        self._place(run)
+        if test.sessions:
+            run.notes.append(
+                f"{test.sessions:,} sessions with keying and thinking time: NOPM are bound by them"
+            )
+        if self._failed:
+            run.notes.append(f"{self._failed} virtual users failed during the test")
+            total.errors = self._failed
+        if total.transactions_per_minute == 0:
+            run.notes.append("HammerDB could not count transactions per minute and prints 0")
+        self.runs.append(run)
+        run.figures += interval_figures(test.profile)
+        self.is_open, self._failed = False, 0
+        self._test = _Test(profile=test.profile)
+
+    def _close_profile(self, run: Run) -> None:
+        """Lines of the old profiler after the result: the sums of its one virtual user."""
+        ops = profile_ops(self._test.profile)
+        if ops:
+            run.ops = [*ops, run.ops[-1]]
+            if not any("first virtual user" in note for note in run.notes):
+                run.notes.append(
+                    "the profile is of the first virtual user and has percentiles of 10 s each only: see counters"
+                )
+
+    def _place(self, run: Run) -> None:
+        test = self._test
+        if test.began_utc_ns is not None:
+            run.started_utc_ns = test.began_utc_ns
+        elif test.ended_utc_ns is not None:
+            run.ended_utc_ns = test.ended_utc_ns
+        elif self._log_utc_ns is not None and test.rampup_s is not None:
+            run.started_utc_ns = self._log_utc_ns + test.rampup_s * SECOND_NS
+            run.notes.append(
+                "when it ran is reckoned from the head of its log and its ramp-up, to about a minute"
+            )
+            self._log_utc_ns = None  # of the tests in a log it dates the first only
+        elif self._unplaced:
+            run.notes.append("its log tells a time zone that is not known, so it has no date")
+
+    def _moment(self, text: str) -> int | None:
+        moment = utc_ns(text)
+        self._unplaced |= moment is None
+        return moment
+
+    def _profile(self, number: int, lines: list[str], place: int, summary: Summary) -> None:
+        """A time profile of all virtual users: of the run of this file that it followed, or one of its own."""
+        ended = None
+        for line in reversed(lines[max(place - 100_000, 0) : place]):
+            if found := _REPORT_AT.search(line):
+                ended = utc_ns(found[1])
+                break
+        fitting = [run for run in self.runs if run.virtual_users == summary.users and len(run.ops) == 1]
+        if fitting:
+            attach_profile(fitting[0], summary.ops, summary.notes)
+        else:
+            self.runs.append(
+                Run(
+                    self._stem if not number else f"{self._stem} {number + 1}",
+                    TOOL,
+                    virtual_users=summary.users,
+                    ended_utc_ns=ended,
+                    duration_ns=None if summary.elapsed_ms is None else summary.elapsed_ms * MILLISECOND_NS,
+                    ops=list(summary.ops),
+                    notes=[*summary.notes],
+                )
+            )
+
+
+def attach_profile(run: Run, ops: list[OpResult], notes: list[str]) -> None:
+    """Give a run the transactions of its time profile."""
+    run.ops = [*ops, *run.ops]
+    run.notes += [note for note in notes if note not in run.notes]
+
+
+def utc_ns(text: str) -> int | None:
+    """UTC of ``Fri Jul 05 09:55:26 BST 2019``, as Tcl writes times; None for a zone whose abbreviation is not known."""
+    found = _TCL_TIME.fullmatch(text.strip())
+    east = seconds_east(found[2]) if found else None
+    if found is None or east is None:
+        return None
+    try:
+        moment = datetime.strptime(f"{found[1]} {found[3]}", "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+        moment -= timedelta(seconds=east)
+    except (ValueError, OverflowError):
+        return None
+    seconds = whole(int(moment.timestamp()), 1 << 33)
+    return None if seconds is None else seconds * SECOND_NS
+
+
+FORMAT: Final = result_format("hammerdb", TOOL, _recognises, parse)

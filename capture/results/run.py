@@ -1,0 +1,258 @@
+"""One run of another tool's test as its output tells it, and the rows of a recording it becomes.
+
+Figures that are not told are None, never 0. `Run.rows` gives rows of the table ``results`` (`iotrace.schemas.tables`),
+`Run.counter_rows` those figures that have no column there.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+SERVICE: Final = "service"
+"""The clock of a latency: from issue to completion."""
+TOTAL: Final = "total"
+"""From before the tool submitted it to completion."""
+TRANSACTION: Final = "transaction"
+
+TOTAL_OP: Final = "total"
+MILLISECOND_NS: Final = 1_000_000
+SECOND_NS: Final = 1_000_000_000
+_COUNT_MAX: Final = (1 << 63) - 1
+_THREADS_MAX: Final = (1 << 31) - 1
+
+
+@dataclass(slots=True)
+class OpResult:
+    """What was measured of one op; ``total`` is all of them, other words of transactions are their names."""
+
+    op: str
+    size_bytes: int | None = None
+    ios: int | None = None
+    bytes: int | None = None
+    iops: float | None = None
+    iops_stddev: float | None = None
+    iops_intervals: int | None = None
+    bytes_per_second: float | None = None
+    transactions: int | None = None
+    transactions_per_minute: float | None = None
+    new_orders_per_minute: float | None = None
+    errors: int | None = None
+    latency_clock: str | None = None
+    latency_ns_mean: float | None = None
+    latency_ns_min: int | None = None
+    latency_ns_max: int | None = None
+    latency_ns_stddev: float | None = None
+    quantiles: list[tuple[float, int]] = field(default_factory=list)
+    histogram: list[tuple[int, int]] = field(default_factory=list)
+    """Latency in ns and count of I/Os for each of the tool's bins."""
+
+    def row(self) -> dict[str, Any]:
+        """Its columns of ``results``."""
+        has_latency = self.latency_ns_mean is not None or self.latency_ns_max is not None or self.quantiles
+        return {
+            "op": self.op,
+            "size_bytes": self.size_bytes,
+            "ios": self.ios,
+            "bytes": self.bytes,
+            "iops": self.iops,
+            "iops_stddev": self.iops_stddev,
+            "iops_intervals": self.iops_intervals,
+            "bytes_per_second": self.bytes_per_second,
+            "transactions": self.transactions,
+            "transactions_per_minute": self.transactions_per_minute,
+            "new_orders_per_minute": self.new_orders_per_minute,
+            "errors": self.errors,
+            "latency_clock": self.latency_clock if has_latency else None,
+            "latency_ns_mean": self.latency_ns_mean,
+            "latency_ns_min": self.latency_ns_min,
+            "latency_ns_max": self.latency_ns_max,
+            "latency_ns_stddev": self.latency_ns_stddev,
+            "quantiles": [{"quantile": q, "latency_ns": ns} for q, ns in sorted(set(self.quantiles))] or None,
+            "histogram": [{"latency_ns": ns, "ios": ios} for ns, ios in sorted(self.histogram)] or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure without a column: a mean over the run, or over an interval of it that ends ``at_ns`` after its start."""
+
+    object: str
+    counter: str
+    value: float
+    unit: str
+    instance: str | None = None
+    at_ns: int | None = None
+    interval_ns: int | None = None
+    metric: str | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """One run. ``started_utc_ns`` is the start of the measured time, None where nothing dates it."""
+
+    test: str
+    tool: str
+    tool_version: str | None = None
+    target: str | None = None
+    started_utc_ns: int | None = None
+    duration_ns: int | None = None
+    threads: int | None = None
+    outstanding: int | None = None
+    virtual_users: int | None = None
+    offered_iops: float | None = None
+    access: str | None = None
+    size_bytes: int | None = None
+    command: str | None = None
+    ops: list[OpResult] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ended_utc_ns: int | None = None
+    """Where the end is dated and the start is not."""
+
+    def dated(self) -> int | None:
+        """UTC of its start, from its end if need be."""
+        if self.started_utc_ns is not None:
+            return self.started_utc_ns
+        if self.ended_utc_ns is not None and self.duration_ns is not None:
+            return self.ended_utc_ns - self.duration_ns
+        return None
+
+    def rows(self, number: int, zero_utc_ns: int) -> list[dict[str, Any]]:
+        """Rows of ``results`` in a recording that starts at ``zero_utc_ns``."""
+        started = self.dated()
+        common = {
+            "run": number,
+            "test": self.test,
+            "tool": self.tool,
+            "tool_version": self.tool_version,
+            "target": self.target,
+            "started_ns": None if started is None else started - zero_utc_ns,
+            "duration_ns": self.duration_ns,
+            "threads": self.threads,
+            "outstanding": self.outstanding,
+            "virtual_users": self.virtual_users,
+            "offered_iops": self.offered_iops,
+            "access": self.access,
+            "command": self.command,
+        }
+        rows = [common | one.row() for one in self.ops]
+        for row in rows:
+            if row["size_bytes"] is None and row["transactions_per_minute"] is None:
+                row["size_bytes"] = self.size_bytes
+        return rows
+
+    def counter_rows(self, source: str, zero_utc_ns: int) -> list[dict[str, Any]]:
+        """Rows of ``counters``; a figure without a moment stands for the whole run."""
+        start_ns = (self.dated() or zero_utc_ns) - zero_utc_ns
+        whole_ns = self.duration_ns or 0
+        return [
+            {
+                "at_ns": start_ns + (whole_ns if one.at_ns is None else one.at_ns),
+                "interval_ns": (self.duration_ns if one.at_ns is None else one.interval_ns),
+                "source": source,
+                "object": one.object,
+                "instance": one.instance,
+                "counter": one.counter,
+                "value": one.value,
+                "unit": one.unit,
+                "layer": None,
+                "metric": one.metric,
+            }
+            for one in self.figures
+        ]
+
+
+def nanoseconds(milliseconds: float | None) -> int | None:
+    """Whole nanoseconds of ``milliseconds``; None where there are none or they are impossible."""
+    if milliseconds is None or not 0 <= milliseconds < 1e12:
+        return None
+    return round(milliseconds * MILLISECOND_NS)
+
+
+def real(value: object) -> float | None:
+    """A finite number that is not negative, from text or JSON; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and 0 <= number < 1e300 else None
+
+
+def whole(value: object, limit: int = _COUNT_MAX) -> int | None:
+    """A whole number from 0 to ``limit``, from text or JSON; else None."""
+    if isinstance(value, str):
+        value = value.strip()
+        value = int(value) if value.isascii() and value.isdigit() and len(value) <= 19 else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= limit else None
+
+
+def small(value: object) -> int | None:
+    """A whole number that a column of 32 bits takes; else None."""
+    return whole(value, _THREADS_MAX)
+
+
+def added(values: Iterable[int | None], limit: int = _COUNT_MAX) -> int | None:
+    """Their sum; None where one is not known, there are none, or it is impossible."""
+    known = list(values)
+    total = 0
+    for value in known:
+        if value is None:
+            return None
+        total += value
+    return total if known and total <= limit else None
+
+
+def merged(parts: Sequence[OpResult], op: str) -> OpResult:
+    """Several results added up: counts, rates, least and greatest; means and deviations by their counts.
+
+    Quantiles only of a single part. Rates of parts that ran at the same time add up.
+    """
+    if len(parts) == 1:
+        return _renamed(parts[0], op)
+    busy = [one for one in parts if one.ios is None or one.ios > 0] or list(parts)
+    result = OpResult(op) if len(busy) > 1 else _renamed(busy[0], op)
+    for name in ("ios", "bytes", "errors"):
+        known = [value for one in parts if (value := getattr(one, name)) is not None]
+        setattr(result, name, added(known))
+    for name in ("iops", "bytes_per_second"):
+        rates = [value for one in parts if (value := getattr(one, name)) is not None]
+        setattr(result, name, sum(rates) if rates else None)
+    if len(busy) > 1:
+        _merge_latency(result, busy)
+    sizes = {one.size_bytes for one in busy}
+    result.size_bytes = sizes.pop() if len(sizes) == 1 else None
+    return result
+
+
+def _merge_latency(result: OpResult, parts: Sequence[OpResult]) -> None:
+    clocks = {one.latency_clock for one in parts}
+    if len(clocks) > 1:
+        return
+    result.latency_clock = clocks.pop()
+    least = [one.latency_ns_min for one in parts if one.latency_ns_min is not None]
+    greatest = [one.latency_ns_max for one in parts if one.latency_ns_max is not None]
+    result.latency_ns_min = min(least) if len(least) == len(parts) else None
+    result.latency_ns_max = max(greatest) if len(greatest) == len(parts) else None
+    weighted = [(one.ios, one.latency_ns_mean, one.latency_ns_stddev) for one in parts]
+    known = [(ios, mean, dev) for ios, mean, dev in weighted if ios is not None and mean is not None]
+    count = sum(ios for ios, _, _ in known)
+    if len(known) < len(parts) or not count:
+        return
+    mean = sum(ios * value for ios, value, _ in known) / count
+    result.latency_ns_mean = mean
+    if all(dev is not None for _, _, dev in known):
+        spread = sum(ios * ((dev or 0.0) ** 2 + (value - mean) ** 2) for ios, value, dev in known)
+        result.latency_ns_stddev = math.sqrt(spread / count)
+
+
+def _renamed(one: OpResult, op: str) -> OpResult:
+    copied = OpResult(op)
+    for name in OpResult.__slots__:
+        if name != "op":
+            setattr(copied, name, getattr(one, name))
+    return copied

@@ -1,0 +1,203 @@
+"""vdbench's ``flatfile.html`` of raw I/O workloads (wd=): one run for each run definition and load.
+
+Facts: vdbench's Flat.java and its manual. Columns are found by their names. A run is the row whose interval is
+``avg_2-N``: the mean without the first interval; the rows before it become counters. Response times are milliseconds
+from issue to completion; vdbench prints no percentiles. ``reqrate`` is 999988 where ``iorate=max`` was asked for and
+999977 in the run that finds the curve.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from iotrace.schemas import IotraceError
+
+from .run import MILLISECOND_NS, SECOND_NS, SERVICE, TOTAL_OP, Figure, OpResult, Run, nanoseconds, real, small
+from .trace import CutOff, lines_of, read_text, result_format
+from .zones import seconds_east
+
+TOOL: Final = "vdbench"
+_UNLIMITED: Final = 999_900.0
+_AVERAGE: Final = re.compile(r"avg_(\d{1,9})-(\d{1,9})")
+_TIME: Final = re.compile(r"(\d{2})/(\d{2})/(\d{4})-(\d{2}):(\d{2}):(\d{2})-(\S{1,12})")
+_LATENCY: Final = {
+    TOTAL_OP: ("resp", "resp_max", "resp_std"),
+    "read": ("read_resp", "read_max", "read_std"),
+    "write": ("write_resp", "write_max", "write_std"),
+}
+
+Row = dict[str, str]
+
+
+def _header(lines: list[str]) -> list[str] | None:
+    for line in lines:
+        words = line.split()
+        if words[:2] == ["tod", "timestamp"] or words[:2] == ["Run", "Interval"]:
+            return words
+    return None
+
+
+def _recognises(text: str) -> bool:
+    if "Vdbench generated information" in text:
+        return True
+    columns = _header(text.split("\n")[:200])
+    return columns is not None and {"Run", "Interval"} <= set(columns)
+
+
+def parse(path: Path, name: str) -> list[Run]:
+    """One run for each average. Raises `IotraceError` for workloads of a file system (fwd=)."""
+    lines = lines_of(read_text(path, name))
+    columns = _header(lines)
+    if columns is None:
+        raise CutOff([])
+    if "rate" not in columns:
+        raise IotraceError(
+            f"'{name}' is vdbench's flat file of a file system workload (fwd=)",
+            hint="only its raw I/O workloads (wd=) are read",
+        )
+    runs: list[Run] = []
+    before: list[Row] = []
+    for row in _rows(lines, columns):
+        if _AVERAGE.fullmatch(row.get("Interval", "")):
+            runs.append(_run(row, before, Path(name).stem))
+            before = []
+        elif row.get("Interval", "").isdigit():
+            before.append(row)
+    names = [run.test for run in runs]
+    for run in runs:
+        if names.count(run.test) > 1:
+            run.test += _load_words(run)
+    if before or not runs:
+        raise CutOff(runs)
+    return runs
+
+
+def _load_words(run: Run) -> str:
+    if run.offered_iops is not None:
+        return f" at {run.offered_iops:,.0f} IOPS"
+    return "" if run.threads is None else f" with {run.threads} threads"
+
+
+def _rows(lines: list[str], columns: list[str]) -> Iterator[Row]:
+    for line in lines:
+        cells = line.split()
+        # A line that a cut left short is no row.
+        if len(cells) == len(columns) and cells != columns and not line.startswith("*"):
+            yield dict(zip(columns, cells, strict=True))
+
+
+def _run(row: Row, before: list[Row], stem: str) -> Run:
+    rate = real(row.get("reqrate"))
+    run = Run(
+        row.get("Run", stem)[:200],
+        TOOL,
+        None if (version := row.get("version", "n/a")) == "n/a" else version[:40],
+        threads=small(row.get("threads")),
+        outstanding=small(row.get("threads")) or None,
+        offered_iops=rate if rate is not None and 0 < rate < _UNLIMITED else None,
+        size_bytes=small(row.get("xfersize")) or None,
+    )
+    seek = real(row.get("seekpct"))
+    run.access = None if seek is None else "random" if seek >= 100 else "mixed" if seek > 0 else "sequential"
+    run.ops = list(_ops(row))
+    measured = before[1:] or before
+    step_s = _step_s(before)
+    if step_s:
+        run.duration_ns = step_s * len(measured) * SECOND_NS
+        for number, each in enumerate(measured, 1):
+            run.figures += _series(each, number * step_s, step_s)
+    run.ended_utc_ns = _utc_ns(row.get("timestamp"))
+    if (depth := real(row.get("queue_depth"))) is not None:
+        run.figures.append(Figure("vdbench", "I/Os in flight mean", depth, "1"))
+        if run.outstanding and depth > 1.1 * run.outstanding:
+            run.notes.append(
+                "more I/Os were in flight than its threads: they are given for each storage definition"
+            )
+            run.outstanding = None
+    for column in ("cpu_used", "cpu_user", "cpu_kernel"):
+        if (share := real(row.get(column))) is not None:
+            run.figures.append(Figure("Processor", column.removeprefix("cpu_"), share, "%"))
+    if not step_s:
+        run.notes.append("the intervals that its mean is of are not there: how long it ran is not known")
+    run.notes.append("vdbench prints no percentiles")
+    return run
+
+
+def _ops(row: Row) -> Iterator[OpResult]:
+    iops, mib, share = real(row.get("rate")), real(row.get("MB/sec")), real(row.get("read%"))
+    if iops is not None and share is not None and share <= 100:
+        for op, part in (("read", share / 100), ("write", 1 - share / 100)):
+            if part > 0:
+                one = OpResult(op, iops=iops * part)
+                _take_latency(one, row)
+                yield one
+    total = OpResult(TOTAL_OP, iops=iops, bytes_per_second=None if mib is None else mib * (1 << 20))
+    _take_latency(total, row)
+    yield total
+
+
+def _take_latency(one: OpResult, row: Row) -> None:
+    mean, most, spread = (nanoseconds(real(row.get(column))) for column in _LATENCY[one.op])
+    if mean:
+        one.latency_clock = SERVICE
+        one.latency_ns_mean, one.latency_ns_max = float(mean), most
+        one.latency_ns_stddev = None if spread is None else float(spread)
+
+
+def _step_s(rows: list[Row]) -> int | None:
+    """Seconds of an interval, by the clock of the rows."""
+    moments = [moment for row in rows if (moment := _seconds_of_day(row.get("tod", ""))) is not None]
+    if len(moments) < 2:
+        return None
+    steps = sorted((later - earlier) % 86_400 for earlier, later in pairwise(moments))
+    return round(steps[len(steps) // 2]) or None
+
+
+def _seconds_of_day(text: str) -> float | None:
+    parts = [real(part) for part in text.split(":")]
+    if len(parts) != 3 or None in parts:
+        return None
+    hours, minutes, seconds = (part or 0.0 for part in parts)
+    return hours * 3600 + minutes * 60 + seconds if hours < 25 and minutes < 61 and seconds < 62 else None
+
+
+def _series(row: Row, at_s: int, step_s: int) -> Iterator[Figure]:
+    at_ns, interval_ns = at_s * SECOND_NS, step_s * SECOND_NS
+    if (iops := real(row.get("rate"))) is not None:
+        yield Figure(
+            "vdbench", "I/Os per second", iops, "1/s", metric="iops", at_ns=at_ns, interval_ns=interval_ns
+        )
+    for op, prefix in ((TOTAL_OP, ""), ("read", "read_"), ("write", "write_")):
+        if mean := real(row.get(_LATENCY[op][0])):
+            yield Figure(
+                "vdbench",
+                f"mean {op} latency",
+                mean * MILLISECOND_NS,
+                "ns",
+                metric=f"{prefix}latency_ns",
+                at_ns=at_ns,
+                interval_ns=interval_ns,
+            )
+
+
+def _utc_ns(text: str | None) -> int | None:
+    """UTC of ``12/04/2019-10:13:43-CET``; None for a zone whose abbreviation is not known."""
+    found = _TIME.fullmatch(text or "")
+    if not found:
+        return None
+    month, day, year, hour, minute, second = (int(part) for part in found.groups()[:6])
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        east = seconds_east(found[7])
+        if east is None:
+            return None
+        moment -= timedelta(seconds=east)
+        return int(moment.timestamp()) * SECOND_NS if moment.year < 2200 else None
+    except (ValueError, OverflowError):
+        return None
+
+
+FORMAT: Final = result_format("vdbench", TOOL, _recognises, parse)
