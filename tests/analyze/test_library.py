@@ -23,6 +23,9 @@ SAMPLE_PARAMETERS = {
     "row_limit": 5,
     "block_bytes": 65536,
     "file_stride": 3,
+    "lead_ns": 10,
+    "kept_files": [0],
+    "longest_slots": 3,
 }
 OWN = [query for query in QUERIES if {p.name for p in query.parameters} <= SAMPLE_PARAMETERS.keys()]
 # A unit and the words a name may show it by.

@@ -1,0 +1,9 @@
+"""What happened that night: slow windows, load or storage, where the time went and whose it was.
+
+``incident(recording)`` gives `Incidents`; ``cut`` writes one window as a recording of its own.
+"""
+
+from .find import incident
+from .result import Incidents, SlowWindow
+
+__all__ = ["Incidents", "SlowWindow", "incident"]

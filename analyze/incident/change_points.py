@@ -1,0 +1,137 @@
+"""Where the level of a noisy series changes: penalised least squares, solved exactly.
+
+The method is PELT (Killick, Fearnhead & Eckley 2012, "Optimal detection of changepoints with a linear computational
+cost", JASA 107), for changes of the mean of a Gaussian series with known, unequal variances. Three things are added,
+because latencies are not Gaussian:
+
+- A single point that stands out from both its neighbours is set back to their median before the search (Hampel's
+  filter of width three), so one slow second is no level. Two of them are.
+- The noise is measured robustly, around a running median, so that the changes looked for do not count as noise.
+- The penalty is 3 ln(n) and is raised by what a first search leaves over: by (1 + r) / (1 - r) for residuals whose
+  neighbours correlate by r (the variance of a mean of an AR(1) series), and by their variance where tails are heavy.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_SPAN_POINTS: Final = 21
+_LONGEST_POINTS: Final = 2048
+"""Segments are cut at this length, so that time grows with the series and not with its square; a cut without a jump is
+no change to anyone."""
+_NOISE_FLOOR: Final = 0.03
+"""Levels that repeat within 3 % differ by nothing anyone would call slow."""
+_MAD_TO_SIGMA: Final = 1.4826
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """Segments of a series: ``borders`` are positions, first 0 and last the length."""
+
+    borders: list[int]
+    weight: Floats
+    """One over the variance of each point."""
+    penalty: float
+    """What a change has to save to be one, in units of the noise's variance."""
+    inflation: float = 1.0
+    """How much more the mean of neighbouring points varies than that of independent ones."""
+
+
+def segment(values: Floats, within_variance: Floats, *, extra_penalty: float = 0.0) -> Segmentation:
+    """Segments of ``values``, at least two points each.
+
+    ``within_variance`` is what is known of each point's variance (that of a mean over few I/Os); what points vary
+    beyond it is estimated. ``extra_penalty`` pays for looking at several series.
+    """
+    count = len(values)
+    if count < 4:
+        return Segmentation([0, count], np.ones(count), 0.0)
+    local = values - running_median(values, _SPAN_POINTS)
+    beyond = max((_MAD_TO_SIGMA * _mad(local)) ** 2 - float(np.median(within_variance)), _NOISE_FLOOR**2)
+    weight = 1 / (beyond + within_variance)
+    weight /= max((_MAD_TO_SIGMA * _mad(local * np.sqrt(weight))) ** 2, 0.25)
+    smooth = without_single_outliers(values, weight)
+    penalty = 3 * float(np.log(count)) + extra_penalty
+    borders = pelt(smooth, weight, penalty)
+    inflation = _inflation(smooth, weight, borders)
+    if inflation > 1.05:
+        borders = pelt(smooth, weight, penalty * inflation)
+    return Segmentation(borders, weight, penalty * inflation, inflation)
+
+
+def pelt(values: Floats, weight: Floats, penalty: float) -> list[int]:
+    """Borders that minimise weighted squared deviations plus ``penalty`` per change; segments have two points or more.
+
+    ``values`` and ``weight`` have one length. The result starts with 0 and ends with that length.
+    """
+    count = len(values)
+    if count < 4:
+        return [0, count]
+    weights = np.concatenate([[0.0], np.cumsum(weight)])
+    sums = np.concatenate([[0.0], np.cumsum(weight * values)])
+    squares = np.concatenate([[0.0], np.cumsum(weight * values * values)])
+    best = np.full(count + 1, np.inf)
+    best[0] = -penalty
+    before = np.zeros(count + 1, dtype=np.int64)
+    candidates = np.zeros(1, dtype=np.int64)
+    doomed = np.zeros(1, dtype=bool)
+    for end in range(2, count + 1):
+        if end > 2 and np.isfinite(best[end - 2]):
+            candidates = np.append(candidates, end - 2)
+            doomed = np.append(doomed, False)
+        moved = sums[end] - sums[candidates]
+        cost = (
+            best[candidates]
+            + squares[end]
+            - squares[candidates]
+            - moved**2 / (weights[end] - weights[candidates])
+        )
+        choice = int(np.argmin(cost))
+        best[end] = cost[choice] + penalty
+        before[end] = candidates[choice]
+        # A start that is beaten now cannot win later; but until the next segment can be two long it has to stay.
+        keep = ~doomed & (candidates > end - _LONGEST_POINTS)
+        doomed = (cost >= best[end])[keep]
+        candidates = candidates[keep]
+    borders = [count]
+    while borders[-1] > 0:
+        borders.append(int(before[borders[-1]]))
+    return borders[::-1]
+
+
+def running_median(values: Floats, span: int) -> Floats:
+    """Median of ``span`` (odd) neighbours of each point; at the ends of the nearest whole span's, mirrored."""
+    half = min(span // 2, (len(values) - 1) // 2)
+    padded = np.pad(values, half, mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    return np.median(windows, axis=1)
+
+
+def without_single_outliers(values: Floats, weight: Floats, *, limit: float = 3.0) -> Floats:
+    """Set points that stand out from the median of themselves and both neighbours back to it."""
+    padded = np.pad(values, 1, mode="reflect")
+    median = np.median(np.lib.stride_tricks.sliding_window_view(padded, 3), axis=1)
+    return np.where(np.abs(values - median) * np.sqrt(weight) > limit, median, values)
+
+
+def _inflation(values: Floats, weight: Floats, borders: list[int]) -> float:
+    """How much more a mean of residuals varies than independent ones of variance one would; 1 to 8."""
+    lengths = np.diff(borders)
+    piece = np.repeat(np.arange(len(lengths)), lengths)
+    level = np.bincount(piece, values * weight) / np.bincount(piece, weight)
+    rest = np.clip((values - level[piece]) * np.sqrt(weight), -5, 5)
+    variance = float(rest @ rest) / max(len(rest) - len(lengths), 1)
+    if variance <= 0:
+        return 1.0
+    inside = piece[1:] == piece[:-1]
+    correlation = float((rest[1:] * rest[:-1])[inside].sum()) / float(rest @ rest)
+    correlation = min(max(correlation, 0.0), 0.75)
+    return float(np.clip(max(variance, 1.0) * (1 + correlation) / (1 - correlation), 1.0, 8.0))
+
+
+def _mad(values: Floats) -> float:
+    return float(np.median(np.abs(values - np.median(values))))

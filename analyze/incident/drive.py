@@ -1,0 +1,252 @@
+"""Was it the load, or was it the storage?
+
+Load is what arrives: I/Os per second, and how large they are. It drives a slow window if it grew, and grew no later
+than latency. If it did not grow, the storage served the same load more slowly: the window is service-driven. Where
+load grew only a little and latency much, where it grew afterwards, or where normal seconds with just as much load were
+as fast as ever, the answer says so; "cannot tell" is one.
+
+I/Os in flight grow either way (Little 1961: in flight = arrivals x latency), so they are evidence of how much, not of
+why. Except in one case: clients that wait for each I/O keep so many in flight and no more, so that slower storage
+lowers their arrivals.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from ..units import format_bytes, format_duration_ns, format_rate, format_ratio_with_interval
+from .result import Cause, Change
+from .series import Floats, LayerSlots
+from .stretches import mean_error
+
+Flags = npt.NDArray[np.bool_]
+
+_GREW: Final = 1.2
+_GREW_MUCH: Final = 1.5
+_NEAR_SLOTS: Final = 600
+_ONSET_SLOTS: Final = 15
+_SAME_LOAD_LEAST: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _SameLoad:
+    """Latency over normal in slots with as much load as the window, and its 95 % interval."""
+
+    count: int
+    factor: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """The verdict, the sentences that support it, and the figures."""
+
+    cause: Cause
+    evidence: list[str]
+    changes: list[Change]
+
+
+def judge_drive(
+    load: LayerSlots,
+    window: tuple[int, int],
+    is_normal: Flags,
+    excess: Floats,
+    factor: float,
+    *,
+    slot_ns: int,
+    what: str,
+    is_mean: bool = False,
+) -> Drive:
+    """Judge the slots ``window`` of ``load``, the streams that share what got slow.
+
+    ``is_normal`` marks slots outside every window; ``excess`` is ln(latency / normal) of the slow series in each slot,
+    NaN where there is none; ``factor`` how slow the window was. ``what`` names the streams; ``is_mean`` says that the
+    figures are means of counters.
+    """
+    seconds = slot_ns / 1e9
+    arrivals = load.io_count.sum(axis=0) / seconds
+    size_bytes = load.size_bytes.sum(axis=0) / seconds
+    in_flight = load.in_flight.sum(axis=0)
+    mine = _inner(window, len(arrivals))
+    near = _nearest(is_normal, window)
+    if not near.any() or arrivals[near].sum() <= 0:
+        sentence = f"no load of {what} is known outside the window: load and service cannot be told apart"
+        return Drive("cannot tell", [sentence], [])
+    changes = [
+        _change("arrivals", arrivals, mine, near),
+        _change("size", np.exp(_log_size(arrivals, size_bytes)), mine, near),
+        _change("bytes", size_bytes, mine, near),
+        _change("in_flight", in_flight, mine, near),
+    ]
+    onset = {
+        "arrivals": _onset(np.log(arrivals + 0.5 / seconds), window, near),
+        "size": _onset(_log_size(arrivals, size_bytes), window, near),
+    }
+    changes = [
+        Change(c.quantity, c.normal, c.slow, c.ratio, c.ratio_interval, _lead_ns(onset, c, window, slot_ns))
+        for c in changes
+    ]
+    by_name = {str(change.quantity): change for change in changes}
+    same_load = _same_load(arrivals, size_bytes, mine, is_normal, excess)
+    evidence = [
+        _sentence(by_name[name], what) for name in ("arrivals", "size") if by_name[name].ratio is not None
+    ]
+    flight = by_name["in_flight"]
+    if flight.ratio is not None:
+        by_law = ", by Little's law" if is_mean else ""
+        evidence.append(f"in flight {flight.slow:.3g} against {flight.normal:.3g}{by_law}")
+    if same_load is not None:
+        evidence.append(
+            f"{same_load.count:,} normal slots with as much load: "
+            f"{format_ratio_with_interval(same_load.factor, (same_load.low, same_load.high))} normal latency"
+        )
+    else:
+        evidence.append(
+            "fewer than ten normal slots carried as much load, so what it does there is not known"
+        )
+    cause, reason = _verdict(by_name, same_load, factor, slot_ns)
+    return Drive(cause, [*evidence, reason], changes)
+
+
+def _verdict(
+    changes: dict[str, Change], same_load: _SameLoad | None, factor: float, slot_ns: int
+) -> tuple[Cause, str]:
+    """The cause, and the sentence that decides it."""
+    asked = [changes["arrivals"], changes["size"]]
+    grew = [change for change in asked if _lower(change) > _GREW]
+    if not grew:
+        unsure = [change.quantity for change in asked if _upper(change) > _GREW_MUCH]
+        if unsure:
+            return "cannot tell", f"whether {' and '.join(unsure)} grew is uncertain: the interval holds both"
+        return (
+            "service-driven",
+            "neither more nor larger I/Os arrived: the storage was slower at the same load",
+        )
+    leads = [change.lead_ns for change in grew if change.lead_ns is not None]
+    if len(leads) == len(grew) and max(leads) < -2 * slot_ns:
+        return "cannot tell", f"load grew only {format_duration_ns(-max(leads))} after latency did"
+    if same_load is not None and same_load.high < 1 + 0.3 * (factor - 1):
+        return "service-driven", "the storage carried as much load well at other times"
+    most = max(change.ratio or 1.0 for change in grew)
+    if most < _GREW_MUCH and factor > 2 * most:
+        return "cannot tell", f"load grew {most:.2f}x and latency {factor:.2f}x: that may be either, or both"
+    return "load-driven", "load grew, and no later than latency"
+
+
+def _sentence(change: Change, what: str) -> str:
+    ratio = format_ratio_with_interval(change.ratio, change.ratio_interval)
+    if change.quantity == "arrivals":
+        words = f"arrivals of {what} {format_rate(change.slow)} against {format_rate(change.normal)}: {ratio}"
+    else:
+        words = f"mean size {format_bytes(change.slow)} against {format_bytes(change.normal)}: {ratio}"
+    if change.lead_ns is None or _lower(change) <= _GREW:
+        return words
+    if change.lead_ns == 0:
+        return f"{words}, growing in the same second as latency"
+    when = "before" if change.lead_ns > 0 else "after"
+    return f"{words}, growing {format_duration_ns(abs(change.lead_ns))} {when} latency"
+
+
+def _lower(change: Change) -> float:
+    return change.ratio_interval[0] if change.ratio_interval else 0.0
+
+
+def _upper(change: Change) -> float:
+    return change.ratio_interval[1] if change.ratio_interval else 0.0
+
+
+def _inner(window: tuple[int, int], slots: int) -> Flags:
+    """The window's slots without its first and last, which belong to it only in part, if enough are left."""
+    flags = np.zeros(slots, dtype=bool)
+    first, end = (window[0] + 1, window[1] - 1) if window[1] - window[0] >= 5 else window
+    flags[first:end] = True
+    return flags
+
+
+def _nearest(is_normal: Flags, window: tuple[int, int]) -> Flags:
+    """The normal slots nearest the window, on both sides; a slot next to it may belong to it in part."""
+    flags = np.zeros(len(is_normal), dtype=bool)
+    before = np.flatnonzero(is_normal[: max(window[0] - 1, 0)])[-_NEAR_SLOTS:]
+    after = np.flatnonzero(is_normal[window[1] + 1 :])[:_NEAR_SLOTS] + window[1] + 1
+    flags[before] = True
+    flags[after] = True
+    return flags
+
+
+def _change(quantity: str, per_slot: Floats, mine: Flags, near: Flags) -> Change:
+    """Geometric means over the slots where there is something, so that one busy second is no load; and their ratio.
+
+    Its interval takes neighbouring slots to be correlated.
+    """
+    figures, errors = [], []
+    for flags in (near, mine):
+        values = per_slot[flags]
+        values = values[np.isfinite(values) & (values > 0)]
+        if len(values) < 2 or len(values) < 0.2 * flags.sum():
+            return Change(quantity, 0.0, 0.0, None, None)  # type: ignore[arg-type]
+        figures.append(float(np.exp(np.log(values).mean())))
+        errors.append(mean_error(np.log(values), np.ones(len(values))))
+    ratio = figures[1] / figures[0]
+    reach = min(_quantile(int(mine.sum())) * float(np.hypot(errors[0], errors[1])), 20.0)
+    interval = (ratio * float(np.exp(-reach)), ratio * float(np.exp(reach)))
+    return Change(quantity, figures[0], figures[1], ratio, interval)  # type: ignore[arg-type]
+
+
+def _quantile(count: int) -> float:
+    return float(student.ppf(0.975, max(min(count - 1, 200), 1)))
+
+
+def _log_size(arrivals: Floats, size_bytes: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.log(np.where((arrivals > 0) & (size_bytes > 0), size_bytes / arrivals, np.nan))
+
+
+def _onset(values: Floats, window: tuple[int, int], near: Flags) -> int | None:
+    """The slot near the window's start at which ``values`` rise, by the best split in two levels; None if unclear."""
+    first = max(window[0] - _ONSET_SLOTS, 0)
+    end = min(window[0] + min(_ONSET_SLOTS, max(window[1] - window[0], 2)), len(values))
+    piece = values[first:end]
+    at = np.flatnonzero(np.isfinite(piece))
+    if len(at) < 4 or not np.isfinite(values[near]).any():
+        return None
+    piece = piece[at]
+    best, gain, count = None, 0.0, len(piece)
+    for split in range(1, count):
+        left, right = piece[:split], piece[split:]
+        rise = float(right.mean() - left.mean())
+        saved = split * (count - split) / count * rise * rise
+        if rise > 0 and saved > gain:
+            best, gain = split, saved
+    spread = float(np.nanstd(values[near]))
+    if best is None or gain < 9 * spread * spread:
+        return None
+    return first + int(at[best])
+
+
+def _lead_ns(
+    onset: dict[str, int | None], change: Change, window: tuple[int, int], slot_ns: int
+) -> int | None:
+    slot = onset.get(change.quantity)
+    return None if slot is None else (window[0] - slot) * slot_ns
+
+
+def _same_load(
+    arrivals: Floats, size_bytes: Floats, mine: Flags, is_normal: Flags, excess: Floats
+) -> _SameLoad | None:
+    """How slow normal slots were that carried at least as many I/Os and bytes; None where there are fewer than ten."""
+    alike = (
+        is_normal
+        & np.isfinite(excess)
+        & (arrivals >= 0.9 * np.median(arrivals[mine]))
+        & (size_bytes >= 0.9 * np.median(size_bytes[mine]))
+    )
+    count = int(alike.sum())
+    if count < _SAME_LOAD_LEAST:
+        return None
+    mean = float(excess[alike].mean())
+    reach = _quantile(count) * mean_error(excess[alike], np.ones(count))
+    return _SameLoad(count, float(np.exp(mean)), float(np.exp(mean - reach)), float(np.exp(mean + reach)))

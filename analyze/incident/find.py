@@ -1,0 +1,368 @@
+"""Puts the parts together: series, their slow stretches, the windows these make, and each window's account."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from iotrace.schemas import IotraceError, Recording
+
+from .. import library
+from ..describe import LAYER_ORDER, workload_layer
+from ..units import format_duration_ns, format_ratio_with_interval
+from .beside import counters_beside, markers_beside, waits_beside
+from .blame import Blame, Names
+from .drive import Drive, judge_drive
+from .from_means import CANNOT_KNOW, mean_slots
+from .result import Incidents, Interval, SeenIn, Sensitivity, SlowWindow, Timeline
+from .series import LayerSlots, Stream, read_slots, series_of, weighted_median
+from .stretches import Judged, Stretch, judge
+from .where import layer_times, slowest_layer
+
+Flags = npt.NDArray[np.bool_]
+
+_SENSITIVITY_SLOTS: Final = (3, 10, 60)
+_WINDOWS_MAX: Final = 50
+_TOGETHER_SLOTS: Final = 2
+_STRONG: Final = 0.25
+_SAME_SLOTS: Final = 3
+_STREAM_ALONE: Final = float(np.log(1.5))
+"""One stream of many that is slow by less than half is not called an incident."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """Stretches of several series at one time: a window."""
+
+    parts: list[tuple[Judged, Stretch]]
+    first: int
+    end: int
+
+    @property
+    def strongest(self) -> tuple[Judged, Stretch]:
+        """The part that explains most; a layer's own before one of its streams where they are near."""
+        most = max(stretch.evidence for _, stretch in self.parts)
+        near = [part for part in self.parts if part[1].evidence >= 0.5 * most]
+        return max(near, key=lambda part: (part[0].series.stream is None, part[1].evidence))
+
+
+def incident(recording: Recording) -> Incidents:
+    """Find the slow windows of ``recording``, from its I/Os or, where it has none, from the means of its counters.
+
+    Raises `IotraceError` if its data cannot be read, or it holds neither I/Os nor counters of latency.
+    """
+    with library.opened(recording) as connection:
+        return _Finder(recording, connection).incidents()
+
+
+class _Finder:
+    def __init__(self, recording: Recording, connection: duckdb.DuckDBPyConnection) -> None:
+        self.recording, self.connection = recording, connection
+        manifest = recording.manifest
+        layers = library.run(connection, "layers").to_pylist()
+        self.is_means = not layers
+        self.span_ns = (manifest.window_start_ns, manifest.window_end_ns)
+        if layers and self.span_ns[1] <= self.span_ns[0]:
+            self.span_ns = (
+                min(row["first_issued_ns"] for row in layers),
+                max(row["last_seen_ns"] for row in layers) + 1,
+            )
+        if self.is_means:
+            self.slots = mean_slots(connection, self.span_ns)
+            if not self.slots.layers:
+                raise IotraceError(
+                    f"'{recording.path}' has no I/Os and no counters of latency: there is nothing to find incidents in",
+                    hint="iotrace describe shows what it holds; a counter log needs Avg. Disk sec/Read or sec/Write",
+                )
+            self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
+        else:
+            self.slots = read_slots(connection, self.span_ns)
+            self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
+        self.names = Names(recording)
+
+    def incidents(self) -> Incidents:
+        manifest = self.recording.manifest
+        found = Incidents(
+            title=manifest.title or self.recording.name,
+            uuid=manifest.uuid,
+            kind=manifest.kind,
+            quality_verdict=manifest.quality.verdict,
+            quality_reasons=list(manifest.quality.reasons),
+            start_ns=self.slots.start_ns,
+            end_ns=self.slots.at_ns(self.slots.count),
+            slot_ns=self.slots.slot_ns,
+            basis="means" if self.is_means else "I/Os",
+            load_layer=self.load_layer,
+            notes=list(CANNOT_KNOW) if self.is_means else [],
+        )
+        judged = self._judged()
+        if not judged:
+            found.notes.append("too few slots hold I/Os to say what is normal: nothing was looked for")
+            return found
+        groups = _groups(judged)
+        found.timelines = [self._timeline(entry) for entry in judged if entry.series.stream is None]
+        found.sensitivity = self._sensitivity(judged)
+        found.notes += self._notes(groups)
+        found.windows = self._windows(groups[:_WINDOWS_MAX])
+        return found
+
+    def _judged(self) -> list[Judged]:
+        series = [entry for layer in self.slots.layers.values() for entry in series_of(layer)]
+        extra = 2 * float(np.log(max(len(series), 1)))
+        return [judge(entry, extra_penalty=extra) for entry in series if len(entry.at) >= 8]
+
+    def _windows(self, groups: list[_Group]) -> list[SlowWindow]:
+        if not groups:
+            return []
+        is_normal = np.ones(self.slots.count, dtype=bool)
+        for group in groups:
+            is_normal[group.first : group.end] = False
+        spans = [(self.slots.at_ns(group.first), self.slots.at_ns(group.end)) for group in groups]
+        blame = (
+            None
+            if self.is_means
+            else Blame(self.names, self.connection, self.load_layer, self.span_ns, spans)
+        )
+        windows = [self._window(index, group, is_normal, blame) for index, group in enumerate(groups)]
+        windows.sort(key=lambda window: -window.lost_ns)
+        return [_numbered(window, number) for number, window in enumerate(windows, 1)]
+
+    def _window(self, index: int, group: _Group, is_normal: Flags, blame: Blame | None) -> SlowWindow:
+        best, stretch = group.strongest
+        window = (group.first, group.end)
+        span_ns = (self.slots.at_ns(group.first), self.slots.at_ns(group.end))
+        streams = _streams(group)
+        factor, interval = _factor(best, stretch)
+        drive = self._drive(best, streams, window, is_normal, factor)
+        ops = sorted({stream.op for stream in streams}) or sorted(
+            {stream.op for stream in self.slots.layers[best.series.layer].streams}
+        )
+        times = layer_times(self.slots, window, is_normal, ops)
+        layer = slowest_layer(times) or best.series.layer
+        inside = (best.series.at >= group.first) & (best.series.at < group.end)
+        normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
+        low, high = best.spread
+        rows = blame.of(index, drive.cause) if blame else []
+        length = group.end - group.first
+        return SlowWindow(
+            number=0,
+            start_ns=span_ns[0],
+            end_ns=span_ns[1],
+            layer=layer,
+            cause=drive.cause,
+            headline=_headline(factor, interval, layer, drive, length * self.slots.slot_ns),
+            factor=factor,
+            factor_interval=interval,
+            normal_ns=normal_ns,
+            normal_range_ns=(normal_ns * float(np.exp(low)), normal_ns * float(np.exp(high))),
+            slow_ns=normal_ns * factor,
+            lost_ns=self._lost_ns(window, is_normal),
+            evidence=drive.evidence,
+            load=drive.changes,
+            layers=times,
+            seen_in=self._seen_in(group),
+            blame=rows,
+            markers=markers_beside(self.connection, span_ns),
+            waits=waits_beside(self.connection, span_ns, self.span_ns),
+            counters=[] if self.is_means else counters_beside(self.connection, span_ns),
+            is_most_of_recording=length > self.slots.count / 2,
+        )
+
+    def _drive(
+        self, best: Judged, streams: list[Stream], window: tuple[int, int], is_normal: Flags, factor: float
+    ) -> Drive:
+        """Judge by everything that shares the devices of what is slow; they may be known at this layer only."""
+        load, what = self._load(best.series.layer, streams)
+        excess = np.full(self.slots.count, np.nan)
+        excess[best.series.at] = best.series.values - best.normal
+        return judge_drive(
+            load,
+            window,
+            is_normal,
+            excess,
+            factor,
+            slot_ns=self.slots.slot_ns,
+            what=what,
+            is_mean=self.is_means,
+        )
+
+    def _load(self, layer: str, streams: list[Stream]) -> tuple[LayerSlots, str]:
+        load = self.slots.layers[self.load_layer]
+        if self.is_means:
+            load = self.slots.layers[layer]
+            instances = {stream.instance for stream in streams}
+            rows = [index for index, stream in enumerate(load.streams) if stream.instance in instances]
+            named = ", ".join(sorted(str(name) for name in instances if name))
+            return (load.chosen(rows), named) if rows and len(named) < 40 else (load, f"the {layer} layer")
+        devices = {stream.device_id for stream in streams}
+        if devices and None not in devices:
+            rows = [index for index, stream in enumerate(load.streams) if stream.device_id in devices]
+            if rows and len(rows) < len(load.streams):
+                named = ", ".join(
+                    sorted(self.names.devices.get(device, "?") for device in devices if device is not None)
+                )
+                return load.chosen(rows), named if len(named) < 40 else f"{len(devices)} devices"
+        return load, f"the {self.load_layer} layer"
+
+    def _lost_ns(self, window: tuple[int, int], is_normal: Flags) -> float:
+        layer = self.slots.layers[self.load_layer]
+        lost = 0.0
+        for index in range(len(layer.streams)):
+            sums, counts = layer.latency_sum_ns[index], layer.begun_count[index]
+            usual = counts[is_normal].sum()
+            if usual:
+                mine = counts[slice(*window)].sum()
+                lost += float(sums[slice(*window)].sum() - mine * sums[is_normal].sum() / usual)
+        return max(lost, 0.0)
+
+    def _seen_in(self, group: _Group) -> list[SeenIn]:
+        found = []
+        for entry, stretch in sorted(group.parts, key=lambda part: -part[1].evidence):
+            stream = entry.series.stream
+            factor, interval = _factor(entry, stretch)
+            found.append(
+                SeenIn(
+                    entry.series.layer,
+                    self._stream_name(stream),
+                    stream.op if stream else None,
+                    stream.role if stream else None,
+                    self.names.files.get(stream.file_id) if stream else None,
+                    (stream.instance or self.names.devices.get(stream.device_id)) if stream else None,
+                    self.slots.at_ns(stretch.first),
+                    self.slots.at_ns(stretch.end),
+                    factor,
+                    interval,
+                )
+            )
+        return found
+
+    def _stream_name(self, stream: Stream | None) -> str | None:
+        if stream is None:
+            return None
+        where = stream.instance or self.names.files.get(stream.file_id)
+        if where is None:
+            role = "" if stream.role == "unattributed" else stream.role
+            device = self.names.devices.get(stream.device_id)
+            where = " ".join(part for part in (role, f"on {device}" if device else "") if part)
+        return f"{stream.op} {where}".strip()
+
+    def _timeline(self, entry: Judged) -> Timeline:
+        count, layer = self.slots.count, self.slots.layers[entry.series.layer]
+        latency: list[float | None] = [None] * count
+        normal: list[float | None] = [None] * count
+        for at, value, usual in zip(entry.series.at, entry.series.values, entry.normal, strict=True):
+            latency[at], normal[at] = float(np.exp(value)), float(np.exp(usual))
+        low, high = entry.spread
+        seconds = self.slots.slot_seconds
+        return Timeline(
+            layer=layer.layer,
+            at_ns=[self.slots.at_ns(slot) for slot in range(count)],
+            latency_ns=latency,
+            normal_ns=normal,
+            normal_range=(float(np.exp(low)), float(np.exp(high))),
+            ios_per_s=(layer.io_count.sum(axis=0) / seconds).tolist(),
+            bytes_per_s=(layer.size_bytes.sum(axis=0) / seconds).tolist(),
+            in_flight=layer.in_flight.sum(axis=0).tolist(),
+        )
+
+    def _sensitivity(self, judged: list[Judged]) -> list[Sensitivity]:
+        return [
+            Sensitivity(
+                entry.series.layer, slots * self.slots.slot_ns, float(np.exp(entry.least_excess(slots)))
+            )
+            for entry in judged
+            if entry.series.stream is None
+            for slots in _SENSITIVITY_SLOTS
+            if slots < len(entry.series.at) / 2
+        ]
+
+    def _notes(self, groups: list[_Group]) -> list[str]:
+        notes = []
+        if self.slots.slot_ns > 1_000_000_000:
+            notes.append(
+                f"looked at in steps of {format_duration_ns(self.slots.slot_ns)}; what is shorter is not seen"
+            )
+        if len(groups) > _WINDOWS_MAX:
+            notes.append(
+                f"{len(groups):,} slow windows were found; the {_WINDOWS_MAX} clearest are accounted for"
+            )
+        return notes
+
+
+def _groups(judged: list[Judged]) -> list[_Group]:
+    """Stretches that overlap, or nearly so, are one window; its borders are those of the stretches that say most."""
+    parts = sorted(
+        ((entry, stretch) for entry in judged for stretch in entry.stretches), key=lambda part: part[1].first
+    )
+    groups: list[_Group] = []
+    for entry, stretch in parts:
+        if groups and stretch.first <= groups[-1].end + _TOGETHER_SLOTS:
+            groups[-1].parts.append((entry, stretch))
+            groups[-1].end = max(groups[-1].end, stretch.end)
+        else:
+            groups.append(_Group([(entry, stretch)], stretch.first, stretch.end))
+    for group in groups:
+        most = max(stretch.evidence for _, stretch in group.parts)
+        strong = [stretch for _, stretch in group.parts if stretch.evidence >= _STRONG * most]
+        group.first = _border([s.first for s in strong], strong, min)
+        group.end = _border([s.end for s in strong], strong, max)
+    return sorted(
+        (group for group in groups if _is_clear(group)),
+        key=lambda group: -max(stretch.evidence for _, stretch in group.parts),
+    )
+
+
+def _border(slots: list[int], stretches: list[Stretch], outermost: Callable[[list[int]], int]) -> int:
+    """The outermost border, or where several agree on one within a few slots, the middle one by evidence."""
+    edge = outermost(slots)
+    near = [
+        (slot, part.evidence)
+        for slot, part in zip(slots, stretches, strict=True)
+        if abs(slot - edge) <= _SAME_SLOTS
+    ]
+    return int(
+        weighted_median(np.array([slot for slot, _ in near], float), np.array([weight for _, weight in near]))
+    )
+
+
+def _is_clear(group: _Group) -> bool:
+    """Whether a layer as a whole was slow, or one of its streams by so much that it matters."""
+    return any(
+        entry.series.stream is None or stretch.excess - 2 * stretch.excess_error >= _STREAM_ALONE
+        for entry, stretch in group.parts
+    )
+
+
+def _streams(group: _Group) -> list[Stream]:
+    """The streams that were slow themselves; empty where only whole layers were."""
+    return [entry.series.stream for entry, _ in group.parts if entry.series.stream is not None]
+
+
+def _factor(entry: Judged, stretch: Stretch) -> tuple[float, Interval]:
+    """How slow, and the 95 % interval (t distribution over the stretch's slots)."""
+    slots = int(((entry.series.at >= stretch.first) & (entry.series.at < stretch.end)).sum())
+    reach = min(float(student.ppf(0.975, max(min(slots - 1, 200), 1))) * stretch.excess_error, 10.0)
+    return float(np.exp(stretch.excess)), (
+        float(np.exp(stretch.excess - reach)),
+        float(np.exp(stretch.excess + reach)),
+    )
+
+
+def _headline(factor: float, interval: Interval, layer: str, drive: Drive, length_ns: int) -> str:
+    why = {
+        "load-driven": "load grew",
+        "service-driven": "the storage was slower at the same load",
+        "cannot tell": "load or storage, the recording cannot tell",
+    }[drive.cause]
+    return (
+        f"{format_ratio_with_interval(factor, interval)} slower than normal for {format_duration_ns(length_ns)}, "
+        f"most of it in the {layer} layer: {why}"
+    )
+
+
+def _numbered(window: SlowWindow, number: int) -> SlowWindow:
+    return replace(window, number=number)

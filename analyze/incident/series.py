@@ -1,0 +1,237 @@
+"""Latency and load slot by slot, for each layer and for the streams within it: what incidents are looked for in.
+
+A slot is a second, or more where a recording is longer than a day. A stream is what should have one speed: one
+operation on one file of one device, the busiest files each by themselves, the others of a role together. Its level in
+a slot is the mean of the logarithms of its latencies (their geometric mean), of the I/Os that began in the slot or
+hung all through it. A layer's level is the mean over its streams of how far each is from its own median level,
+weighted by I/Os: so a layer does not look slow because more of its I/Os are of the slower kind.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .. import library
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+SLOTS_MAX: Final = 100_000
+_LENGTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
+_LONGEST_SLOTS: Final = 600
+_CELLS_MAX: Final = 3_000_000
+_FILES_MAX: Final = 16
+_SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """I/Os that should have one speed. ``file_id`` is None for the files of a role taken together."""
+
+    layer: str
+    op: str
+    device_id: int | None = None
+    file_id: int | None = None
+    role: str = "unattributed"
+    instance: str | None = None
+    """What a counter log calls it, where that is the source."""
+
+
+@dataclass(slots=True)
+class LayerSlots:
+    """One layer, slot by slot. Arrays have a row per stream and a column per slot."""
+
+    layer: str
+    streams: list[Stream]
+    io_count: Floats
+    """I/Os that began."""
+    size_bytes: Floats
+    measured_count: Floats
+    log_latency: Floats
+    """Mean of ln(latency in ns); NaN where no I/O has one."""
+    within_variance: Floats
+    """Variance of ``log_latency`` for having come from few I/Os."""
+    latency_sum_ns: Floats
+    begun_count: Floats
+    """I/Os that ``latency_sum_ns`` adds up."""
+    in_flight: Floats
+    """Mean number in flight."""
+
+    def chosen(self, streams: list[int]) -> "LayerSlots":
+        """The rows of some streams only."""
+        arrays = {
+            name: getattr(self, name)[streams]
+            for name in self.__dataclass_fields__
+            if name not in {"layer", "streams"}
+        }
+        return LayerSlots(self.layer, [self.streams[index] for index in streams], **arrays)
+
+
+@dataclass(slots=True)
+class Slots:
+    """All layers of a recording, cut into slots of ``slot_ns`` from ``start_ns`` on."""
+
+    start_ns: int
+    slot_ns: int
+    count: int
+    layers: dict[str, LayerSlots]
+
+    def at_ns(self, slot: int) -> int:
+        """When a slot begins, since the recording's start."""
+        return self.start_ns + slot * self.slot_ns
+
+    @property
+    def slot_seconds(self) -> float:
+        """Length of a slot."""
+        return self.slot_ns / _SECOND_NS
+
+
+@dataclass(slots=True)
+class Series:
+    """One level over time, of a layer (``stream`` is None) or of a stream: ``values`` at the slots ``at``."""
+
+    layer: str
+    stream: Stream | None
+    at: Ints
+    """Slots with a value, rising."""
+    values: Floats
+    """ln of the latency: absolute for a stream; for a layer, against each stream's median, plus ``reference``."""
+    within_variance: Floats
+    measured_count: Floats
+
+
+def read_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) -> Slots:
+    """One pass over the I/Os of the recording behind ``connection`` between the two times.
+
+    Raises `IotraceError` for damaged data.
+    """
+    start_ns, end_ns = span_ns
+    slot_ns = slot_length_ns(end_ns - start_ns)
+    count = max(-(-(end_ns - start_ns) // slot_ns), 1)
+    layers = [row["layer"] for row in library.run(connection, "layers").to_pylist()]
+    busiest: dict[int, int] = {}
+    for layer in layers:
+        for row in library.run(connection, "streams", layer=layer).to_pylist():
+            if row["file_id"] is not None:
+                busiest[row["file_id"]] = busiest.get(row["file_id"], 0) + row["io_count"]
+    room = int(min(max(_CELLS_MAX // (count * max(len(layers), 1) * 2), 2), _FILES_MAX))
+    kept = sorted(sorted(busiest, key=lambda file_id: -busiest[file_id])[:room])
+    table = library.run(
+        connection,
+        "incident_seconds",
+        from_ns=start_ns,
+        until_ns=end_ns,
+        slot_ns=slot_ns,
+        kept_files=kept,
+        longest_slots=_LONGEST_SLOTS,
+    )
+    return Slots(
+        start_ns, slot_ns, count, {layer: _layer_slots(table, layer, count, slot_ns) for layer in layers}
+    )
+
+
+def slot_length_ns(length_ns: int) -> int:
+    """A second, or the first longer round time that needs no more than `SLOTS_MAX` slots."""
+    for seconds in _LENGTHS_S:
+        if length_ns <= SLOTS_MAX * seconds * _SECOND_NS:
+            return seconds * _SECOND_NS
+    return -(-length_ns // SLOTS_MAX)
+
+
+def series_of(layer: LayerSlots, *, least_slots: int = 20) -> list[Series]:
+    """The layer's own series first, then one for each stream with values in at least ``least_slots`` slots."""
+    found = []
+    pooled = pooled_series(layer)
+    if pooled is not None and len(pooled.at) >= min(least_slots, 4):
+        found.append(pooled)
+    if len(layer.streams) > 1:
+        for index, stream in enumerate(layer.streams):
+            at = np.flatnonzero(np.isfinite(layer.log_latency[index]))
+            if len(at) >= least_slots:
+                values = layer.log_latency[index, at]
+                found.append(
+                    Series(
+                        layer.layer,
+                        stream,
+                        at,
+                        values,
+                        layer.within_variance[index, at],
+                        layer.measured_count[index, at],
+                    )
+                )
+    return found
+
+
+def pooled_series(layer: LayerSlots) -> Series | None:
+    """A layer's level: each stream against its own median, weighted by I/Os, plus the medians' own weighted mean."""
+    if not layer.streams:
+        return None
+    weights = layer.measured_count
+    totals = weights.sum(axis=0)
+    at = np.flatnonzero(totals > 0)
+    if not len(at):
+        return None
+    medians = np.array(
+        [weighted_median(row, weight) for row, weight in zip(layer.log_latency, weights, strict=True)]
+    )
+    shift = np.nan_to_num(layer.log_latency - medians[:, None])[:, at]
+    chosen = weights[:, at]
+    known = weights.sum(axis=1) > 0
+    reference = float(np.average(medians[known], weights=weights.sum(axis=1)[known]))
+    values = (chosen * shift).sum(axis=0) / totals[at]
+    variance = (chosen**2 * np.nan_to_num(layer.within_variance[:, at])).sum(axis=0) / totals[at] ** 2
+    return Series(layer.layer, None, at, values + reference, variance, totals[at])
+
+
+def weighted_median(values: Floats, weights: Floats, share: float = 0.5) -> float:
+    """The value below which a ``share`` of the weight lies; NaN where there is no weight."""
+    known = np.isfinite(values) & (weights > 0)
+    if not known.any():
+        return float("nan")
+    order = np.argsort(values[known], kind="stable")
+    cumulative = np.cumsum(weights[known][order])
+    position = int(np.searchsorted(cumulative, share * cumulative[-1]))
+    return float(values[known][order][min(position, len(order) - 1)])
+
+
+def _layer_slots(table: pa.Table, layer: str, slots: int, slot_ns: int) -> LayerSlots:
+    mine = table.filter(pa.compute.equal(table["layer"], layer))
+    keys = ("device_id", "file_id", "role", "op")
+    distinct = mine.group_by(list(keys)).aggregate([]).sort_by([(name, "ascending") for name in keys])
+    streams = [_stream(layer, row) for row in distinct.to_pylist()]
+    index = {stream: position for position, stream in enumerate(streams)}
+    which = np.array([index[_stream(layer, row)] for row in mine.select(keys).to_pylist()], dtype=np.int64)
+    slot = mine["slot"].to_numpy()
+
+    def grid(name: str) -> Floats:
+        cells = np.zeros((len(streams), slots))
+        cells[which, slot] = mine[name].to_numpy()
+        return cells
+
+    measured, logs = grid("measured_count"), grid("log_latency_sum")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        level = np.where(measured > 0, logs / measured, np.nan)
+        inside = grid("log_latency_square_sum") - np.nan_to_num(logs * level)
+        spare = np.maximum(measured - 1, 0).sum(axis=1)
+        spread = np.where(spare > 0, np.maximum(inside.sum(axis=1), 0) / np.maximum(spare, 1), 0.5)
+        within = np.where(measured > 0, spread[:, None] / measured, np.nan)
+    return LayerSlots(
+        layer,
+        streams,
+        io_count=grid("io_count"),
+        size_bytes=grid("size_bytes"),
+        measured_count=measured,
+        log_latency=level,
+        within_variance=within,
+        latency_sum_ns=grid("latency_sum_ns"),
+        begun_count=grid("begun_count"),
+        in_flight=grid("in_flight_ns") / slot_ns,
+    )
+
+
+def _stream(layer: str, row: dict[str, Any]) -> Stream:
+    return Stream(layer, row["op"], row["device_id"], row["file_id"], row["role"])

@@ -1,0 +1,92 @@
+"""In which layer a slow window spent its time.
+
+Each layer's growth is its mean latency in the window less its normal mean, operation by operation, weighted by the
+window's mix, so that a changed mix is no growth. What a layer added itself is its growth less that of the layer below
+(`waterfall` has the same differences of means, and the same limits: both layers have to see the same I/Os).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .result import LayerTime
+from .series import LayerSlots, Slots
+
+Flags = npt.NDArray[np.bool_]
+
+TOP_DOWN: Final = ("sql", "filesystem", "block", "device")
+_COUNT_TOLERANCE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """A layer's mean latency outside all windows and in one, and how many I/Os that one had."""
+
+    layer: str
+    normal_ns: float
+    slow_ns: float
+    count: float
+
+    @property
+    def growth_ns(self) -> float:
+        """How much longer an I/O took."""
+        return self.slow_ns - self.normal_ns
+
+
+def layer_times(
+    slots: Slots, window: tuple[int, int], is_normal: Flags, ops: Sequence[str]
+) -> list[LayerTime]:
+    """Layers from the top down, over the operations ``ops``; without those that saw none in or out of it."""
+    grown: list[_Grown] = []
+    mix: dict[str, float] = {}
+    for name in TOP_DOWN:
+        means = _means(slots.layers[name], window, is_normal, ops) if name in slots.layers else {}
+        mix = mix or {op: count for op, (_, _, count) in means.items()}
+        shared = {op: mix[op] for op in means if op in mix}
+        total = sum(shared.values())
+        if total:
+            normal, slow = (
+                sum(means[op][at] * count for op, count in shared.items()) / total for at in (0, 1)
+            )
+            grown.append(_Grown(name, normal, slow, sum(means[op][2] for op in shared)))
+    return [_time(entry, grown[index + 1 : index + 2], grown[0]) for index, entry in enumerate(grown)]
+
+
+def _means(
+    layer: LayerSlots, window: tuple[int, int], is_normal: Flags, ops: Sequence[str]
+) -> dict[str, tuple[float, float, float]]:
+    """Per operation the mean latency outside all windows and in this one, in ns, and how many I/Os this one had."""
+    found = {}
+    for op in ops:
+        rows = [index for index, stream in enumerate(layer.streams) if stream.op == op]
+        sums, counts = layer.latency_sum_ns[rows].sum(axis=0), layer.begun_count[rows].sum(axis=0)
+        slow_count, normal_count = float(counts[slice(*window)].sum()), float(counts[is_normal].sum())
+        if slow_count and normal_count:
+            slow, normal = float(sums[slice(*window)].sum()), float(sums[is_normal].sum())
+            found[op] = (normal / normal_count, slow / slow_count, slow_count)
+    return found
+
+
+def _time(entry: _Grown, lower: list[_Grown], top: _Grown) -> LayerTime:
+    below = lower[0] if lower else None
+    added = entry.growth_ns - (below.growth_ns if below else 0.0)
+    problem = None
+    if below and abs(below.count - entry.count) > _COUNT_TOLERANCE * max(below.count, entry.count):
+        problem = (
+            f"{entry.layer} saw {entry.count:,.0f} I/Os, {below.layer} {below.count:,.0f}: not the same I/Os"
+        )
+    elif below and added < -0.1 * abs(top.growth_ns):
+        problem = f"{entry.layer} cannot have grown less than {below.layer} within it: the clocks or the I/Os differ"
+    share = added / top.growth_ns if top.growth_ns > 0 else None
+    return LayerTime(
+        entry.layer, entry.normal_ns, entry.slow_ns, below.layer if below else None, added, share, problem
+    )
+
+
+def slowest_layer(times: Sequence[LayerTime]) -> str | None:
+    """The layer that added most of the growth; None where nothing grew."""
+    grown = [time for time in times if time.added_here_ns > 0]
+    return max(grown, key=lambda time: time.added_here_ns).layer if grown else None

@@ -1,0 +1,150 @@
+-- How much was asked for in each slot of time, how long did it take, and how much of it was in flight?
+--
+-- layer [text]: the layer whose clock the rows show
+-- device_id [id]: row of devices; null where the layer does not know it
+-- file_id [id]: row of files; null where it is unknown or none of those asked about one by one
+-- role [text]: what the file is to the database; unattributed where no file is known
+-- op [text]: what was asked of the storage
+-- slot [number]: which slot, counted from the start of the span
+-- io_count [I/Os]: I/Os that began in it, failed ones included
+-- size_bytes [bytes]: bytes they asked for
+-- ended_count [I/Os]: I/Os that ended in it, without those that failed or never ended
+-- measured_count [I/Os]: I/Os with a latency that began in it or were in flight all through it
+-- log_latency_sum [ln(ns)]: sum of the natural logarithms of their latencies
+-- log_latency_square_sum [ln(ns)^2]: sum of the squares of these
+-- latency_sum_ns [ns]: sum of the latencies of those that began in it
+-- begun_count [I/Os]: how many these are
+-- in_flight_ns [ns]: time that I/Os with a latency spent in flight within the slot, added up
+--
+-- $from_ns [ns]: start of the span
+-- $until_ns [ns]: end of the span, not included
+-- $slot_ns [ns]: length of a slot
+-- $kept_files [list of ids]: files to tell apart; others of a device and role are taken together
+-- $longest_slots [number]: an I/O counts in so many slots after its own at most
+WITH
+
+named AS (
+  SELECT
+    file_id,
+    role,
+    CASE WHEN list_contains($kept_files::INTEGER[], file_id) THEN file_id END AS kept_file_id
+  FROM files
+),
+
+labelled AS (
+  SELECT
+    io.layer,
+    io.device_id,
+    named.kept_file_id AS file_id,
+    coalesce(named.role, 'unattributed') AS role,
+    io.op,
+    io.size_bytes,
+    io.error,
+    -- A replay answers from when it meant to issue an I/O: waiting to be issued is part of the response.
+    coalesce(io.intended_ns, io.issued_ns) AS begun_ns,
+    io.completed_ns
+  FROM io
+  LEFT JOIN named ON io.file_id = named.file_id
+),
+
+clocked AS (
+  SELECT
+    layer,
+    device_id,
+    file_id,
+    role,
+    op,
+    size_bytes,
+    begun_ns - $from_ns::BIGINT AS begun_ns,
+    CASE
+      WHEN error = 0 AND completed_ns IS NOT NULL THEN greatest(completed_ns, begun_ns) - $from_ns::BIGINT
+    END AS ended_ns
+  FROM labelled
+  WHERE begun_ns < $until_ns::BIGINT
+),
+
+-- -1 is before the span, or never.
+slotted AS (
+  SELECT
+    *,
+    CASE WHEN begun_ns >= 0 THEN begun_ns // $slot_ns::BIGINT ELSE -1 END AS begun_slot,
+    CASE WHEN ended_ns >= 0 THEN ended_ns // $slot_ns::BIGINT ELSE -1 END AS ended_slot
+  FROM clocked
+),
+
+crossing AS (
+  SELECT
+    *,
+    unnest(range(
+      begun_slot + 1,
+      least(
+        ended_slot,
+        begun_slot + $longest_slots::BIGINT,
+        ($until_ns::BIGINT - $from_ns::BIGINT - 1) // $slot_ns::BIGINT
+      ) + 1
+    )) AS slot
+  FROM slotted
+  WHERE ended_slot > begun_slot
+),
+
+parts AS (
+  SELECT
+    layer,
+    device_id,
+    file_id,
+    role,
+    op,
+    begun_slot AS slot,
+    count(*) AS io_count,
+    sum(size_bytes) AS size_bytes,
+    count(ended_ns) FILTER (WHERE ended_slot = begun_slot) AS ended_count,
+    count(ended_ns) AS measured_count,
+    sum(ln(greatest(ended_ns - begun_ns, 1))) FILTER (WHERE ended_ns IS NOT NULL) AS log_latency_sum,
+    sum(ln(greatest(ended_ns - begun_ns, 1)) ** 2) FILTER (WHERE ended_ns IS NOT NULL) AS log_latency_square_sum,
+    sum(ended_ns - begun_ns) AS latency_sum_ns,
+    count(ended_ns) AS begun_count,
+    sum(CASE WHEN ended_ns >= 0 THEN least(ended_ns, (begun_slot + 1) * $slot_ns::BIGINT) - begun_ns END)
+      AS in_flight_ns
+  FROM slotted
+  WHERE begun_slot >= 0
+  GROUP BY layer, device_id, file_id, role, op, begun_slot
+  UNION ALL
+  SELECT
+    layer,
+    device_id,
+    file_id,
+    role,
+    op,
+    slot,
+    0 AS io_count,
+    0 AS size_bytes,
+    count(*) FILTER (WHERE slot = ended_slot) AS ended_count,
+    count(*) FILTER (WHERE slot < ended_slot) AS measured_count,
+    sum(ln(ended_ns - begun_ns)) FILTER (WHERE slot < ended_slot) AS log_latency_sum,
+    sum(ln(ended_ns - begun_ns) ** 2) FILTER (WHERE slot < ended_slot) AS log_latency_square_sum,
+    0 AS latency_sum_ns,
+    0 AS begun_count,
+    sum(least(ended_ns - slot * $slot_ns::BIGINT, $slot_ns::BIGINT)) AS in_flight_ns
+  FROM crossing
+  GROUP BY layer, device_id, file_id, role, op, slot
+)
+
+SELECT
+  layer,
+  device_id,
+  file_id,
+  role,
+  op,
+  slot,
+  sum(io_count)::BIGINT AS io_count,
+  coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes,
+  sum(ended_count)::BIGINT AS ended_count,
+  sum(measured_count)::BIGINT AS measured_count,
+  coalesce(sum(log_latency_sum), 0)::DOUBLE AS log_latency_sum,
+  coalesce(sum(log_latency_square_sum), 0)::DOUBLE AS log_latency_square_sum,
+  coalesce(sum(latency_sum_ns), 0)::DOUBLE AS latency_sum_ns,
+  sum(begun_count)::BIGINT AS begun_count,
+  coalesce(sum(in_flight_ns), 0)::DOUBLE AS in_flight_ns
+FROM parts
+GROUP BY layer, device_id, file_id, role, op, slot
+ORDER BY layer, device_id, file_id, role, op, slot

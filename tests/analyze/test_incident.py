@@ -1,0 +1,60 @@
+"""Incidents in recordings with planted truth: found, dated, classed, and nothing found where nothing was planted."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.incident import incident
+
+from . import incident_generator as generator
+
+
+@dataclass
+class Score:
+    """Counts over many recordings."""
+
+    hits: int = 0
+    misses: int = 0
+    extras: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def take(self, found, truths, name) -> None:
+        left = list(found.windows)
+        for truth in truths:
+            near = [w for w in left if w.start_ns / 1e9 < truth.end_s and w.end_ns / 1e9 > truth.start_s]
+            if not near:
+                self.misses += 1
+                continue
+            window = max(near, key=lambda entry: entry.lost_ns)
+            left.remove(window)
+            self.hits += 1
+            self.wrong += [f"{name}: {problem}" for problem in problems(window, truth)]
+        self.extras += len(left)
+
+
+def problems(window, truth):
+    if abs(window.start_ns / 1e9 - truth.start_s) > 2:
+        yield f"starts at {window.start_ns / 1e9}, not {truth.start_s:.1f}"
+    if abs(window.end_ns / 1e9 - truth.end_s) > 2:
+        yield f"ends at {window.end_ns / 1e9}, not {truth.end_s:.1f}"
+    if window.cause != truth.cause:
+        yield f"is {window.cause}, not {truth.cause}"
+    if truth.layer and window.layer != truth.layer:
+        yield f"lies in {window.layer}, not {truth.layer}"
+    low, high = window.factor_interval
+    if truth.factor and not low <= truth.factor <= high:
+        yield f"factor [{low:.2f}, {high:.2f}], not {truth.factor}"
+    blamed = [row.name for row in window.blame if row.dimension == "file"]
+    if truth.file and blamed[:1] != [truth.file]:
+        yield f"blames {blamed[:1]}, not {truth.file}"
+
+
+@pytest.mark.parametrize("scenario", generator.SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_what_was_planted_is_found(scenario, tmp_path):
+    score = Score()
+    recording, truths = scenario(
+        tmp_path / "planted.iotrace", np.random.default_rng([1, len(scenario.__name__)])
+    )
+    score.take(incident(recording), truths, scenario.__name__)
+    assert (score.misses, score.extras, score.wrong) == (0, 0, [])

@@ -1,0 +1,181 @@
+"""Each query of the incident analysis: a trace, the question, and the answer worked out by hand."""
+
+import math
+
+import pytest
+
+from iotrace.analyze import library
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+def ask(recording, name, **parameters):
+    with library.opened(recording) as connection:
+        return library.run(connection, name, **parameters).to_pylist()
+
+
+def test_incident_seconds(make_recording):
+    """File 0 is asked about by itself, file 1 only by its role."""
+    data, log = {"file_id": 0, "device_id": 0}, {"file_id": 1, "device_id": 1, "op": "write"}
+    recording = make_recording(
+        [
+            {"issued_ns": 100 * MS, "completed_ns": 102 * MS, **data},
+            {"issued_ns": 500 * MS, "completed_ns": 508 * MS, **data},
+            {"issued_ns": 600 * MS, "completed_ns": 601 * MS, "error": 5, **data},
+            {"issued_ns": 700 * MS, "completed_ns": None, **data},
+            # From second 0 all through 1 into 2.
+            {"issued_ns": 900 * MS, "completed_ns": 2400 * MS, "size_bytes": 512, **log},
+            # In flight when the span begins; beyond its end nothing counts.
+            {"issued_ns": -500 * MS, "completed_ns": 300 * MS, "size_bytes": 512, **log},
+            {"issued_ns": 3100 * MS, "completed_ns": 3200 * MS, **log},
+        ]
+    )
+    rows = ask(
+        recording,
+        "incident_seconds",
+        from_ns=0,
+        until_ns=3 * SECOND,
+        slot_ns=SECOND,
+        kept_files=[0],
+        longest_slots=10,
+    )
+    names = (
+        "device_id", "file_id", "role", "op", "slot", "io_count", "size_bytes", "ended_count", "measured_count",
+        "latency_sum_ns", "begun_count", "in_flight_ns",
+    )  # fmt: skip
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (0, 0, "data", "read", 0, 4, 4 * 8192, 2, 2, 10 * MS, 2, 10 * MS),
+        (1, None, "log", "write", 0, 1, 512, 1, 1, 1500 * MS, 1, 400 * MS),
+        (1, None, "log", "write", 1, 0, 0, 0, 1, 0, 0, 1000 * MS),
+        (1, None, "log", "write", 2, 0, 0, 1, 0, 0, 0, 400 * MS),
+    ]
+    assert rows[0]["log_latency_sum"] == pytest.approx(math.log(2 * MS) + math.log(8 * MS))
+    assert rows[0]["log_latency_square_sum"] == pytest.approx(math.log(2 * MS) ** 2 + math.log(8 * MS) ** 2)
+    assert rows[2]["log_latency_sum"] == pytest.approx(math.log(1500 * MS))
+
+
+def test_incident_seconds_answers_a_replay_from_when_it_meant_to_issue(make_recording):
+    recording = make_recording(
+        [{"intended_ns": 900 * MS, "issued_ns": 1100 * MS, "completed_ns": 1200 * MS}], kind="replayed"
+    )
+    rows = ask(
+        recording,
+        "incident_seconds",
+        from_ns=0,
+        until_ns=2 * SECOND,
+        slot_ns=SECOND,
+        kept_files=[],
+        longest_slots=10,
+    )
+    assert [(row["slot"], row["io_count"], row["latency_sum_ns"], row["in_flight_ns"]) for row in rows] == [
+        (0, 1, 300 * MS, 100 * MS),
+        (1, 0, 0, 200 * MS),
+    ]
+
+
+def test_incident_seconds_counts_a_hung_io_in_so_many_slots_at_most(make_recording):
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 100 * SECOND}])
+    rows = ask(
+        recording,
+        "incident_seconds",
+        from_ns=0,
+        until_ns=200 * SECOND,
+        slot_ns=SECOND,
+        kept_files=[],
+        longest_slots=3,
+    )
+    assert [row["slot"] for row in rows] == [0, 1, 2, 3]
+
+
+@pytest.fixture
+def work(make_recording):
+    backup = {"file_id": 1, "device_id": 1, "process_id": None, "size_bytes": 2 << 20}
+    return make_recording(
+        [
+            {"issued_ns": 0, "completed_ns": 2 * MS, "file_id": 0, "device_id": 0, "process_id": 0},
+            {"issued_ns": 5 * MS, "completed_ns": 9 * MS, "file_id": 0, "device_id": 0, "process_id": 0},
+            {"issued_ns": 6 * MS, "completed_ns": 9 * MS, "error": 5, **backup},
+            {"issued_ns": 7 * MS, "completed_ns": 8 * MS, **backup},
+            {"issued_ns": 10 * MS, "completed_ns": 11 * MS, "file_id": 0, "device_id": 0, "process_id": 0},
+            {"issued_ns": 7 * MS, "completed_ns": 8 * MS, "layer": "device"},
+        ]
+    )
+
+
+def test_incident_work(work):
+    rows = ask(work, "incident_work", layer="block", from_ns=5 * MS, until_ns=10 * MS)
+    assert [tuple(row.values()) for row in rows] == [
+        # device, file, role, process, op, size class, I/Os, bytes, measured, latency
+        (0, 0, "data", 0, "read", 8192, 1, 8192, 1, 4 * MS),
+        (1, 1, "log", None, "read", None, 2, 4 << 20, 1, 1 * MS),
+    ]
+
+
+def test_incident_work_whole(work):
+    rows = ask(work, "incident_work_whole", layer="block")
+    assert [tuple(row.values()) for row in rows] == [
+        (0, 0, "data", 0, "read", 8192, 3, 3 * 8192, 3, 7 * MS),
+        (1, 1, "log", None, "read", None, 2, 4 << 20, 1, 1 * MS),
+    ]
+
+
+def test_incident_markers(make_recording):
+    markers = [
+        {"at_ns": 0, "duration_ns": 10, "kind": "backup", "text": "over before"},
+        {"at_ns": 0, "duration_ns": 80, "kind": "checkpoint"},
+        {"at_ns": 85, "duration_ns": None, "kind": "autogrow", "text": "shortly before"},
+        {"at_ns": 150, "duration_ns": None, "kind": "note", "text": "in it"},
+        {"at_ns": 200, "duration_ns": 5, "kind": "note", "text": "after it"},
+    ]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 10}], tables={"markers": markers})
+    rows = ask(recording, "incident_markers", from_ns=100, until_ns=200, lead_ns=20)
+    assert [(row["kind"], row["at_ns"]) for row in rows] == [
+        ("checkpoint", 0),
+        ("autogrow", 85),
+        ("note", 150),
+    ]
+
+
+def test_incident_waits(make_recording):
+    waits = [
+        {"at_ns": 50, "wait_type": "WRITELOG", "duration_ns": 7},
+        {"at_ns": 120, "wait_type": "WRITELOG", "duration_ns": 30},
+        {"at_ns": 130, "wait_type": "PAGEIOLATCH_SH", "duration_ns": 90},
+        {"at_ns": 140, "wait_type": "WRITELOG", "duration_ns": 40},
+        {"at_ns": 250, "wait_type": "LCK_M_X", "duration_ns": 500},
+    ]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 10}], tables={"waits": waits})
+    rows = ask(recording, "incident_waits", from_ns=100, until_ns=200)
+    assert [tuple(row.values()) for row in rows] == [("PAGEIOLATCH_SH", 1, 90, 0), ("WRITELOG", 2, 70, 7)]
+
+
+def counter(at_s, value, *, name="Avg. Disk sec/Read", metric="read_latency_ns", instance="0 D:"):
+    return {
+        "at_ns": at_s * SECOND, "interval_ns": SECOND, "source": "HOST", "object": "PhysicalDisk",
+        "instance": instance, "counter": name, "value": float(value), "unit": "ns", "layer": "block", "metric": metric,
+    }  # fmt: skip
+
+
+def test_incident_counters(make_recording):
+    values = [10, 10, 90, 70, 20, 10]
+    rows = [counter(at, value) for at, value in enumerate(values, 1)]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 10}], tables={"counters": rows})
+    found = ask(recording, "incident_counters", from_ns=2 * SECOND, until_ns=4 * SECOND)
+    assert [(row["slow_mean"], row["normal_median"], row["normal_low"]) for row in found] == [(80, 10, 10)]
+
+
+def test_incident_counter_means(make_recording):
+    rows = [
+        counter(1, 5),
+        counter(2, 7, metric="iops", name="Disk Transfers/sec"),
+        counter(2, 9, metric=None, name="Split IO/Sec"),
+        counter(3, float("nan")),
+        counter(9, 8),
+    ]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 10}], tables={"counters": rows})
+    found = ask(recording, "incident_counter_means", from_ns=0, until_ns=5 * SECOND)
+    assert [(row["at_ns"] // SECOND, row["metric"], row["value"]) for row in found] == [
+        (1, "read_latency_ns", 5),
+        (2, "iops", 7),
+    ]
