@@ -15,8 +15,8 @@ Without a saturated step a knee needs a bend that an F-test confirms (p < 0.01) 
 otherwise it was not reached.
 
 Intervals are 95 %: block bootstrap within steps (`knee_resample`), widened to hold the answers found with any one
-inner step left out. They hold for this workload on this storage on that day. Kneedle, peak power and the fit of the
-tail vote.
+inner step left out. They hold for this workload on this storage on that day. Kneedle, the Universal Scalability Law,
+peak power and the fit of the tail vote (`knee_votes`).
 """
 
 from collections.abc import Sequence
@@ -28,18 +28,22 @@ import numpy.typing as npt
 from iotrace.schemas import IotraceError, Recording
 
 from . import slo as slo_module
-from .knee_answer import Estimate, Knee, Vote
+from .estimate import Estimate
+from .knee_answer import Knee
+from .knee_causes import causes
 from .knee_closed import is_closed, knee_closed
-from .knee_fit import kneedle, knees_on_grid, peak_power, two_segments
-from .knee_resample import REPLICATES, interval, log_quantiles, rates
+from .knee_curve import Curve
+from .knee_fit import knee_range, two_segments
+from .knee_resample import REPLICATES, interval, widened
 from .knee_slo import slo_knee
-from .knee_step import CARRIED_SHARE_MIN, Samples, Selection, Step, measure, scales_relative
+from .knee_step import Samples, Step, measure, scales_relative
+from .knee_votes import PEAK_POWER, agreement, open_votes
+from .knee_wall import PRECISION, carried_by_late_steps, sustained, wall_of
 from .knee_words import describe_knee, describe_slo, headroom
 
 RISE_MIN: Final = 2.0
 """Without saturation, latency has to climb this many times to speak of a knee."""
 NEAR_WALL: Final = 0.85
-VOTE_SHARE: Final = 0.25
 _P_VALUE_MAX: Final = 0.01
 _FIT_POINTS_MIN: Final = 5
 
@@ -51,13 +55,16 @@ def knee(
     *,
     slo: str | Sequence[slo_module.Objective] | None = None,
     scales: Sequence[float] | None = None,
+    watched: Sequence[Recording | None] | None = None,
+    baseline: str = "1x",
     seed: int = 0,
 ) -> Knee:
     """Find the knee of a sweep's steps, in any order, and the load at which each objective of ``slo`` is crossed.
 
     ``slo`` is text as `slo.parse` takes it, or its result. ``scales`` are the steps' loads relative to the recording
-    they replay; by default what each replay noted. Runs of closed loops go by their numbers outstanding instead
-    (`knee_closed`). The same steps and ``seed`` give the same answer. Raises
+    they replay; by default what each replay noted. ``watched`` has for each step what a recorder saw of its target
+    meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is. Runs of closed loops go by
+    their numbers outstanding instead (`knee_closed`). The same steps and ``seed`` give the same answer. Raises
     `IotraceError` for no steps, unreadable ones, or a bad objective.
     """
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
@@ -67,16 +74,21 @@ def knee(
         )
     if scales is not None and len(scales) != len(steps):
         raise ValueError(f"{len(scales)} scales for {len(steps)} steps")
+    watched = watched or [None] * len(steps)
     if any(is_closed(one) for one in steps):
         return knee_closed(steps, objectives=objectives, seed=seed)
-    measured = [measure(one, None if scales is None else scales[index]) for index, one in enumerate(steps)]
-    return knee_of(measured, objectives=objectives, seed=seed)
+    measured = [
+        measure(one, None if scales is None else scales[index], beside)
+        for index, (one, beside) in enumerate(zip(steps, watched, strict=True))
+    ]
+    return knee_of(measured, objectives=objectives, baseline=baseline, seed=seed)
 
 
 def knee_of(
     measured: Sequence[tuple[Step, Samples]],
     *,
     objectives: Sequence[slo_module.Objective] = (),
+    baseline: str = "1x",
     seed: int = 0,
 ) -> Knee:
     """`knee` of steps that are measured already."""
@@ -97,18 +109,19 @@ def knee_of(
         steps[-1].offered_iops,
         scales_relative(steps),
         steps,
+        baseline=baseline,
     )
     kept_up, saturated = _sort_out(steps, answer)
     random = np.random.default_rng(seed)
-    carried = [steps[index].achieved_iops for index in kept_up] + _carried_by_late_steps(steps, saturated)
-    wall = _wall(steps, samples, saturated, max(carried, default=0.0), random)
+    carried = [steps[index].achieved_iops for index in kept_up] + carried_by_late_steps(steps, saturated)
+    wall = wall_of(samples, saturated, max(carried, default=0.0), random)
     if kept_up:
         answer.highest_kept_up_iops = steps[kept_up[-1]].offered_iops
         answer.highest_kept_up_scale = steps[kept_up[-1]].scale
     if wall is not None:
-        answer.sustained_iops = _sustained(wall, max(carried, default=0.0), steps[saturated[0]].offered_iops)
+        answer.sustained_iops = sustained(wall, max(carried, default=0.0), steps[saturated[0]].offered_iops)
     if kept_up:
-        curve = _Curve(steps, samples, kept_up, saturated, wall, random)
+        curve = Curve(steps, samples, kept_up, saturated, wall, random)
         if wall is not None:
             _judge_saturated(answer, curve, wall)
         else:
@@ -117,6 +130,7 @@ def knee_of(
     elif wall is not None:
         _judge_without_latency(answer, is_bounded=bool(carried))
     _convert(answer)
+    answer.causes = causes(answer, [samples[index] for index in saturated])
     for objective in objectives:
         answer.objectives.append(
             slo_knee(
@@ -132,48 +146,6 @@ def knee_of(
     answer.sentence = describe_knee(answer)
     answer.headroom = headroom(answer)
     return answer
-
-
-class _Curve:
-    """Points of a latency-load curve with their bootstrap replicates, the wall last if there is one."""
-
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        samples: Sequence[Samples],
-        kept_up: list[int],
-        saturated: list[int],
-        wall: Floats | None,
-        random: np.random.Generator,
-        quantile: float = 0.5,
-    ) -> None:
-        everything = Selection()
-        load = [steps[index].achieved_iops for index in kept_up]
-        logs = [log_quantiles(samples[index], everything, quantile, random) for index in kept_up]
-        self.load, self.logs = _merge_equal(np.array(load), np.array(logs))
-        self.has_wall = wall is not None
-        if wall is not None:
-            # One point for all: the mildest overload says least about how long the step was.
-            at_wall = log_quantiles(samples[saturated[0]], everything, quantile, random)
-            position = max(float(wall[0]), self.load[-1] * 1.001)
-            self.load = np.append(self.load, position)
-            self.logs = np.vstack([self.logs, at_wall])
-
-    def knees(self) -> Floats:
-        """The point estimate, then the replicates."""
-        return knees_on_grid(self.load, self.logs.T)
-
-    def without_one(self) -> Floats:
-        """Point estimates with each inner point left out in turn; empty with fewer than six points."""
-        if len(self.load) < 6:
-            return np.empty(0)
-        inner = range(1, len(self.load) - 1)
-        return np.array(
-            [
-                knees_on_grid(np.delete(self.load, index), np.delete(self.logs[:, 0], index))[0]
-                for index in inner
-            ]
-        )
 
 
 def _sort_out(steps: Sequence[Step], answer: Knee) -> tuple[list[int], list[int]]:
@@ -195,45 +167,12 @@ def _sort_out(steps: Sequence[Step], answer: Knee) -> tuple[list[int], list[int]
     return kept_up, [index for index in judged if steps[index].is_saturated and index > top]
 
 
-def _wall(
-    steps: Sequence[Step],
-    samples: Sequence[Samples],
-    saturated: list[int],
-    floor: float,
-    random: np.random.Generator,
-) -> Floats | None:
-    """Greatest throughput carried where more was offered, in IOPS, with replicates; None without saturation."""
-    if not saturated:
-        return None
-    best = max(saturated, key=lambda index: steps[index].achieved_iops)
-    factors = rates(samples[best].completed_iops, random)
-    # A device can carry less once it is overloaded; what it did carry below stands.
-    return np.maximum(steps[best].achieved_iops * factors, floor)
-
-
-def _carried_by_late_steps(steps: Sequence[Step], saturated: list[int]) -> list[float]:
-    """Throughput, in IOPS, of steps below saturation that a late generator offered and the storage carried."""
-    below = steps[: saturated[0]] if saturated else []
-    return [
-        step.achieved_iops
-        for step in below
-        if step.generator_limited and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
-    ]
-
-
-def _sustained(wall: Floats, floor: float, too_much_iops: float) -> Estimate:
-    """Most that is carried; where overload carried less than a step below, it lies between that and the overload."""
-    if wall[0] > floor:
-        return interval(wall)
-    return Estimate(floor, floor, max(floor, too_much_iops))
-
-
-def _judge_saturated(answer: Knee, curve: _Curve, wall: Floats) -> None:
+def _judge_saturated(answer: Knee, curve: Curve, wall: Floats) -> None:
     knees = np.minimum(curve.knees(), curve.load[-1])
     # With no bend before it, the knee is the wall itself and moves with it.
     at_wall = knees >= curve.load[-1] * (1 - 1e-9)
-    knees = np.where(at_wall, np.maximum(wall, curve.load[-2]), knees)
-    bend = _widened(interval(knees), curve.without_one())
+    knees = np.where(at_wall, wall, knees)
+    bend = widened(_widened(interval(knees), curve.without_one()), PRECISION)
     top = answer.sustained_iops or interval(wall)
     answer.state = "reached"
     if bend.value >= NEAR_WALL * top.value:
@@ -263,7 +202,7 @@ def _judge_without_latency(answer: Knee, *, is_bounded: bool) -> None:
     answer.notes.append("latency below the knee is not judged: it may start to climb earlier")
 
 
-def _judge_kept_up(answer: Knee, curve: _Curve) -> None:
+def _judge_kept_up(answer: Knee, curve: Curve) -> None:
     answer.state = "not_reached"
     log_y = curve.logs[:, 0]
     climbed = float(np.exp(log_y[-1] - log_y.min()))
@@ -272,11 +211,12 @@ def _judge_kept_up(answer: Knee, curve: _Curve) -> None:
             answer.state = "unresolved"
         return
     fit = two_segments(curve.load, log_y)
-    knees = curve.knees()
+    knees = curve.knees(latest=False)
     is_bend = fit.p_value < _P_VALUE_MAX and fit.slope_after > 2 * max(fit.slope_before, 0.0)
     if is_bend and fit.rise >= RISE_MIN and knees[0] < curve.load[-1]:
         answer.state, answer.basis = "reached", "latency"
-        answer.iops = _widened(interval(knees), curve.without_one())
+        others = np.append(curve.without_one(latest=False), knee_range(curve.load, log_y))
+        answer.iops = _widened(interval(knees), others)
     elif climbed >= RISE_MIN:
         answer.state = "unresolved"
 
@@ -288,63 +228,42 @@ def _tail(
     saturated: list[int],
     wall: Floats | None,
     random: np.random.Generator,
-) -> tuple[str, _Curve] | None:
+) -> tuple[str, float | None] | None:
+    """The highest quantile that all steps have, and the load at which it bends; None for that where it does not."""
     used = [*kept_up, *saturated[:1]]
     for name, quantile in (("p99", 0.99), ("p95", 0.95)):
         if all(steps[index].response_ns[name] is not None for index in used):
-            return name, _Curve(steps, samples, kept_up, saturated, wall, random, quantile)
+            points = Curve(steps, samples, kept_up, saturated, wall, random, quantile)
+            bend = float(points.knees()[0])
+            seen = bend < points.load[-1] or points.has_wall
+            return name, bend if seen and len(points.load) >= 4 else None
     return None
 
 
-def _vote(answer: Knee, curve: _Curve, tail: tuple[str, _Curve] | None) -> None:
-    """Let the other estimators speak, and say so where they contradict a knee that rests on latency alone."""
-    load = curve.load
-    votes: list[tuple[str, float | None]] = []
-    if tail is not None:
-        name, points = tail
-        bend = float(points.knees()[0])
-        seen = bend < points.load[-1] or points.has_wall
-        votes.append((f"two segments through {name}", bend if seen and len(points.load) >= 4 else None))
-    votes.append(("Kneedle", kneedle(load, np.exp(curve.logs[:, 0]))))
+def _vote(answer: Knee, curve: Curve, tail: tuple[str, float | None] | None) -> None:
+    """Let the other estimators speak; where two contradict a knee that rests on latency alone, it does not stand."""
     steps = [step for step in answer.steps if step.is_judged]
-    carried = np.array([step.achieved_iops for step in steps])
-    latency = np.array([step.response_ns_mean for step in steps])
-    # At an end of the range tested the greatest power is only the greatest so far.
-    power = peak_power(carried, carried, latency) if len(steps) >= 3 else None
-    inside = power is not None and carried.min() < power and (power < carried.max() or curve.has_wall)
-    votes.append(("peak power", power if inside else None))
-    answer.votes = [Vote(method, value, _agrees(answer.iops, value, load)) for method, value in votes]
-    against = [vote for vote in answer.votes if vote.agrees is False and vote.method != "peak power"]
-    if against:
-        said = ", ".join(f"{vote.method} at {vote.iops:,.0f} IOPS" for vote in against)
-        answer.notes.append(f"other estimators see it elsewhere: {said}")
-        if len(against) >= 2 and not curve.has_wall:
-            answer.state = "disagree"
-
-
-def _agrees(knee_iops: Estimate | None, vote: float | None, load: Floats) -> bool | None:
-    if knee_iops is None or vote is None:
-        return None
-    position = int(np.searchsorted(load, knee_iops.value))
-    low = min(load[max(position - 2, 0)], knee_iops.low, knee_iops.value * (1 - VOTE_SHARE))
-    high = max(load[min(position + 1, len(load) - 1)], knee_iops.high, knee_iops.value * (1 + VOTE_SHARE))
-    return bool(low <= vote <= high)
+    points = [(step.in_flight_mean, step.achieved_iops, step.response_ns_mean) for step in steps]
+    in_flight, carried, mean_ns = np.array(points).T
+    marks = [mark for mark in (answer.iops, answer.onset_iops) if mark is not None]
+    answer.votes, answer.usl = open_votes(
+        marks,
+        curve.load,
+        np.exp(curve.logs[:, 0]),
+        (in_flight, carried, mean_ns),
+        has_wall=curve.has_wall,
+        tail=tail,
+    )
+    if answer.iops is not None:
+        answer.agreement = agreement(answer.votes, f"{answer.iops.value:,.0f} IOPS")
+    against = [vote for vote in answer.votes if vote.agrees is False and vote.method != PEAK_POWER]
+    if len(against) >= 2 and not curve.has_wall:
+        answer.state = "disagree"
 
 
 def _widened(estimate: Estimate, others: Floats) -> Estimate:
     values = [estimate.low, estimate.high, *others.tolist()]
     return Estimate(estimate.value, min(values), max(values))
-
-
-def _merge_equal(load: Floats, logs: Floats) -> tuple[Floats, Floats]:
-    """Steps within 0.5 % of each other are one point, at their means; repeated steps weigh no more than single ones."""
-    groups = (
-        np.concatenate([[0], np.cumsum(np.diff(load) > 0.005 * load[:-1])]) if len(load) > 1 else np.zeros(1)
-    )
-    order = [groups == group for group in np.unique(groups)]
-    merged = np.array([load[mask].mean() for mask in order])
-    ascending = np.argsort(merged)
-    return merged[ascending], np.array([logs[mask].mean(axis=0) for mask in order])[ascending]
 
 
 def _convert(answer: Knee) -> None:

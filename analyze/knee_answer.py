@@ -1,9 +1,11 @@
 """The answer to "where is the knee?" as data."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from .estimate import Estimate
 from .knee_step import Step
+from .knee_usl import Usl
 from .slo import Objective
 
 State = Literal["reached", "not_reached", "before_range", "unresolved", "disagree", "not_judged"]
@@ -11,20 +13,18 @@ SloState = Literal["crossed", "met_everywhere", "missed_at_lowest", "too_few_ios
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure with its 95 % interval."""
+class Cause:
+    """What saturated, by one of the rules of `knee_cause`. ``clause`` fits into a sentence."""
 
-    value: float
-    low: float
-    high: float
+    kind: Literal["queue_depth", "bandwidth", "iops", "device", "host_queue", "above_block", "generator"]
+    layer: str | None
+    """The saturated layer, where the measurements name one."""
+    clause: str
+    sentence: str
 
-    def scaled(self, factor: float) -> "Estimate":
-        """The same estimate in another unit."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
-
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"value": self.value, "low": self.low, "high": self.high}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,12 @@ class Vote:
     iops: float | None
     agrees: bool | None
     """Whether it lies within a step or 25 % of the knee; None where there is nothing to compare."""
+    outstanding: float | None = None
+    """Where it sees the knee of closed loops, in flight."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"method": self.method, "iops": self.iops, "agrees": self.agrees}
+        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -111,6 +113,19 @@ class Knee:
     headroom: str = ""
     outstanding: Estimate | None = None
     """Where a series of closed loops saturates, in I/Os in flight."""
+    usl: Usl | None = None
+    """The Universal Scalability Law through the steps."""
+    agreement: str = ""
+    """Whether the votes agree with the knee, in words; empty where none sees one."""
+    causes: list[Cause] = field(default_factory=list)
+    """What saturated, where the measurements show it."""
+    baseline: str = "1x"
+    """What 1x is, in words."""
+
+    @property
+    def saturated_layer(self) -> str | None:
+        """The layer that saturated, where one is named."""
+        return next((cause.layer for cause in self.causes if cause.layer is not None), None)
 
     @property
     def objectives_met(self) -> bool | None:
@@ -143,6 +158,11 @@ class Knee:
             "objectives_met": self.objectives_met,
             "objectives": [one.to_dict() for one in self.objectives],
             "votes": [vote.to_dict() for vote in self.votes],
+            "agreement": self.agreement,
+            "causes": [cause.to_dict() for cause in self.causes],
+            "saturated_layer": self.saturated_layer,
+            "baseline": self.baseline,
+            "usl": self.usl and self.usl.to_dict(),
             "notes": self.notes,
             "steps": [step.to_dict() for step in self.steps],
         }
@@ -155,3 +175,6 @@ def _holds_at(one: SloKnee, iops: float) -> bool | None:
     if one.state == "met_everywhere":
         return True if (one.highest_met_iops or 0) >= 0.99 * iops else None
     return False if one.state == "missed_at_lowest" else None
+
+
+__all__ = ["Estimate", "Knee", "SloKnee", "SloState", "State", "Vote"]

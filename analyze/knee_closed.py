@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from iotrace.schemas import IotraceError, Recording
 
 from .knee_answer import Knee, State
+from .knee_cause import queue_depth
 from .knee_slo import slo_knee
 from .knee_step import Samples, Step, measure
+from .knee_votes import agreement, closed_votes
 from .knee_words import describe_slo
 from .saturation import saturation
 from .slo import Objective
@@ -51,12 +55,28 @@ def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] =
     if answer.iops is not None and ordered[0].offered_iops:
         answer.mb_per_s = answer.iops.scaled(ordered[0].offered_mb_per_s / ordered[0].offered_iops)
     answer.sentence = found.sentence
+    if found.outstanding is not None and found.state == "reached":
+        loads = [float(count) for count, step, _ in measured if step.is_judged]
+        depth = queue_depth(found.outstanding, loads, is_corner=found.is_corner)
+        answer.causes = [depth] if depth is not None else []
+    _vote(answer)
     _add_objectives(answer, measured, objectives, seed)
     if found.outstanding is not None:
         for count, step, _ in measured:
             # A closed loop bounds its own queue: response says how long it is, so objectives were judged before.
             step.is_saturated = count > found.outstanding.high
     return answer
+
+
+def _vote(answer: Knee) -> None:
+    judged = [step for step in answer.steps if step.is_judged and step.outstanding]
+    if len(judged) < 3:
+        return
+    load = np.array([float(step.outstanding or 0) for step in judged])
+    carried = np.array([step.achieved_iops for step in judged])
+    answer.votes, answer.usl = closed_votes(answer.outstanding, answer.iops, load, carried)
+    if answer.outstanding is not None:
+        answer.agreement = agreement(answer.votes, f"{answer.outstanding.value:.3g} in flight")
 
 
 def _add_objectives(

@@ -15,9 +15,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from .profile_likelihood import worse_at_95
+
 Floats = npt.NDArray[np.float64]
 
 GRID: Final = 240
+LATENCY_NOISE: Final = 0.03
+"""Relative spread of one latency between two runs that differ in nothing."""
 WIGGLE: Final = 0.05
 """Deviations of latency from a line by 5 % are no bend: among equally good knees the last one is taken."""
 
@@ -45,10 +49,29 @@ def knees_on_grid(x: Floats, log_y: Floats, *, latest: bool = True) -> Floats:
     The knee lies strictly between the second load from below (or the first, with three points) and the last one. Where
     no bend upwards improves on a line by more than `WIGGLE`, the highest load is returned: no bend before it.
     """
-    rows = np.atleast_2d(log_y)
     count = len(x)
     if count < 3:
-        return np.full(len(rows), x[-1])
+        return np.full(len(np.atleast_2d(log_y)), x[-1])
+    candidates, residuals = _residuals(x, np.atleast_2d(log_y))
+    best = residuals.min(axis=0)
+    if not latest:
+        return np.asarray(candidates[residuals.argmin(axis=0)])
+    good = residuals <= best + WIGGLE**2 * count
+    last = len(candidates) - 1 - np.argmax(good[::-1], axis=0)
+    return np.asarray(candidates[last])
+
+
+def knee_range(x: Floats, log_y: Floats) -> tuple[float, float]:
+    """95 % interval of the knee of one curve, by `profile_likelihood`."""
+    candidates, residuals = _residuals(x, log_y[None, :])
+    squares = residuals[:, 0]
+    good = squares <= squares.min() + worse_at_95(float(squares.min()), len(x) - 4, LATENCY_NOISE)
+    return float(candidates[good].min()), float(candidates[good].max())
+
+
+def _residuals(x: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """Candidate knees, and the sum of squared residuals of each for each row [candidates, rows]."""
+    count = len(x)
     candidates = np.linspace(x[0], x[-1], GRID + 2)[1:]
     residuals = np.full((len(candidates), len(rows)), np.inf)
     for index, knee in enumerate(candidates):
@@ -60,12 +83,7 @@ def knees_on_grid(x: Floats, log_y: Floats, *, latest: bool = True) -> Floats:
         if design.shape[1] == 3:
             error = np.where(weights[2] > 0, error, np.inf)
         residuals[index] = error
-    best = residuals.min(axis=0)
-    if not latest:
-        return np.asarray(candidates[residuals.argmin(axis=0)])
-    good = residuals <= best + WIGGLE**2 * count
-    last = len(candidates) - 1 - np.argmax(good[::-1], axis=0)
-    return np.asarray(candidates[last])
+    return candidates, residuals
 
 
 def two_segments(x: Floats, log_y: Floats) -> Bend:
@@ -119,6 +137,12 @@ def kneedle(x: Floats, y: Floats) -> float | None:
         if np.any(distance[index + 1 :] < here - spacing) and (best is None or here > best[0]):
             best = (here, index)
     return None if best is None else float(x[::-1][best[1]])
+
+
+def kneedle_concave(x: Floats, y: Floats) -> float | None:
+    """`kneedle` of a rising curve that flattens, such as throughput over I/Os in flight."""
+    mirrored = kneedle(x[-1] - x[::-1], y.max() - y[::-1])
+    return None if mirrored is None else float(x[-1] - mirrored)
 
 
 def peak_power(x: Floats, throughput: Floats, latency: Floats) -> float:

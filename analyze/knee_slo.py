@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import histogram
-from .knee_answer import Estimate, SloKnee
+from .estimate import Estimate
+from .knee_answer import SloKnee
 from .knee_resample import interval, log_quantiles
 from .knee_step import Samples, Selection, Step
 from .slo import Objective

@@ -16,15 +16,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Layer, Recording
 
 from . import histogram, library
+from .knee_layers import Layers, measure_layers
 
 CARRIED_SHARE_MIN: Final = 0.97
 """Below this share of the offered load a step has not kept up."""
 LATENESS_SHARE_MAX: Final = 0.1
 """Lateness p99 above this share of the p99 of response: the generator, not the storage, was measured."""
 ERROR_SHARE_MAX: Final = 0.01
+LAW_ERROR_MAX: Final = 0.1
+"""A step further from Little's law than this was cut off, or its I/Os were not all seen to end."""
 BLOCKS: Final = 48
 """Stretches a step is cut into for trend and bootstrap."""
 BLOCK_IOS_MIN: Final = 25
@@ -63,13 +66,36 @@ class Step:
     notes: list[str] = field(default_factory=list)
     outstanding: int | None = None
     """I/Os kept in flight by a closed loop; None where the load was a rate."""
+    service_ns_mean: float = 0.0
+    is_warming: bool = False
+    """Latency was still falling: caches filled, or a backlog from before drained. Such a step is not steady."""
+    layers: Layers | None = None
+    """Where the time went, where the device layer shows."""
+
+    @property
+    def littles_law_holds(self) -> bool:
+        """Whether what was under way agrees with arrivals and latency to 10 %."""
+        return abs(self.littles_law_ratio - 1) <= LAW_ERROR_MAX
 
     @property
     def is_judged(self) -> bool:
-        """Whether the step says something about the storage: the generator kept up and the I/Os succeeded."""
-        return not self.generator_limited and self.error_count <= ERROR_SHARE_MAX * (
-            self.io_count + self.error_count
+        """Whether the step says something about the storage.
+
+        The generator kept up, the I/Os succeeded, and it was in balance: either saturated, or steady with Little's law
+        holding.
+        """
+        return (
+            not self.generator_limited
+            and self.error_count <= ERROR_SHARE_MAX * (self.io_count + self.error_count)
+            and (self.is_saturated or (not self.is_warming and self.littles_law_holds))
         )
+
+    @property
+    def load_text(self) -> str:
+        """The load as its user named it: ``4x``, ``32 outstanding``, or the rate offered."""
+        if self.outstanding is not None:
+            return f"{self.outstanding:,} outstanding"
+        return f"{self.offered_iops:,.0f} IOPS" if self.scale is None else f"{self.scale:g}x"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -87,6 +113,8 @@ class Samples:
     block_count: int
     completed_iops: Floats
     """Completion rate of each block while at least 1 % of the I/Os were still to come."""
+    completed_bytes_per_s: Floats
+    """The same in bytes."""
 
     def by_block(self, quantile_of: "Selection") -> tuple[Int64s, Int64s]:
         """Bucket values in ns, ascending [m], and counts [block, m] of the I/Os the selection covers."""
@@ -117,16 +145,20 @@ class Selection:
         return np.asarray(keep, dtype=np.bool_)
 
 
-def measure(recording: Recording, scale: float | None = None) -> tuple[Step, Samples]:
+def measure(
+    recording: Recording, scale: float | None = None, watched: Recording | None = None
+) -> tuple[Step, Samples]:
     """Measure one step. ``scale`` defaults to what the replay noted in its manifest.
 
+    ``watched`` is what a recorder saw of the same I/Os on their way through the host (see `knee_layers`).
     Raises `IotraceError` naming the recording when it holds no completed reads or writes.
     """
     replay = recording.manifest.replay or {}
     if scale is None:
         scale = _number(replay.get("scale"))
     with library.opened(recording) as connection:
-        layer = _layer(library.run(connection, "knee_layers"), recording)
+        seen = library.run(connection, "knee_layers")
+        layer = _layer(seen, recording)
         load = library.run(connection, "knee_load", layer=layer).to_pylist()[0]
         if load["io_count"] < 2 or load["wanted_end_ns"] <= load["start_ns"]:
             raise IotraceError(
@@ -140,8 +172,18 @@ def measure(recording: Recording, scale: float | None = None) -> tuple[Step, Sam
         response = library.run(connection, "knee_response", **window)
         ends = library.run(connection, "knee_completions", **window)
         service = library.run(connection, "knee_service", layer=layer)
-    samples = Samples(response, block_count, _completed_iops(ends, load, block_ns))
-    return _step(recording, scale, layer, load, samples, service, ends, block_count), samples
+    samples = Samples(
+        response,
+        block_count,
+        _completed(ends, "completed_count", load, block_ns),
+        _completed(ends, "completed_bytes", load, block_ns),
+    )
+    step = _step(recording, scale, layer, load, samples, service, ends, block_count)
+    if watched is not None or (layer != Layer.DEVICE and Layer.DEVICE in seen["layer"].to_pylist()):
+        step.layers = measure_layers(
+            recording, watched, name=step.load_text, io_count=step.io_count, total_ns=step.service_ns_mean
+        )
+    return step, samples
 
 
 def _step(
@@ -165,7 +207,8 @@ def _step(
     buckets, counts = samples.by_block(Selection())
     totals = counts.sum(axis=0)
     response = {name: _quantile(buckets, totals, name) for name in _QUANTILES}
-    is_steady, trend = _steadiness(buckets, counts, ends, block_count, span_ns)
+    trend, words = _trend(buckets, counts, ends, block_count, span_ns)
+    law_ratio = in_flight / law if law else 1.0
     replay = recording.manifest.replay or {}
     late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * _any_quantile(buckets, totals, 0.99)
     limited = bool(replay.get("generator_limited", late))
@@ -178,8 +221,12 @@ def _step(
         notes.append(f"{load['delayed_count']:,} I/Os were held back by the cap on I/Os in flight")
     if achieved < CARRIED_SHARE_MIN * offered:
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
-    if trend:
-        notes.append(trend)
+    if words:
+        notes.append(words)
+    if abs(law_ratio - 1) > LAW_ERROR_MAX:
+        notes.append(
+            f"Little's law is off by {100 * (law_ratio - 1):+.0f} %: too much was under way at the end"
+        )
     return Step(
         name=recording.manifest.title or recording.name,
         uuid=recording.manifest.uuid,
@@ -194,7 +241,7 @@ def _step(
         offered_mb_per_s=offered * bytes_per_io / 1e6,
         achieved_mb_per_s=achieved * bytes_per_io / 1e6,
         in_flight_mean=in_flight,
-        littles_law_ratio=in_flight / law if law else 1.0,
+        littles_law_ratio=law_ratio,
         response_ns_mean=load["response_ns_sum"] / io_count,
         response_ns=response,
         service_ns={
@@ -203,24 +250,27 @@ def _step(
         },
         lateness_ns_p99=load["lateness_ns_p99"],
         generator_limited=limited,
-        is_steady=is_steady,
-        is_saturated=not limited and (achieved < CARRIED_SHARE_MIN * offered or not is_steady),
+        is_steady=trend == 0,
+        is_saturated=not limited and (achieved < CARRIED_SHARE_MIN * offered or trend > 0),
         notes=notes,
+        service_ns_mean=load["service_ns_sum"] / io_count,
+        is_warming=trend < 0,
     )
 
 
-def _steadiness(
+def _trend(
     buckets: Int64s, counts: Int64s, ends: pa.Table, block_count: int, span_ns: int
-) -> tuple[bool, str]:
-    """Whether latency kept its level, and words on it if not.
+) -> tuple[int, str]:
+    """Whether latency rose (1), kept its level (0) or fell (-1), and words on it if it did not keep it.
 
     A queue that grows shows as a rising trend of the block medians (Mann 1945, Kendall's tau at p < 0.01) that more
     than doubles them from the first third to the last and adds up to 0.5 % of the step's length: the delay itself is
-    the backlog. A trend that follows the offered load is the workload's own and not held against the storage.
+    the backlog. The same downwards is a step that had not settled yet. A trend that follows the offered load is the
+    workload's own and not held against the storage.
     """
     filled = counts.sum(axis=1) > 0
     if filled.sum() < 9:
-        return True, ""
+        return 0, ""
     medians = np.array([_any_quantile(buckets, row, 0.5) for row in counts[filled]], dtype=np.float64)
     from scipy import stats  # noqa: PLC0415 - it takes half a second to import, and every command would wait for it
 
@@ -228,28 +278,36 @@ def _steadiness(
     thirds = [
         _any_quantile(buckets, part.sum(axis=0), 0.5) for part in np.array_split(counts, 3) if part.sum() > 0
     ]
-    if len(thirds) < 3 or not (tau > 0.3 and p_value < 0.01):
-        return True, ""
-    first, middle, last = thirds
-    grew = last > 2 * first and last > 1.2 * middle and last - first > 0.005 * span_ns
+    if len(thirds) < 3 or not (abs(tau) > 0.3 and p_value < 0.01):
+        return 0, ""
     wanted = np.zeros(block_count)
     block = np.asarray(ends["block"], dtype=np.int64)
     inside = (block >= 0) & (block < block_count)
     wanted[block[inside]] = np.asarray(ends["wanted_count"], dtype=np.float64)[inside]
-    load_thirds = [part.mean() for part in np.array_split(wanted, 3)]
-    if not grew or load_thirds[2] > 1.2 * load_thirds[0]:
-        return True, ""
-    words = f"still getting slower at the end: median response {first / 1e6:.3g} ms in the first third"
-    return False, f"{words}, {last / 1e6:.3g} ms in the last"
+    loads = [part.mean() for part in np.array_split(wanted, 3)]
+    words = (
+        f"median response {thirds[0] / 1e6:.3g} ms in the first third, {thirds[2] / 1e6:.3g} ms in the last"
+    )
+    if _grew(thirds, loads, span_ns):
+        return 1, f"still getting slower at the end: {words}"
+    if _grew(thirds[::-1], loads[::-1], span_ns):
+        return -1, f"still getting faster at the end, so not settled: {words}"
+    return 0, ""
 
 
-def _completed_iops(ends: pa.Table, load: dict[str, Any], block_ns: int) -> Floats:
-    """Completion rates of the blocks from the first I/O until 99 % had completed."""
+def _grew(thirds: list[int], loads: list[Any], span_ns: int) -> bool:
+    first, middle, last = thirds
+    grew = last > 2 * first and last > 1.2 * middle and last - first > 0.005 * span_ns
+    return bool(grew and loads[2] <= 1.2 * loads[0])
+
+
+def _completed(ends: pa.Table, column: str, load: dict[str, Any], block_ns: int) -> Floats:
+    """What completed per second in each block from the first I/O until 99 % had completed."""
     last = (load["completed_ns_p99"] - load["start_ns"]) // block_ns
     rates = np.zeros(max(int(last), 1))
     block = np.asarray(ends["block"], dtype=np.int64)
     inside = (block >= 0) & (block < len(rates))
-    rates[block[inside]] = np.asarray(ends["completed_count"], dtype=np.float64)[inside]
+    rates[block[inside]] = np.asarray(ends[column], dtype=np.float64)[inside]
     return rates / (block_ns / 1e9)
 
 

@@ -1,6 +1,7 @@
 """The knee in words: sentences that claim no more than was measured."""
 
-from .knee_answer import Estimate, Knee, SloKnee
+from .estimate import Estimate
+from .knee_answer import Knee, SloKnee
 from .knee_step import Step
 
 
@@ -102,28 +103,43 @@ def headroom(knee: Knee) -> str:
         missed = any(one.state == "missed_at_lowest" for one in knee.objectives)
         if top < 1 or missed or knee.state != "not_reached":
             return ""
-        return f"1x is at most {percent_text(1 / top)} of what the storage can carry" if top > 1.05 else ""
+        return (
+            f"{knee.baseline} is at most {percent_text(1 / top)} of what the storage can carry"
+            if top > 1.05
+            else ""
+        )
     limit, name = min(limits, key=lambda pair: pair[0].value)
-    share = _free(knee.iops_at_1x, limit.value)
-    low, high = _free(knee.iops_at_1x, limit.low), _free(knee.iops_at_1x, limit.high)
+    used = [knee.iops_at_1x / value for value in (limit.value, limit.high, limit.low)]
     if limit.value < knee.iops_at_1x:
-        return f"1x is {knee.iops_at_1x / limit.value:.2g} times the load at {name}: there is no headroom"
-    interval = f"[{100 * low:.0f}, {100 * high:.0f}]"
-    return f"1x leaves {percent_text(share)} headroom {interval} before {name}"
+        return f"{knee.baseline} is {used[0]:.2g} times the load at {name}: there is no headroom"
+    more = next((factor for factor in (2, 1.5, 1.2) if factor * used[0] <= 1), 2)
+    return (
+        f"{knee.baseline} is {percent_text(used[0])} [{100 * used[1]:.0f}, {100 * used[2]:.0f}] of the load at {name}, "
+        f"which leaves {percent_text(1 - used[0])} headroom; {more:g}x is {percent_text(more * used[0])}"
+    )
 
 
 def _describe_reached(knee: Knee) -> str:
     assert knee.iops is not None
     where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
     if knee.basis == "saturation":
-        return f"{where}, where latency climbs and throughput stops climbing."
+        return f"{where}, where latency climbs and throughput stops climbing{_cause(knee)}."
     if knee.basis == "throughput" and knee.onset_iops is None:
-        return f"{where}, where throughput stops climbing."
+        return f"{where}, where throughput stops climbing{_cause(knee)}."
     if knee.onset_iops is not None:
         onset = load_text(knee.onset_iops, _scaled(knee.onset_iops, knee))
-        return f"{where}, where throughput stops climbing; latency climbs already from {onset}."
+        return f"{where}, where throughput stops climbing; latency climbs already from {onset}{_cause(knee)}."
     top = _load(knee.highest_kept_up_iops or 0.0, knee.highest_kept_up_scale)
-    return f"{where}, where latency starts to climb; the storage still kept up at {top}, the highest load judged."
+    return (
+        f"{where}, where latency starts to climb; the storage still kept up at {top}, the highest load judged"
+        f"{_cause(knee)}."
+    )
+
+
+def _cause(knee: Knee) -> str:
+    """The first cause that names a layer, else the first; nothing where none is known."""
+    named = sorted(knee.causes, key=lambda cause: cause.layer is None)
+    return f"; {named[0].clause}" if named else ""
 
 
 def _level(judged: list[Step]) -> str:
@@ -145,10 +161,6 @@ def _load(iops: float, scale: float | None) -> str:
 
 def _scaled(iops: Estimate, knee: Knee) -> Estimate | None:
     return iops.scaled(1 / knee.iops_at_1x) if knee.iops_at_1x else None
-
-
-def _free(load: float, limit: float) -> float:
-    return 1 - load / limit
 
 
 def _capital(text: str) -> str:

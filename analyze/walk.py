@@ -1,4 +1,8 @@
-"""Where a sweep steps next: up by doubling until the storage falls behind, then halving the gap around the bend.
+"""Where a sweep steps next: up by doubling until the storage falls behind, then halving the gap around the knee.
+
+First the gap between the highest load that was carried and the lowest that was not is closed in on: throughput ends
+there. Then, where latency climbs clearly below that (bursts queue although on average the storage keeps up), the gap
+in which it does.
 
 The decision is a pure function of the steps done, so that a sweep can be stopped and resumed, and the same steps always
 lead to the same next one.
@@ -13,7 +17,9 @@ from iotrace.schemas import Recording
 from .knee_step import Step, measure
 
 CARRIED_SHARE_MIN: Final = 0.95
-LATENCY_FACTOR: Final = 10.0
+LATENCY_FACTOR: Final = 3.0
+"""Latency this many times that of the lowest load has begun to climb."""
+BEND_RESOLUTION: Final = 0.15
 RESOLUTION: Final = 0.05
 STEPS_MAX: Final = 12
 
@@ -48,19 +54,14 @@ def summary_of(step: Step) -> StepSummary:
         step.achieved_iops,
         float(step.response_ns["p50"] or step.response_ns_mean),
         step.is_saturated,
-        step.is_steady,
+        step.is_steady or step.is_warming,
         step.generator_limited,
     )
 
 
-def is_too_much(step: StepSummary, base_latency_ns: float, *, latency_factor: float = LATENCY_FACTOR) -> bool:
-    """Whether the storage did not hold this step: it fell behind, grew ever slower, or is far above base latency."""
-    return (
-        step.is_saturated
-        or not step.is_steady
-        or step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
-        or step.latency_ns > latency_factor * base_latency_ns
-    )
+def is_too_much(step: StepSummary) -> bool:
+    """Whether the storage did not hold this step: it fell behind, or grew ever slower."""
+    return step.is_saturated or not step.is_steady or not _is_carried(step)
 
 
 def next_scale(
@@ -71,6 +72,7 @@ def next_scale(
     factor: float = 2.0,
     scale_max: float = 64.0,
     resolution: float = RESOLUTION,
+    bend_resolution: float = BEND_RESOLUTION,
     steps_max: int = STEPS_MAX,
     latency_factor: float = LATENCY_FACTOR,
     refine: bool = True,
@@ -81,9 +83,10 @@ def next_scale(
     too much for the storage (see `is_too_much`) or for the load generator. With ``scales`` those are taken in rising
     order instead, likewise no further than the first that is too much. If the very first is too much, it is halved,
     down to a sixteenth. Then the gap between the highest scale that was held and the lowest that was not is halved (in
-    ratio) until it is within ``resolution`` (0.05: 5 %), or ``steps_max`` steps are done. With ``refine`` False only
-    the ladder is climbed. A scale that the generator could not drive bounds the walk from above but is no bend:
-    the gap below it is halved down to a quarter at most.
+    ratio) until it is within ``resolution`` (0.05: 5 %); after it the gap in which latency first passes
+    ``latency_factor`` times that of the lowest load, until within ``bend_resolution``; never more than ``steps_max``
+    steps in all. With ``refine`` False only the ladder is climbed. A scale that the generator could not drive bounds
+    the walk from above but is no bend: the gap below it is halved down to a quarter at most.
     """
     if len(done) >= steps_max:
         return None
@@ -91,33 +94,46 @@ def next_scale(
     first = ladder[0] if ladder else start
     if not done:
         return first
-    held, failed, limited = _bounds(done, latency_factor)
+    held, failed, limited = _bounds(done)
     ceiling = min((bound for bound in (failed, limited) if bound is not None), default=None)
     if ceiling is None:
-        return _above(held, ladder, factor, scale_max)
+        higher = _above(held, ladder, factor, scale_max)
+        return (
+            higher
+            if higher is not None or not refine
+            else _around_bend(done, latency_factor, bend_resolution)
+        )
     if not refine:
         return None
     if held is None:
         lower = ceiling / 2
         return lower if lower >= first / 16 * (1 - 1e-9) else None
     goal = resolution if ceiling == failed else max(resolution, 0.25)
-    return _between(held, ceiling, goal)
+    return _between(held, ceiling, goal) or _around_bend(done, latency_factor, bend_resolution)
 
 
-def _bounds(
-    done: Sequence[StepSummary], latency_factor: float
-) -> tuple[float | None, float | None, float | None]:
+def _around_bend(done: Sequence[StepSummary], latency_factor: float, resolution: float) -> float | None:
+    """A scale between the last step whose latency is near that of the lowest and the first held one far above it."""
+    held = sorted(
+        (one for one in done if not one.generator_limited and not is_too_much(one)), key=lambda one: one.scale
+    )
+    climbed = next(
+        (index for index, one in enumerate(held) if one.latency_ns > latency_factor * held[0].latency_ns),
+        None,
+    )
+    if not climbed:
+        return None
+    return _between(held[climbed - 1].scale, held[climbed].scale, resolution)
+
+
+def _bounds(done: Sequence[StepSummary]) -> tuple[float | None, float | None, float | None]:
     """Highest scale held below every failure, lowest scale that failed, lowest that only the generator failed."""
     judged = [step for step in done if not step.generator_limited]
     carried = [step for step in done if step.generator_limited and _is_carried(step)]
     limited = min(
         (step.scale for step in done if step.generator_limited and not _is_carried(step)), default=None
     )
-    base_ns = min(judged, key=lambda step: step.scale).latency_ns if judged else 0.0
-    failed = min(
-        (step.scale for step in judged if is_too_much(step, base_ns, latency_factor=latency_factor)),
-        default=None,
-    )
+    failed = min((step.scale for step in judged if is_too_much(step)), default=None)
     # A generator that is late by a hair spoils the latencies of fast storage, but the storage did carry the load.
     held = max(
         (step.scale for step in (*judged, *carried) if failed is None or step.scale < failed), default=None

@@ -1,7 +1,8 @@
 """A knee on the screen: the sentence first, then the steps it stands on."""
 
-from iotrace.analyze.knee_answer import Knee
+from iotrace.analyze.knee_answer import Knee, Vote
 from iotrace.analyze.knee_step import Step
+from iotrace.analyze.knee_votes import usl_text
 from iotrace.analyze.units import DASH, format_duration_ns
 
 from . import console
@@ -10,18 +11,26 @@ from . import console
 def print_knee(found: Knee) -> None:
     """Print the verdict, the objectives, the steps and what the other estimators say."""
     console.heading("Knee")
-    for sentence in (found.sentence, found.headroom, *(one.sentence for one in found.objectives)):
+    causes = [cause.sentence for cause in found.causes]
+    for sentence in (found.sentence, *causes, found.headroom, *(one.sentence for one in found.objectives)):
         if sentence:
             console.paragraph(sentence)
     console.heading("Steps")
     print_steps(found.steps)
-    votes = [
-        f"{vote.method} {DASH if vote.iops is None else f'{vote.iops:,.0f} IOPS'}" for vote in found.votes
-    ]
-    if votes:
-        console.paragraph("other estimators: " + "; ".join(votes), style="dim")
+    if found.agreement:
+        console.paragraph(found.agreement)
+    if found.votes:
+        console.paragraph("other estimators: " + "; ".join(_vote(vote) for vote in found.votes), style="dim")
+    if found.usl is not None:
+        console.paragraph(usl_text(found.usl), style="dim")
     for note in found.notes:
         console.paragraph(f"note: {note}")
+
+
+def _vote(vote: Vote) -> str:
+    if vote.outstanding is not None:
+        return f"{vote.method} {vote.outstanding:,.3g} in flight"
+    return f"{vote.method} {DASH if vote.iops is None else f'{vote.iops:,.0f} IOPS'}"
 
 
 def print_steps(steps: list[Step]) -> None:
@@ -33,6 +42,7 @@ def print_steps(steps: list[Step]) -> None:
             f"{step.achieved_iops:,.0f}",
             f"{step.achieved_mb_per_s:,.1f}",
             f"{step.in_flight_mean:,.1f}",
+            f"{step.littles_law_ratio:.2f}",
             format_duration_ns(step.response_ns["p50"]),
             format_duration_ns(step.response_ns["p99"]),
             format_duration_ns(step.service_ns["p99"]),
@@ -46,6 +56,7 @@ def print_steps(steps: list[Step]) -> None:
         "done\nIOPS",
         "\nMB/s",
         "in\nflight",
+        "Little's\nlaw",
         "response\np50",
         "\np99",
         "service\np99",
@@ -63,8 +74,10 @@ def _load(step: Step) -> str:
 def _state(step: Step) -> str:
     if step.generator_limited:
         return "generator"
-    if not step.is_judged:
-        return "errors"
-    if step.is_saturated:
+    if step.is_saturated and step.is_judged:
         return "saturated"
-    return "held" if step.is_steady else "unsteady"
+    if step.is_warming:
+        return "settling"
+    if not step.littles_law_holds:
+        return "cut off"
+    return "held" if step.is_judged else "errors"

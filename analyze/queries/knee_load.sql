@@ -9,6 +9,7 @@
 -- completed_ns_p99 [ns]: when 99 % had completed
 -- wanted_end_ns [ns]: when the last was wanted
 -- response_ns_sum [ns]: sum of completed minus wanted
+-- service_ns_sum [ns]: sum of completed minus issued
 -- in_flight_ns_sum [ns]: time they were under way, wanted to completed, inside start to wanted_end
 -- lateness_ns_p99 [ns]: 99 % were issued no later than this after they were wanted; delayed ones left out
 --
@@ -45,6 +46,7 @@ SELECT
   quantile_disc(wanted.completed_ns, 0.99) FILTER (WHERE wanted.error = 0) AS completed_ns_p99,
   any_value(bounds.wanted_end_ns) AS wanted_end_ns,
   coalesce(sum(wanted.completed_ns - wanted.wanted_ns) FILTER (WHERE wanted.error = 0), 0)::DOUBLE AS response_ns_sum,
+  coalesce(sum(wanted.completed_ns - wanted.issued_ns) FILTER (WHERE wanted.error = 0), 0)::DOUBLE AS service_ns_sum,
   coalesce(
     sum(
       greatest(least(wanted.completed_ns, bounds.wanted_end_ns) - wanted.wanted_ns, 0)

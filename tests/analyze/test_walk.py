@@ -85,6 +85,24 @@ def test_late_generator_that_still_drives_the_load_goes_on_up():
     assert 2 < next_scale([*late, step(4, 1000)]) < 4
 
 
-def test_latency_far_above_its_base_is_too_much():
-    done = [step(1, 1e9), step(2, 1e9, latency_ns=2_100_000)]
-    assert 1 < next_scale(done) < 2
+def test_latency_that_climbs_below_the_wall_is_closed_in_on_after_it():
+    """Bursts queue from 1.3x on, the storage carries up to 3x: both are bracketed, the wall more closely."""
+    done = []
+    while (scale := next_scale(done)) is not None:
+        done.append(step(scale, 1500, latency_ns=200_000 if scale < 1.3 else 900_000))
+    scales = [one.scale for one in done]
+    assert scales[:3] == [1, 2, 4]
+    assert all(scale > 2 for scale in scales[3:6]), "the wall first"
+    for at, within in ((3, 1.05), (1.3, 1.15)):
+        above = min(scale for scale in scales if scale > at)
+        assert above / max(scale for scale in scales if scale <= at) <= within + 1e-9
+    assert len(scales) <= 12
+
+
+def test_latency_that_climbs_is_closed_in_on_where_no_wall_is_reached():
+    scales, done = [], []
+    while (scale := next_scale(done, scale_max=8)) is not None:
+        done.append(step(scale, 1e9, latency_ns=200_000 if scale < 5 else 900_000))
+        scales.append(scale)
+    assert scales[:4] == [1, 2, 4, 8]
+    assert min(scale for scale in scales if scale > 5) / max(scale for scale in scales if scale < 5) <= 1.15

@@ -1,0 +1,42 @@
+"""Which of the rules of `knee_cause` apply to an open loop's knee."""
+
+from collections.abc import Sequence
+
+from . import knee_cause
+from .knee_answer import Cause, Knee
+from .knee_step import CARRIED_SHARE_MIN, Samples, Step
+
+
+def causes(answer: Knee, saturated: Sequence[Samples]) -> list[Cause]:
+    """Causes that the steps of ``answer`` show, the layer first. ``saturated`` are the samples at the wall."""
+    found = [_layer(answer), _ceiling(saturated), _generator(answer)]
+    return [cause for cause in found if cause is not None]
+
+
+def _layer(answer: Knee) -> Cause | None:
+    """From the least loaded step to the first that did not hold; without one, to the highest."""
+    judged = [step for step in answer.steps if step.is_judged and step.layers is not None]
+    held = [step for step in judged if not step.is_saturated]
+    if not held or answer.state not in {"reached", "disagree", "unresolved"}:
+        return None
+    beyond = [step for step in judged if step.is_saturated and step.offered_iops > held[0].offered_iops]
+    low, high = held[0].layers, (beyond or held)[0 if beyond else -1].layers
+    return knee_cause.layer(low, high) if low is not None and high is not None else None
+
+
+def _ceiling(saturated: Sequence[Samples]) -> Cause | None:
+    return knee_cause.ceiling_in_time([(one.completed_iops, one.completed_bytes_per_s) for one in saturated])
+
+
+def _generator(answer: Knee) -> Cause | None:
+    """The lowest load at which only the generator gave out, where the storage was not seen to do so."""
+    if any(step.is_judged and step.is_saturated for step in answer.steps):
+        return None
+    late = [step for step in answer.steps if _gave_out(step, answer)]
+    return knee_cause.generator(late[0].load_text) if late else None
+
+
+def _gave_out(step: Step, answer: Knee) -> bool:
+    above = step.offered_iops > (answer.highest_kept_up_iops or 0.0)
+    is_short = step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
+    return step.generator_limited and above and (is_short or answer.state == "not_judged")
