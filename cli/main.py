@@ -15,6 +15,7 @@ from . import (
     capture,
     capture_linux,
     capture_plan,
+    ceiling,
     characterize,
     demo,
     export,
@@ -43,6 +44,7 @@ for group in (
     replay,
     sweep,
     characterize,
+    ceiling,
     export,
     validate,
 ):
