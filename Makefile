@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUST_SOURCES := $(shell find capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SETUP := .venv/.ready
 
-.PHONY: help setup demo test test-all check format lock bench fuzz wheel windows schemas bundled clean
+.PHONY: help setup demo test test-all check format lock bench fuzz docs wheel windows schemas bundled clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -73,9 +73,12 @@ SECONDS_EACH ?= 60
 fuzz: $(SETUP) ## damaged bytes against every reader (SECONDS_EACH=60; TARGET=etl for one)
 	$(BIN)/python tests/fuzzing/run.py --seconds $(SECONDS_EACH) --target "$(TARGET)"
 
-wheel: $(UV) ## an installable wheel in dist/
+docs: $(SETUP) build/rooms ## the documentation as a site in build/site, reference drawn from the code
+	$(BIN)/python tools/build_docs.py
+
+wheel: $(UV) ## an installable wheel and a source archive in dist/
 	@$(PYTHON) tools/check_rust.py
-	$(UV) build --wheel --out-dir dist
+	$(UV) build --out-dir dist
 
 windows: $(SETUP) ## build for Windows on Debian, run the native tests under Wine, and a Windows wheel in dist/
 	sh tools/windows/build.sh $(BIN)/python

@@ -19,7 +19,7 @@ from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity_sweep import check_sweep
 from iotrace.analyze.walk import StepSummary
 from iotrace.replay import DirectIoRefusedError, Progress, ReplayOptions
-from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas import IotraceError, Recording, RecordingWriter, Sweep
 
 from . import console
 from .compare_tables import print_headline
@@ -51,6 +51,10 @@ def demo_command(
     step_seconds: Annotated[
         float, typer.Option("--step-seconds", min=0.5, help="Least length of a step of the sweep.")
     ] = STEP_SECONDS,
+    recording_name: Annotated[
+        Path | None,
+        typer.Option("--recording", help="Copy the bundled recording to this name, NAME.iotrace, and stop."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Tell the whole story on a bundled recording.
@@ -59,6 +63,9 @@ def demo_command(
 
     Example: iotrace demo
     """
+    if recording_name is not None:
+        _copy_recording(recording_name)
+        return
     with bundled_recording() as recording, _workshop(folder, keep=keep) as place:
         report = place.output / REPORT_NAME
         overwrite = _is_own_report(report)
@@ -82,6 +89,14 @@ def bundled_recording() -> Iterator[Recording]:
     """The recording that comes with iotrace: PostgreSQL under pgbench; see its README."""
     with resources.as_file(resources.files("iotrace.cli.bundled") / "pgbench.iotrace") as path:
         yield Recording.open(path)
+
+
+def _copy_recording(path: Path) -> None:
+    with bundled_recording() as recording, RecordingWriter(path) as writer:
+        for name in recording.table_names():
+            writer.append(name, recording.read(name))
+        writer.commit(recording.manifest)
+    console.say(f"wrote {path}: {recording.manifest.title}")
 
 
 @dataclass(frozen=True)

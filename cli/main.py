@@ -30,7 +30,6 @@ app = typer.Typer(
     name="iotrace",
     help="Record a server's disk I/O, replay it harder on other storage, and find the point where it breaks.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
