@@ -177,7 +177,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[Any]]:
 
 def _plain(column: pa.Array) -> list[Any]:
     """Values as Python has them; DuckDB's sums of integers come as decimals."""
-    values = column.to_pylist()
+    values: list[Any] = column.to_pylist()
     if not pa.types.is_decimal(column.type):
         return values
     return [_number(value) if isinstance(value, Decimal) else value for value in values]
