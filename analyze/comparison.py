@@ -1,7 +1,7 @@
 """What `compare` finds out: plain figures, raw, each unit the last word of its name; a is the first recording."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 Interval = tuple[float, float]
 
@@ -33,6 +33,7 @@ class ClassComparison:
     op: str
     role: str | None
     size_class_bytes: int | None
+    """Largest size in the class; 0 over 1 MiB."""
     size_class: str
     a_metric: str
     b_metric: str
@@ -43,7 +44,7 @@ class ClassComparison:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallStep:
-    """Mean latency of one layer and what of it the layer below does not explain."""
+    """Mean latency of one layer and what of it the layer below does not explain. Intervals are 95 %."""
 
     layer: str
     op: str
@@ -54,12 +55,52 @@ class WaterfallStep:
     """Mean less the mean of the layer ``below``: time spent between the two clocks."""
     problem: str | None
     """Why the residual is not to be believed."""
+    mean_interval_ns: Interval | None = None
+    residual_interval_ns: Interval | None = None
+    share: float | None = None
+    """The residual, of the lowest layer its mean, as a share of the topmost layer's mean; negative as a residual."""
+    share_interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkAspect:
+    """One thing that two recordings should have alike for their latencies to be comparable.
+
+    ``expected`` is what b had to show to have done a's work: a's own figure, or what a replay was asked for.
+    """
+
+    name: str
+    unit: str
+    a: float | None
+    expected: float | None
+    b: float | None
+    differs: bool
+    meaning: str = ""
+    """What the difference means for the latencies; empty where there is none."""
+    favours: Literal["a", "b"] | None = None
+    """Whose latencies the difference makes look better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be said of one operation, by the headline metric, at the highest quantile that both can show."""
+
+    op: str
+    quantity: str
+    direction: Literal["faster", "slower", "no difference", "unknown"]
+    """Of b against a; unknown where there is no interval."""
+    ratio: float
+    ratio_interval: Interval | None
+    reservation: str
+    """What in the work makes the direction doubtful; empty if nothing does."""
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two recordings, over the span that is compared."""
+    """One of the recordings, over the span that is compared. ``label`` is A for the base, then B, C, …"""
 
+    label: str
     title: str
     uuid: str
     kind: str
@@ -70,6 +111,14 @@ class Side:
     """By operation."""
     size_bytes: int
     ios_per_s: float
+    footprint_bytes: int
+    """Touched by reads and writes, in blocks of 64 KiB."""
+    sequential_share: dict[str, float | None]
+    """By operation: I/Os that start where the one before of the same device, file and operation ended."""
+    interarrival_cv: float | None
+    """Standard deviation over mean of the gaps between arrivals: 1 is random, above is bursty."""
+    ordered_share: float
+    """Share of the span in which order was looked at for the two figures above."""
     waterfall: list[WaterfallStep]
 
 
@@ -84,6 +133,10 @@ class Comparison:
     """Load of b relative to a, as the replay meant it; None if b is no replay of a."""
     headline_metric: str
     headline_reason: str
+    basis: list[str]
+    """Which clock of a is held against which of b, and how far they are like with like; in words."""
+    verdicts: list[Verdict]
+    work: list[WorkAspect]
     mix_distance: float
     """Half the sum of differences between the shares of each operation and size: 0 the same mix, 1 nothing shared."""
     same_work: bool

@@ -48,6 +48,15 @@ def latency_bucket_ns(values_ns: npt.ArrayLike) -> Int64s:
     return np.asarray(((values >> shift) << shift) + ((np.int64(1) << shift) >> 1), dtype=np.int64)
 
 
+def bucket_limits_ns(bucket_ns: npt.ArrayLike) -> tuple[Int64s, Int64s]:
+    """Lowest and highest value of each bucket, in nanoseconds; ``bucket_ns`` are names by the rule of this module."""
+    names = np.asarray(bucket_ns, dtype=np.int64)
+    exponent = np.frexp(names.astype(np.float64))[1].astype(np.int64)
+    shift = np.maximum(exponent - 11, 0)
+    lowest = (names >> shift) << shift
+    return lowest, lowest + (np.int64(1) << shift) - 1
+
+
 def merge(histograms: Iterable[pa.Table]) -> pa.Table:
     """Add histograms up: tables of ``bucket_ns`` and ``io_count``, in and out, ascending."""
     joined = pa.concat_tables([table.select(["bucket_ns", "io_count"]) for table in histograms])

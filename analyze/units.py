@@ -73,6 +73,34 @@ def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float
     return f"{ratio:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
+def format_duration_with_interval(
+    duration_ns: float | None, interval_ns: tuple[float, float] | None = None
+) -> str:
+    """A duration and its 95 % interval in one unit: ``29.4 µs [-4.12, 90.5]``; no interval, no brackets."""
+    if duration_ns is None or interval_ns is None:
+        return format_duration_ns(duration_ns)
+    largest = max(abs(value) for value in (duration_ns, *interval_ns))
+    scale, unit = next(
+        ((scale, unit) for scale, unit in ((1.0, "ns"), (1e3, "µs"), (1e6, "ms")) if largest < scale * 1e3),
+        (1e9, "s"),
+    )
+    value, low, high = (_three_digits_signed(one / scale) for one in (duration_ns, *interval_ns))
+    return f"{value} {unit} [{low}, {high}]"
+
+
+def format_share_with_interval(share: float | None, interval: tuple[float, float] | None = None) -> str:
+    """A share of 1 and its 95 % interval in percent: ``93 % [90, 102]``."""
+    if share is None:
+        return DASH
+    if interval is None:
+        return f"{share * 100:.0f} %"
+    return f"{share * 100:.0f} % [{interval[0] * 100:.0f}, {interval[1] * 100:.0f}]"
+
+
+def _three_digits_signed(value: float) -> str:
+    return f"-{_three_digits(-value)}" if value < 0 else _three_digits(value)
+
+
 def _three_digits(value: float) -> str:
     if value < 9.995:
         return f"{value:.2f}"

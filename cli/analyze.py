@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from iotrace.analyze import validity
-from iotrace.analyze.compare import compare
+from iotrace.analyze.compare import compare_all
 from iotrace.analyze.describe import describe
 from iotrace.analyze.report import write_report
 from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .clocks import clock_facts, print_clocks
-from .compare_tables import print_comparison
+from .compare_tables import print_comparisons
 from .describe_tables import print_description
-from .findings import has_invalid, print_findings
+from .findings import has_invalid, print_findings, print_findings_by_name
 from .options import Json, Overwrite, RecordingPath, Slo, Title
 from .results_tables import print_results, results_of
 
@@ -56,32 +56,39 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
 
 
 def compare_command(
-    before: Annotated[
+    base: Annotated[
         Path, typer.Argument(metavar="A", help="The recording to compare with.", show_default=False)
     ],
-    after: Annotated[
-        Path, typer.Argument(metavar="B", help="The recording in question.", show_default=False)
+    others: Annotated[
+        list[Path], typer.Argument(metavar="B…", help="One or more to compare with it.", show_default=False)
     ],
     json: Json = False,
 ) -> int:
-    """Compare two recordings, like with like.
+    """Compare recordings with the first one, like with like.
 
-    Exit status 1 if a validity rule says that the figures must not be used.
+    Same roles, operations and sizes; by layer; and whether they did the same work. Give the old storage as it was
+    captured first, then replays of it on new storage. Exit status 1 if a validity rule says that the figures must
+    not be used.
 
     Example: iotrace compare prod.iotrace new.iotrace
     """
-    a, b = Recording.open(before), Recording.open(after)
+    a, opened = Recording.open(base), [Recording.open(path) for path in others]
     with console.working("comparing"):
-        found = compare(a, b)
-        findings = validity.check(b, comparison=found)
+        found = compare_all(a, opened)
+        findings = {f"A: {base.name}": validity.check(a)}
+        for one, path, other in zip(found, others, opened, strict=True):
+            findings[f"{one.b.label}: {path.name}"] = validity.check(other, comparison=one)
     if json:
-        console.print_json(found.to_dict() | {"findings": [asdict(entry) for entry in findings]})
+        facts = [
+            {"recording": name} | asdict(entry) for name, entries in findings.items() for entry in entries
+        ]
+        console.print_json({"comparisons": [one.to_dict() for one in found], "findings": facts})
     else:
-        print_comparison(found)
-        print_findings(findings)
-        for path, opened in ((before, a), (after, b)):
-            console.quality(path.name, opened.manifest.quality)
-    return 1 if has_invalid(findings) else 0
+        print_comparisons(found)
+        print_findings_by_name(findings)
+        for path, recording in zip([base, *others], [a, *opened], strict=True):
+            console.quality(path.name, recording.manifest.quality)
+    return 1 if any(has_invalid(entries) for entries in findings.values()) else 0
 
 
 def report_command(

@@ -1,40 +1,63 @@
-"""A comparison on the screen: the headline latency first, then where the time goes."""
+"""A comparison on the screen: the answer first, then whether the work was the same, latencies, and where time goes."""
 
-from iotrace.analyze.comparison import ClassComparison, Comparison, Side
+from collections.abc import Sequence
+
+from iotrace.analyze.comparison import ClassComparison, Comparison, Figure, Side, WorkAspect
 from iotrace.analyze.units import (
+    DASH,
+    format_bytes,
     format_count,
     format_duration_ns,
+    format_duration_with_interval,
     format_rate,
     format_ratio_with_interval,
+    format_share,
+    format_share_with_interval,
 )
 
 from . import console
 
 
-def print_comparison(found: Comparison) -> None:
-    """Print the two sides, the classes by the headline metric, and the layers."""
+def print_comparisons(found: Sequence[Comparison]) -> None:
+    """Print all recordings, the answer for each but the first, and the evidence."""
+    sides = _sides(found)
     console.heading("What is compared")
     console.table(
         ["", "layer", "I/Os", "rate", "length"],
         [
-            [f"{name}: {side.title}", side.layer, format_count(sum(side.io_count.values())),
+            [f"{side.label}: {side.title}", side.layer, format_count(sum(side.io_count.values())),
              format_rate(side.ios_per_s), format_duration_ns(side.span_ns)]
-            for name, side in (("A", found.a), ("B", found.b))
+            for side in sides
         ],
     )  # fmt: skip
-    for warning in found.warnings:
-        console.paragraph(f"warning: {warning}", style="yellow")
-    _classes(found, found.headline_metric)
-    console.paragraph(found.headline_reason, style="dim")
-    others = {entry.b_metric for entry in found.classes} - {found.headline_metric}
-    for metric in sorted(others):
-        _classes(found, metric)
-    for name, side in (("A", found.a), ("B", found.b)):
-        _waterfall(name, side)
-    if found.unmatched:
-        console.paragraph(
-            "not compared, since only one side has them: " + "; ".join(found.unmatched), style="dim"
-        )
+    for words in dict.fromkeys(words for one in found for words in one.basis):
+        console.paragraph(words, style="dim")
+    console.heading("The answer")
+    for one in found:
+        _verdicts(one)
+    for one in found:
+        _work(one)
+    metrics = dict.fromkeys((one.headline_metric for one in found), None)
+    others = dict.fromkeys(entry.b_metric for one in found for entry in one.classes)
+    for metric in metrics | others:
+        if len(found) == 1:
+            _classes(found[0], metric)
+        else:
+            _classes_of_several(found, metric)
+        if metric in metrics:
+            console.paragraph(
+                next(one.headline_reason for one in found if one.headline_metric == metric), style="dim"
+            )
+    _no_intervals(found)
+    for side in sides:
+        _waterfall(side)
+    for one in found:
+        if one.unmatched:
+            console.paragraph(
+                f"not compared, since only one of a (A) and b ({one.b.label}) has them: "
+                + "; ".join(one.unmatched),
+                style="dim",
+            )
 
 
 def print_headline(found: Comparison) -> None:
@@ -42,6 +65,61 @@ def print_headline(found: Comparison) -> None:
     for warning in found.warnings:
         console.paragraph(f"warning: {warning}", style="yellow")
     _classes(found, found.headline_metric, whole_only=True)
+
+
+def _sides(found: Sequence[Comparison]) -> list[Side]:
+    """The base over each span that it was looked at, then the others."""
+    bases: dict[tuple[str, int, int], Side] = {}
+    for one in found:
+        bases.setdefault((one.a.layer, one.a.span_ns, sum(one.a.io_count.values())), one.a)
+    return [*bases.values(), *(one.b for one in found)]
+
+
+def _verdicts(found: Comparison) -> None:
+    if not found.verdicts:
+        console.paragraph(
+            f"A and {found.b.label} have too few I/Os of one operation in common for an answer",
+            style="yellow",
+        )
+    for verdict in found.verdicts:
+        console.paragraph(verdict.sentence, style="yellow" if verdict.reservation else "")
+
+
+def _work(found: Comparison) -> None:
+    label = found.b.label
+    console.heading(f"Did {label} do the same work? {'Yes' if found.same_work else 'No'}")
+    asked = found.is_replay_of_a
+    rows = []
+    for aspect in found.work:
+        values = [aspect.a, *([aspect.expected] if asked else []), aspect.b]
+        rows.append(
+            [
+                aspect.name,
+                *(_work_value(aspect, value) for value in values),
+                "differs" if aspect.differs else "",
+            ]
+        )
+    console.table(["", "A", *(["asked for"] if asked else []), label, ""], rows)
+    for warning in found.warnings:
+        console.paragraph(f"warning: {warning}", style="yellow")
+    if min(found.a.ordered_share, found.b.ordered_share) < 1:
+        console.paragraph(
+            "order and bursts were looked at in slices spread over the span: "
+            f"{format_share(found.a.ordered_share)} of A, {format_share(found.b.ordered_share)} of {label}",
+            style="dim",
+        )
+
+
+def _work_value(aspect: WorkAspect, value: float | None) -> str:
+    if value is None:
+        return DASH
+    if aspect.unit == "share":
+        return format_share(value)
+    if aspect.unit == "bytes":
+        return format_bytes(value)
+    if aspect.unit == "ns":
+        return format_duration_ns(value)
+    return format_rate(value) if aspect.unit == "I/Os per second" else f"{value:.2f}"
 
 
 def _classes(found: Comparison, metric: str, *, whole_only: bool = False) -> None:
@@ -57,15 +135,50 @@ def _classes(found: Comparison, metric: str, *, whole_only: bool = False) -> Non
                 format_duration_ns(figure.b_ns),
                 format_ratio_with_interval(figure.ratio, figure.ratio_interval),
             ]
-            for position, figure in enumerate(entry.figures)
-            if figure.ratio is not None
+            for position, figure in enumerate(_given(entry))
         ]
     if not rows:
         return
-    metrics = {(entry.a_metric, entry.b_metric) for entry in found.classes if entry.b_metric == metric}
-    a_metric = ", ".join(sorted({pair[0] for pair in metrics}))
-    console.heading(f"Latency: A's {a_metric} against B's {metric}, 95 % interval of the ratio")
-    console.table(["", "", "A", "B", "B / A"], rows, left=2)
+    label = found.b.label
+    console.heading(
+        f"Latency: A's {_a_metric([found], metric)} against {label}'s {metric}, 95 % interval of the ratio"
+    )
+    console.table(["", "", "A", label, f"{label} / A"], rows, left=2)
+
+
+def _classes_of_several(found: Sequence[Comparison], metric: str) -> None:
+    """One line per recording, so that any number of them lines up."""
+    grouped: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
+    for one in found:
+        for entry in one.classes:
+            if entry.b_metric == metric:
+                for figure in _given(entry):
+                    grouped.setdefault((_class_name(entry), figure.quantity), []).append(
+                        (one.b.label, figure)
+                    )
+    rows, last = [], ""
+    for (name, quantity), figures in grouped.items():
+        first = figures[0][1]
+        rows.append([name if name != last else "", quantity, "A", format_duration_ns(first.a_ns), ""])
+        last = name
+        rows += [
+            ["", "", label, format_duration_ns(figure.b_ns),
+             format_ratio_with_interval(figure.ratio, figure.ratio_interval)]
+            for label, figure in figures
+        ]  # fmt: skip
+    if rows:
+        console.heading(
+            f"Latency: A's {_a_metric(found, metric)} against the others' {metric}, 95 % interval of the ratio"
+        )
+        console.table(["", "", "", "latency", "over A's"], rows, left=3)
+
+
+def _a_metric(found: Sequence[Comparison], metric: str) -> str:
+    return ", ".join(sorted({e.a_metric for one in found for e in one.classes if e.b_metric == metric}))
+
+
+def _given(entry: ClassComparison) -> list[Figure]:
+    return [figure for figure in entry.figures if figure.ratio is not None]
 
 
 def _class_name(entry: ClassComparison) -> str:
@@ -73,7 +186,18 @@ def _class_name(entry: ClassComparison) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _waterfall(name: str, side: Side) -> None:
+def _no_intervals(found: Sequence[Comparison]) -> None:
+    given = [figure for one in found for entry in one.classes for figure in _given(entry)]
+    missing = sum(figure.ratio_interval is None for figure in given)
+    if missing:
+        console.paragraph(
+            f"{missing} of {len(given)} ratios have no interval: a few stretches of time made up the figure, and how "
+            "the next such stretch turns out is not known",
+            style="dim",
+        )
+
+
+def _waterfall(side: Side) -> None:
     if len({step.layer for step in side.waterfall}) < 2:
         return
     rows = [
@@ -81,13 +205,15 @@ def _waterfall(name: str, side: Side) -> None:
             step.layer,
             step.op,
             format_duration_ns(step.mean_ns),
-            format_duration_ns(step.residual_ns),
-            "" if step.below is None else f"spent above {step.below}",
+            format_duration_with_interval(step.residual_ns, step.residual_interval_ns)
+            if step.below
+            else format_duration_with_interval(step.mean_ns, step.mean_interval_ns),
+            format_share_with_interval(step.share, step.share_interval),
         ]
         for step in side.waterfall
     ]
-    console.heading(f"Where the time goes in {name}")
-    console.table(["layer", "op", "mean", "of that", ""], rows, left=2)
+    console.heading(f"Where the time goes in {side.label}: what each layer adds to the one below it")
+    console.table(["layer", "op", "mean", "adds", "share"], rows, left=2)
     for step in side.waterfall:
         if step.problem:
             console.paragraph(f"{step.layer} {step.op}: {step.problem}", style="yellow")

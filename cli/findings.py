@@ -1,6 +1,6 @@
 """Findings of the validity rules on the screen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
@@ -15,6 +15,20 @@ def print_findings(findings: Sequence[Finding]) -> None:
         console.paragraph("no validity rule fired", style="green")
         return
     console.heading("Before you believe this")
+    _print(findings)
+
+
+def print_findings_by_name(findings: Mapping[str, Sequence[Finding]]) -> None:
+    """The same for several recordings, each under its name."""
+    if not any(findings.values()):
+        print_findings([])
+    for name, entries in findings.items():
+        if entries:
+            console.heading(f"Before you believe {name}")
+            _print(entries)
+
+
+def _print(findings: Sequence[Finding]) -> None:
     for entry in findings:
         style = "bold red" if entry.level == "invalid" else "yellow"
         console.data.print(Text.assemble((f"{entry.level}: ", style), console.printable(entry.title)))

@@ -3,29 +3,20 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.bootstrap import SlotHistograms, interval
-from iotrace.analyze.compare import compare
-from iotrace.analyze.histogram import latency_bucket_ns
-from iotrace.analyze.same_work import Work, check_same_work
+from iotrace.analyze.compare import compare, compare_all
 from iotrace.schemas import IotraceError
 
+from .planted import LOGNORMAL, SECOND, Planted
+
 MS = 1_000_000
-SECOND = 1_000_000_000
 
 
-def _columns(seed, count=20_000, factor=1.0, correlation=0.9):
-    """Reads at random over 20 s, latencies log-normal, neighbours dependent (an AR(1) in the logarithm)."""
-    source = np.random.default_rng(seed)
-    times = np.sort(source.integers(0, 20 * SECOND, count))
-    noise = source.normal(0, np.sqrt(1 - correlation**2), count)
-    logs = np.empty(count)
-    logs[0] = noise[0]
-    for i in range(1, count):
-        logs[i] = correlation * logs[i - 1] + noise[i]
-    latency = factor * 400_000 * np.exp(0.5 * logs)
+def _columns(seed, count=20_000, factor=1.0):
+    """Reads at random over 20 s, latencies log-normal, neighbours dependent."""
+    times, latency = Planted(LOGNORMAL, 0.9, count).draw(seed, factor)
     return {
         "issued_ns": times,
-        "completed_ns": times + latency.astype(np.int64),
+        "completed_ns": times + latency,
         "file_id": np.zeros(count, dtype=np.int32),
         "device_id": np.zeros(count, dtype=np.int32),
     }
@@ -57,6 +48,7 @@ def test_a_planted_factor_of_two_is_found_and_covered(pair):
 def test_the_same_seed_gives_the_same_digits(pair):
     assert compare(*pair, seed=3).to_dict() == compare(*pair, seed=3).to_dict()
     assert compare(*pair, seed=3).classes != compare(*pair, seed=4).classes
+    assert compare_all(pair[0], [pair[1], pair[0]], seed=3)[0] == compare(*pair, seed=3)
 
 
 def test_a_replay_is_judged_by_response_and_shows_service_beside_it(make_recording):
@@ -111,106 +103,8 @@ def test_roles_known_to_one_side_only_are_not_held_against_it(make_recording):
     assert [e.figures[0].ratio for e in found.classes if e.role] == [1.0]
 
 
-def test_waterfall_adds_up_and_a_negative_residual_is_a_clock_error(make_recording):
-    def recording(device_ns):
-        rows = [
-            {"issued_ns": i * MS, "completed_ns": i * MS + length, "layer": layer}
-            for i in range(100)
-            for layer, length in (("filesystem", 900), ("block", 700), ("device", device_ns))
-        ]
-        return make_recording(rows, window_ns=SECOND)
-
-    found = compare(recording(300), recording(800))
-    assert [(s.layer, s.mean_ns, s.residual_ns, s.problem) for s in found.a.waterfall] == [
-        ("filesystem", 900, 200, None),
-        ("block", 700, 400, None),
-        ("device", 300, None, None),
-    ]
-    assert [s.residual_ns for s in found.b.waterfall] == [200, -100, None]
-    assert found.b.waterfall[1].problem.startswith("clock error")
-
-
-def test_layers_that_saw_different_ios_are_not_subtracted_in_silence(make_recording):
-    rows = [{"issued_ns": i * MS, "completed_ns": i * MS + 10, "layer": "filesystem"} for i in range(100)]
-    rows += [{"issued_ns": i * MS, "completed_ns": i * MS + 900, "layer": "block"} for i in range(10)]
-    found = compare(make_recording(rows), make_recording(rows))
-    assert "not the same I/Os" in found.a.waterfall[0].problem
-
-
-def test_a_slow_request_that_was_split_is_no_clock_error(make_recording):
-    """Found in a recording of a database: 37,123 reads became 37,235 for the device, whose mean was 4 µs higher."""
-    rows = [
-        {"issued_ns": i * MS, "completed_ns": i * MS + length, "layer": layer}
-        for i in range(100)
-        for layer, length in (("block", 110), ("device", 100))
-    ]
-    rows += [{"issued_ns": SECOND, "completed_ns": SECOND + 9000, "layer": "block"}]
-    rows += [{"issued_ns": SECOND, "completed_ns": SECOND + 8900, "layer": "device"}] * 2
-    step = compare(make_recording(rows), make_recording(rows)).a.waterfall[0]
-    assert step.residual_ns < 0
-    assert "split or merged" in step.problem
-    assert "clock error" not in step.problem
-
-
-@pytest.mark.parametrize(
-    ("mix", "span_ns", "replay", "warning"),
-    [
-        ({("read", 8192): 1000}, SECOND, {"scale": 1}, None),
-        ({("read", 8192): 999}, SECOND, {"scale": 1}, "999 reads were replayed, 1,000 were to be"),
-        ({("read", 8192): 1000}, SECOND // 2, {"scale": 2, "mode": "compress"}, None),
-        ({("read", 8192): 2000}, SECOND, {"scale": 1, "repeat": 2}, None),
-        (
-            {("read", 8192): 1000},
-            SECOND,
-            {"scale": 1, "repeat": 2},
-            "1,000 reads were replayed, 2,000 were to be",
-        ),
-        (
-            {("read", 8192): 1000},
-            SECOND,
-            {"scale": 2, "mode": "compress", "planned_duration_ns": SECOND // 2, "issued_span_ns": SECOND},
-            "issued its I/Os in 1.00 s; 500 ms were planned at 2x",
-        ),
-        (
-            {("read", 8192): 900, ("read", 512): 100},
-            SECOND,
-            {"scale": 1},
-            "mix of operations and sizes differs: 10%",
-        ),
-        ({("write", 8192): 1000}, SECOND, None, "100% of the I/Os have no counterpart"),
-        ({("read", 8192): 1200}, SECOND, None, "a has 1,000 I/Os, b 1,200"),
-    ],
-)
-def test_different_work_is_said(mix, span_ns, replay, warning):
-    a, b = Work("a", "block", SECOND, {("read", 8192): 1000}), Work("b", "block", span_ns, mix)
-    _, warnings = check_same_work(a, b, replay)
-    assert warnings == [] if warning is None else any(warning in words for words in warnings), warnings
-
-
 def test_nothing_to_compare_is_an_error_for_users(make_recording):
     full = make_recording([{"issued_ns": 0, "completed_ns": 1}])
     empty = make_recording({"issued_ns": np.array([], dtype=np.int64)})
     with pytest.raises(IotraceError, match="holds no I/Os"):
         compare(full, empty)
-
-
-def _slots(seed, correlation):
-    columns = _columns(seed, 12_000, correlation=correlation)
-    latency = latency_bucket_ns(columns["completed_ns"] - columns["issued_ns"])
-    slot = columns["issued_ns"] * 240 // (20 * SECOND)
-    return SlotHistograms(slot, latency, np.ones_like(slot), 240)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("correlation", [0.0, 0.9, 0.97])
-def test_intervals_cover_the_truth_about_as_often_as_they_say(correlation):
-    """200 recordings of a known distribution; a 95 % interval may miss between about 1 % and 11 % of them."""
-    truth = {"p50": 400_000, "p95": 400_000 * np.exp(0.5 * 1.6448536)}
-    hits = np.zeros(2)
-    for seed in range(200):
-        _, resamples = _slots(seed, correlation).estimate([0.5, 0.95], np.random.default_rng(seed))
-        for index, value in enumerate(truth.values()):
-            low, high = interval(resamples[:, index + 1])
-            hits[index] += low <= value <= high
-    assert (hits / 200 > 0.89).all(), hits / 200
-    assert (hits / 200 < 0.995).all(), hits / 200

@@ -26,6 +26,17 @@ SAMPLE_PARAMETERS = {
     "lead_ns": 10,
     "kept_files": [0],
     "longest_slots": 3,
+    "with_roles": True,
+    "classes": [
+        {
+            "class_key": 0,
+            "role": "data",
+            "op": "read",
+            "size_class_bytes": 8192,
+            "limits_ns": [1, 2, 3],
+            "op_limits_ns": [1, 2, 3],
+        }
+    ],
 }
 OWN = [query for query in QUERIES if {p.name for p in query.parameters} <= SAMPLE_PARAMETERS.keys()]
 # A unit and the words a name may show it by.

@@ -219,26 +219,6 @@ def test_offsets_in_different_files_are_different_places_above_the_block_layer(m
     assert [row["touched_count"] for row in rows if row["scope"] == "device"] == [2]
 
 
-def test_latency_slots_and_size_classes(make_recording):
-    sizes = [512, 4096, 4097, 8192, 65536, 1 << 20, (1 << 20) + 1]
-    recording = make_recording(
-        [
-            {"issued_ns": 10 * i, "completed_ns": 10 * i + 3, "size_bytes": size}
-            for i, size in enumerate(sizes)
-        ]
-    )
-    rows = ask(
-        recording, "latency_slots", layer="block", metric="service", from_ns=0, until_ns=70, slot_ns=20
-    )
-    assert sorted((row["slot"], row["size_class_bytes"] or 0, row["io_count"]) for row in rows) == [
-        (0, 4096, 2),
-        (1, 8192, 2),
-        (2, 65536, 1),
-        (2, 1 << 20, 1),
-        (3, 0, 1),
-    ]
-
-
 def test_work_mix(trace):
     rows = ask(trace, "work_mix", layer="block", from_ns=0, until_ns=100 * MS)
     assert [tuple(row.values()) for row in rows] == [

@@ -1,26 +1,34 @@
--- How were latencies distributed in each slot of time, by role, operation and size class?
+-- How were the latencies of a span of time distributed, by role, operation and size class?
 --
--- slot [number]: which slot, counted from the start of the span
--- role [text]: what the file is to the database; unattributed where no file is known
+-- role [text]: what the file is to the database; unattributed where no file is known, or all where roles are left aside
 -- op [text]: what was asked of the storage
--- size_class_bytes [bytes]: largest size in the class, a power of two from 4 KiB to 1 MiB; null for larger I/Os
+-- size_class_bytes [bytes]: largest size in the class, a power of two from 4 KiB to 1 MiB; 0 for larger I/Os
 -- bucket_ns [ns]: latency that stands for the bucket, within 0.05 %
 -- io_count [I/Os]: I/Os in the bucket; failed and unfinished ones are left out
+-- latency_sum_ns [ns]: exact sum of their latencies
 --
 -- $layer [text]: the layer to look at
 -- $metric [text]: service (completed - issued) or response (completed - intended)
+-- $with_roles [yes/no]: whether to tell roles apart
 -- $from_ns [ns]: start of the span
 -- $until_ns [ns]: end of the span, not included
--- $slot_ns [ns]: length of a slot
 WITH
+
+roles AS (
+  SELECT
+    file_id,
+    role
+  FROM files
+  WHERE $with_roles
+),
 
 timed AS (
   SELECT
-    (issued_ns - $from_ns::BIGINT) // $slot_ns::BIGINT AS slot,
     file_id,
     op,
     CASE
-      WHEN size_bytes <= 1048576 THEN greatest(1::BIGINT << ceil(log2(greatest(size_bytes, 1)))::BIGINT, 4096)
+      WHEN size_bytes > 1048576 THEN 0
+      ELSE greatest(1::BIGINT << ceil(log2(greatest(size_bytes, 1)))::BIGINT, 4096)
     END AS size_class_bytes,
     greatest(completed_ns - CASE $metric WHEN 'response' THEN intended_ns ELSE issued_ns END, 0) AS latency_ns
   FROM io
@@ -31,12 +39,13 @@ timed AS (
 )
 
 SELECT
-  timed.slot,
-  coalesce(files.role, 'unattributed') AS role,
+  coalesce(roles.role, 'unattributed') AS role,
   timed.op,
   timed.size_class_bytes,
   latency_bucket_ns(timed.latency_ns) AS bucket_ns,
-  count(*) AS io_count
+  count(*) AS io_count,
+  sum(timed.latency_ns)::BIGINT AS latency_sum_ns
 FROM timed
-LEFT JOIN files USING (file_id)
+LEFT JOIN roles USING (file_id)
 GROUP BY ALL
+ORDER BY ALL

@@ -1,0 +1,243 @@
+"""One recording of a comparison: what it did and how long it took, at one layer, over one span of time.
+
+Everything is asked of DuckDB and comes back as counts and sums per class, bucket or slot of time, so memory does not
+grow with the recording. Order (sequential share, gaps between arrivals) is looked at in up to `ORDER_SLICES` slices
+spread evenly over the span; a recording of up to `ORDER_SLICES` x `SLICE_IOS` I/Os is looked at whole.
+"""
+
+import zlib
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iotrace.schemas import IotraceError, Recording
+
+from . import library
+from .bootstrap import SLOTS_MAX
+from .class_latency import (
+    ClassKey,
+    ClassLatency,
+    SlotCounts,
+    histograms_by_class,
+    limits_ns,
+    slots_by_class,
+)
+from .comparison import Side, WaterfallStep
+from .describe import BLOCK_BYTES, workload_layer
+from .histogram import Histogram
+from .same_work import Work
+from .waterfall import waterfall_with_intervals
+
+ORDER_SLICES: Final = 16
+SLICE_IOS: Final = 250_000
+_SLOT_NS_MIN: Final = 1_000_000
+
+Span = tuple[str, int, int]
+"""A layer, and from when until when (not included) on the recording's clock, in nanoseconds."""
+
+
+def span_of(connection: duckdb.DuckDBPyConnection, recording: Recording) -> Span:
+    """The layer load is counted at and the span of its I/Os. Raises `IotraceError` if there are none."""
+    layers = {row["layer"]: row for row in library.run(connection, "layers").to_pylist()}
+    layer = workload_layer(layers)
+    if layer is None:
+        raise IotraceError(
+            f"'{recording.path}' holds no I/Os", hint="compare needs recordings of single I/Os"
+        )
+    return layer, layers[layer]["first_issued_ns"], layers[layer]["last_seen_ns"] + 1
+
+
+def replayed_span(
+    connection: duckdb.DuckDBPyConnection, recording: Recording, replay: dict[str, Any]
+) -> Span:
+    """What of ``recording`` a replay played: one layer, and a window if one was chosen."""
+    layer, from_ns, until_ns = span_of(connection, recording)
+    layers = library.run(connection, "layers")["layer"].to_pylist()
+    if replay.get("layer") in layers:
+        layer = str(replay["layer"])
+    window = replay.get("window_ns")
+    if isinstance(window, list | tuple) and len(window) == 2 and window[0] < window[1]:
+        from_ns, until_ns = int(window[0]), int(window[1])
+    return layer, from_ns, until_ns
+
+
+def is_in_step(replay: dict[str, Any]) -> bool:
+    """Whether each I/O of a replay was due at its recorded time divided by the scale, once."""
+    return (
+        replay.get("mode") in {"compress", None}
+        and not any(replay.get(name) for name in ("loop_seconds", "ramp_seconds", "thinning"))
+        and int(replay.get("repeat") or 1) == int(replay.get("copies") or 1) == 1
+    )
+
+
+class ComparedSide:
+    """Figures of one recording over one span; each is asked for once."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        recording: Recording,
+        span: Span,
+        *,
+        seed: int,
+        number: int,
+        alongside: "ComparedSide | None" = None,
+    ) -> None:
+        """``number`` is the recording's place among those compared: with ``seed`` it makes its random draws.
+
+        ``alongside`` is the side that this one replays in step, if it does: its slots are the same I/Os.
+        """
+        self.connection, self.recording, self.span = connection, recording, span
+        self.layer, self.from_ns, self.until_ns = span
+        self._seed = (seed, number)
+        self._kept: dict[Any, Any] = {}
+        self.is_paired = alongside is not None
+        manifest = recording.manifest
+        self.span_ns = self.until_ns - self.from_ns
+        self._is_whole = span_of(connection, recording)[1:] == span[1:]
+        if manifest.duration_ns > 0 and self._is_whole:
+            self.span_ns = manifest.duration_ns
+        if alongside is None:
+            self.slot_ns = max(-(-(self.until_ns - self.from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
+            self.slots = -(-(self.until_ns - self.from_ns) // self.slot_ns)
+        else:
+            scale = float((manifest.replay or {}).get("scale") or 1.0)
+            self.from_ns, self.slots = min(self.from_ns, 0), alongside.slots
+            self.slot_ns = max(round(alongside.slot_ns / scale), 1)
+
+    def work(self) -> Work:
+        """What was asked of the storage."""
+        if "work" not in self._kept:
+            rows = self._ask("work_mix", layer=self.layer).to_pylist()
+            footprint = self._ask("work_footprint", layer=self.layer, block_bytes=BLOCK_BYTES).to_pylist()[0]
+            mix = {(row["op"], row["size_bytes"]): row["io_count"] for row in rows}
+            sequential, cv, self.ordered_share = self._order(sum(mix.values()))
+            self._kept["work"] = Work(
+                title=self.recording.manifest.title or self.recording.name,
+                layer=self.layer,
+                span_ns=self.span_ns,
+                mix=mix,
+                footprint_bytes=footprint["touched_count"] * BLOCK_BYTES,
+                sequential_share=sequential,
+                interarrival_cv=cv,
+            )
+        found: Work = self._kept["work"]
+        return found
+
+    def histograms(self, metric: str, *, with_roles: bool) -> dict[ClassKey, Histogram]:
+        """Latencies of each class, and of each operation."""
+        key = ("histograms", metric, with_roles)
+        if key not in self._kept:
+            table = self._ask("class_latency", layer=self.layer, metric=metric, with_roles=with_roles)
+            self._kept[key] = histograms_by_class(table) if table.num_rows else {}
+        found: dict[ClassKey, Histogram] = self._kept[key]
+        return found
+
+    def latency(self, metric: str, key: ClassKey, *, with_roles: bool) -> ClassLatency:
+        """One class: its histogram and its course over time."""
+        return ClassLatency(
+            self.histograms(metric, with_roles=with_roles)[key],
+            self._courses(metric, with_roles=with_roles)[key],
+        )
+
+    def seed(self, key: ClassKey, quantity: str) -> list[int]:
+        """Of the random draws for a figure of a class: the same whatever else is compared."""
+        return [*self._seed, zlib.crc32(repr((*key, quantity)).encode())]
+
+    def figures(self, label: str) -> Side:
+        """The side as it is shown."""
+        work, manifest = self.work(), self.recording.manifest
+        return Side(
+            label=label,
+            title=work.title,
+            uuid=manifest.uuid,
+            kind=manifest.kind,
+            layer=self.layer,
+            quality_verdict=manifest.quality.verdict,
+            span_ns=self.span_ns,
+            io_count=work.io_count(),
+            size_bytes=work.size_bytes(),
+            ios_per_s=work.ios_per_s(),
+            footprint_bytes=work.footprint_bytes or 0,
+            sequential_share=work.sequential_share,
+            interarrival_cv=work.interarrival_cv,
+            ordered_share=self.ordered_share,
+            waterfall=self._waterfall(),
+        )
+
+    def _waterfall(self) -> list[WaterfallStep]:
+        """Of all layers over the span, and of a whole recording over all of it: layers need not begin together."""
+        from_ns, until_ns = self.from_ns, self.until_ns
+        if self._is_whole:
+            layers = library.run(self.connection, "layers")
+            from_ns = pc.min(layers["first_issued_ns"]).as_py()
+            until_ns = pc.max(layers["last_seen_ns"]).as_py() + 1
+        slot_ns = max(-(-(until_ns - from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
+        table = library.run(
+            self.connection, "layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns
+        )
+        slots = -(-(until_ns - from_ns) // slot_ns)
+        return waterfall_with_intervals(table, slots, np.random.default_rng([*self._seed, 0]))
+
+    def _ask(self, query_name: str, **parameters: Any) -> pa.Table:  # noqa: ANN401 (whatever DuckDB can bind)
+        return library.run(
+            self.connection, query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters
+        )
+
+    def _courses(self, metric: str, *, with_roles: bool) -> dict[ClassKey, SlotCounts]:
+        key = ("courses", metric, with_roles)
+        if key not in self._kept:
+            histograms = self.histograms(metric, with_roles=with_roles)
+            classes = [
+                {
+                    "class_key": position,
+                    "role": one.role,
+                    "op": one.op,
+                    "size_class_bytes": one.size_class_bytes,
+                    "limits_ns": limits_ns(histogram),
+                    "op_limits_ns": limits_ns(histograms[ClassKey(one.op, None, None)]),
+                }
+                for position, (one, histogram) in enumerate(histograms.items())
+                if one.role is not None
+            ]
+            table = self._ask(
+                "class_slots",
+                layer=self.layer,
+                metric=metric,
+                with_roles=with_roles,
+                slot_ns=self.slot_ns,
+                classes=classes,
+            )
+            self._kept[key] = slots_by_class(table, classes, self.slots)
+        found: dict[ClassKey, SlotCounts] = self._kept[key]
+        return found
+
+    def _order(self, io_count: int) -> tuple[dict[str, float | None], float | None, float]:
+        """Sequential share by operation, variation of the gaps between arrivals, share of the span looked at."""
+        length_ns = self.until_ns - self.from_ns
+        share = min(1.0, ORDER_SLICES * SLICE_IOS / max(io_count, 1))
+        starts = np.linspace(self.from_ns, self.until_ns, ORDER_SLICES + 1).astype(np.int64)[:-1]
+        slices = [(int(start), int(start + length_ns * share / ORDER_SLICES)) for start in starts]
+        if share >= 1:
+            slices = [(self.from_ns, self.until_ns)]
+        io: dict[str, int] = {}
+        sequential: dict[str, int] = {}
+        gaps = gap_sum = gap_squares = 0.0
+        for from_ns, until_ns in slices:
+            rows = library.run(
+                self.connection, "work_order", layer=self.layer, from_ns=from_ns, until_ns=until_ns
+            ).to_pylist()
+            for row in rows:
+                io[row["op"]] = io.get(row["op"], 0) + row["io_count"]
+                sequential[row["op"]] = sequential.get(row["op"], 0) + row["sequential_count"]
+                gaps += row["gap_count"]
+                gap_sum += row["gap_sum_ns"]
+                gap_squares += row["gap_square_sum_ns2"]
+        shares = {op: sequential[op] / count if count else None for op, count in io.items()}
+        if gaps < 100 or gap_sum <= 0:
+            return shares, None, share
+        mean = gap_sum / gaps
+        return shares, float(np.sqrt(max(gap_squares / gaps - mean * mean, 0.0)) / mean), share

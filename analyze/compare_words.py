@@ -1,0 +1,169 @@
+"""What a comparison says in sentences: which clocks are held against each other, and the answer per operation."""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from .comparison import ClassComparison, Figure, Interval, Side, Verdict, WorkAspect
+from .units import format_duration_ns, format_ratio_with_interval
+
+_CLOCKS: Final = {
+    "sql": "from the worker's request until SQL Server saw the completion",
+    "filesystem": "from entering to leaving the read or write call",
+    "block": "from the block driver's queue to completion, the host's queue included",
+    "device": "from handing over to the driver to completion: wire and controller",
+}
+_DOING: Final = {"read": "Reads", "write": "Writes", "flush": "Flushes", "discard": "Discards"}
+
+Direction = Literal["faster", "slower", "no difference", "unknown"]
+
+
+def basis(a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: str | None) -> list[str]:
+    """Which clock of a is held against which of b, and what of it is like with like."""
+    name = b.label
+    found = [f"A is measured at its {a.layer} layer: {_CLOCKS[a.layer]}."]
+    if is_replay_of_a:
+        load = "" if scale is None else f" at {scale:g}x of its load"
+        loop = ", as a closed loop that waits for completions" if mode == "think" else ""
+        found.append(f"{name} replays A{load}{loop}.")
+    if b.kind == "replayed":
+        like = (
+            f"it is the like of A's {a.layer} latency"
+            if a.layer == b.layer
+            else f"A's {a.layer} layer has more in it than that"
+            if a.layer in {"sql", "filesystem"}
+            else f"it has the host's queue in it, which A's {a.layer} layer has not"
+        )
+        found.append(
+            f"{name}'s service runs from handing an I/O to the kernel until its completion was seen: {like}. "
+            "Its response, where I/Os were due at a time, starts then, and is what its users would have waited."
+        )
+    elif a.layer != b.layer:
+        found.append(
+            f"{name} is measured at its {b.layer} layer: {_CLOCKS[b.layer]}. This is not like with like: part of any "
+            "difference is what lies between the two clocks."
+        )
+    else:
+        found.append(f"{name} is measured at the same layer.")
+    found += _below(a, b)
+    return found
+
+
+def _below(a: Side, b: Side) -> list[str]:
+    """What the layers below tell of one side only."""
+    found = []
+    for one, other in ((a, b), (b, a)):
+        steps = [step for step in one.waterfall if step.layer == "device"]
+        others = {step.layer for step in other.waterfall}
+        if one.layer != "block" or not steps or "device" in others or other.layer != "block":
+            continue
+        shares = " and ".join(
+            f"{step.share:.0%}{_interval_of_shares(step.share_interval)} of a mean {step.op}"
+            for step in steps
+            if step.share is not None
+        )
+        found.append(
+            f"{one.label}'s device layer makes up {shares}; the rest is the host's queue above it. {other.label} "
+            f"has no device layer: hold it against {one.label}'s block layer only, which has a queue as well."
+        )
+    return found
+
+
+def _interval_of_shares(found: Interval | None) -> str:
+    return "" if found is None else f" [{found[0]:.0%}, {found[1]:.0%}]"
+
+
+def verdicts(
+    label: str, classes: Sequence[ClassComparison], headline_metric: str, work: Sequence[WorkAspect]
+) -> list[Verdict]:
+    """The answer per operation, by the headline metric at the highest quantile that both sides can show."""
+    found = []
+    for entry in classes:
+        if entry.role is None and entry.b_metric == headline_metric:
+            service = next(
+                (
+                    one
+                    for one in classes
+                    if one.role is None
+                    and one.op == entry.op
+                    and one.b_metric == "service" != headline_metric
+                ),
+                None,
+            )
+            verdict = _verdict(label, entry, service, work)
+            if verdict is not None:
+                found.append(verdict)
+    return sorted(found, key=lambda one: list(_DOING).index(one.op))
+
+
+def _verdict(
+    label: str, entry: ClassComparison, service: ClassComparison | None, work: Sequence[WorkAspect]
+) -> Verdict | None:
+    figure = _highest(entry)
+    if figure is None or figure.ratio is None:
+        return None
+    direction = _direction(figure.ratio_interval)
+    reservation = _reservation(label, direction, work)
+    values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
+    ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
+    sentence = (
+        f"{_DOING[entry.op]}: {label}'s {figure.quantity} {entry.b_metric} is {values}, {ratio} of A's: "
+        f"{_in_words(direction, figure)}"
+    )
+    by_service = None if service is None else _same(service, figure.quantity)
+    if by_service is not None and by_service.ratio is not None:
+        ratio = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
+        sentence += f"; by service alone {ratio}"
+    sentence += f". {reservation}" if reservation else "."
+    return Verdict(
+        entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
+    )
+
+
+def _highest(entry: ClassComparison) -> Figure | None:
+    """The highest quantile with an interval, else the highest there is."""
+    given = [figure for figure in entry.figures if figure.ratio is not None]
+    return next((one for one in reversed(given) if one.ratio_interval), given[-1] if given else None)
+
+
+def _same(entry: ClassComparison, quantity: str) -> Figure | None:
+    return next((figure for figure in entry.figures if figure.quantity == quantity), None)
+
+
+def _direction(found: Interval | None) -> Direction:
+    if found is None:
+        return "unknown"
+    return "faster" if found[1] < 1 else "slower" if found[0] > 1 else "no difference"
+
+
+def _in_words(direction: Direction, figure: Figure) -> str:
+    if direction == "unknown":
+        return "too few independent stretches of time to say whether that is chance"
+    if direction == "no difference":
+        return "no difference that these recordings can show"
+    ratio = figure.ratio or 1.0
+    return f"{abs(1 - ratio):.0%} {direction}" if ratio < 2 else f"{ratio:.1f} times as slow"
+
+
+def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -> str:
+    """What in the work makes a direction doubtful, or all the more certain."""
+    easier, harder, unclear = (
+        [aspect.name for aspect in work if aspect.differs and aspect.favours == whom]
+        for whom in ("b", "a", None)
+    )
+    if direction == "unknown":
+        return ""
+    said = []
+    if easier and direction in {"faster", "no difference"}:
+        said.append(f"{label} had it easier ({', '.join(easier)}): this may flatter it")
+    if harder and direction in {"slower", "no difference"}:
+        said.append(f"{label} had it harder ({', '.join(harder)}): this may be why")
+    if direction == "faster" and harder and not easier:
+        said.append(f"{label} had it harder ({', '.join(harder)}) and is faster all the same")
+    if direction == "slower" and easier and not harder:
+        said.append(f"{label} had it easier ({', '.join(easier)}) and is slower all the same")
+    if unclear:
+        said.append(
+            f"the work differs ({', '.join(unclear)}): the classes that match say more than the whole"
+        )
+    sentence = "; ".join(said)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""

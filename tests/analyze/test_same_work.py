@@ -1,0 +1,153 @@
+"""Whether two recordings did the same work, what differs, and what that does to the answer."""
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.compare import compare
+from iotrace.analyze.same_work import Work, check_same_work
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+PLAYED = {
+    "scale": 1,
+    "planned_ios": 1000,
+    "planned_duration_ns": SECOND,
+    "issued_span_ns": SECOND,
+    "mode": "compress",
+}
+
+
+@pytest.mark.parametrize(
+    ("mix", "span_ns", "replay", "warning"),
+    [
+        ({("read", 8192): 1000}, SECOND, {"scale": 1}, None),
+        ({("read", 8192): 999}, SECOND, {"scale": 1}, "999 reads were replayed, 1,000 were to be"),
+        ({("read", 8192): 1000}, SECOND // 2, {"scale": 2, "mode": "compress"}, None),
+        ({("read", 8192): 2000}, SECOND, {"scale": 1, "repeat": 2}, None),
+        (
+            {("read", 8192): 1000},
+            SECOND,
+            {"scale": 1, "repeat": 2},
+            "1,000 reads were replayed, 2,000 were to be",
+        ),
+        (
+            {("read", 8192): 1000},
+            SECOND,
+            {"scale": 2, "mode": "compress", "planned_duration_ns": SECOND // 2, "issued_span_ns": SECOND},
+            "issued its I/Os in 1.00 s; 500 ms were planned at 2x",
+        ),
+        (
+            {("read", 8192): 900, ("read", 512): 100},
+            SECOND,
+            {"scale": 1},
+            "mix of operations and sizes differs: 10%",
+        ),
+        ({("write", 8192): 1000}, SECOND, None, "100% of the I/Os have no counterpart"),
+        ({("read", 8192): 1200}, SECOND, None, "rate: 1,200 I/Os per second instead of 1,000"),
+        ({("read", 8192): 10_000}, 10 * SECOND, None, "length: 10.0 s instead of 1.00 s"),
+        ({("read", 8192): 1000}, SECOND, PLAYED, None),
+        (
+            {("read", 8192): 1000},
+            SECOND,
+            PLAYED | {"issued_span_ns": 2 * SECOND},
+            "rate: 500 I/Os per second instead of 1,000: B carried less load",
+        ),
+        ({("read", 8192): 1000}, SECOND, PLAYED | {"issued_span_ns": 2 * SECOND, "mode": "think"}, None),
+    ],
+)
+def test_different_work_is_said(mix, span_ns, replay, warning):
+    a, b = Work("a", "block", SECOND, {("read", 8192): 1000}), Work("b", "block", span_ns, mix)
+    warnings = check_same_work(a, b, replay).warnings
+    assert warnings == [] if warning is None else any(warning in words for words in warnings), warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "favours"),
+    [
+        ("footprint", {"footprint_bytes": 50 << 20}, "b"),
+        ("footprint", {"footprint_bytes": 200 << 20}, "a"),
+        ("sequential reads", {"sequential_share": {"read": 0.8}}, "b"),
+        ("sequential reads", {"sequential_share": {"read": 0.1}}, "a"),
+        ("burstiness", {"interarrival_cv": 1.0}, "b"),
+        ("rate", {"span_ns": 2 * SECOND}, "b"),
+        ("bytes per read", {"mix": {("read", 4096): 1000}}, "b"),
+        ("read share", {"mix": {("read", 8192): 500, ("write", 8192): 500}}, None),
+    ],
+)
+def test_a_difference_says_whom_it_flatters(name, changes, favours):
+    work = {
+        "title": "w",
+        "layer": "block",
+        "span_ns": SECOND,
+        "mix": {("read", 8192): 1000},
+        "footprint_bytes": 100 << 20,
+        "sequential_share": {"read": 0.5},
+        "interarrival_cv": 3.0,
+    }
+    found = check_same_work(Work(**work), Work(**work | changes), None)
+    (aspect,) = [one for one in found.aspects if one.name == name]
+    assert aspect.differs
+    assert aspect.favours == favours
+    assert any(aspect.meaning in words for words in found.warnings)
+    assert not any(one.differs for one in check_same_work(Work(**work), Work(**work), None).aspects)
+
+
+def test_scaling_says_what_footprint_and_bursts_were_to_become():
+    """Three copies in addresses of their own, whose sum is more even, as the replay planned."""
+    scaling = {
+        "before": {"footprint_bytes": 100, "cv_interarrival": 3.0},
+        "after": {"footprint_bytes": 300, "cv_interarrival": 1.8},
+    }
+    a = Work("a", "block", SECOND, {("read", 8192): 1000}, 100 << 20, {}, 6.0)
+    b = Work("b", "block", SECOND, {("read", 8192): 3000}, 300 << 20, {}, 3.6)
+    replay = {
+        "scale": 3,
+        "mode": "superpose",
+        "copies": 3,
+        "planned_by_op": {"read": 3000},
+        "scaling": scaling,
+    }
+    assert check_same_work(a, b, replay).warnings == []
+
+
+def _reads(make_recording, latency_ns, *, spread, every=MS, count=4000):
+    source = np.random.default_rng(latency_ns)
+    at = np.arange(count) * every
+    return make_recording(
+        {
+            "issued_ns": at,
+            "completed_ns": at + (latency_ns * source.lognormal(0, 0.1, count)).astype(np.int64),
+            "offset_bytes": source.integers(0, spread, count) * 65536,
+        },
+        window_ns=count * every,
+    )
+
+
+def test_faster_with_less_work_is_said_to_be_flattered(make_recording):
+    a = _reads(make_recording, 900_000, spread=10_000)
+    easier = compare(a, _reads(make_recording, 300_000, spread=100)).verdicts[0]
+    assert easier.direction == "faster"
+    assert "B had it easier (footprint): this may flatter it" in easier.sentence.replace("\n", " ")
+    harder = compare(a, _reads(make_recording, 300_000, spread=10_000, every=MS // 2)).verdicts[0]
+    assert harder.direction == "faster"
+    assert "harder (rate) and is faster all the same" in harder.sentence
+    alike = compare(a, _reads(make_recording, 300_000, spread=10_000)).verdicts[0]
+    assert alike.reservation == ""
+
+
+def test_footprint_and_order_are_counted(make_recording):
+    """100 reads of 64 KiB one after another, then 100 back at the start: 100 blocks, 198 in sequence."""
+    rows = [
+        {
+            "issued_ns": i * MS,
+            "completed_ns": i * MS + 1000,
+            "offset_bytes": (i % 100) << 16,
+            "size_bytes": 65536,
+        }
+        for i in range(200)
+    ]
+    side = compare(make_recording(rows), make_recording(rows)).a
+    assert side.footprint_bytes == 100 * 65536
+    assert side.sequential_share == {"read": 198 / 200}
+    assert side.interarrival_cv == pytest.approx(0, abs=1e-6)
+    assert side.ordered_share == 1
