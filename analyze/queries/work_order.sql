@@ -12,11 +12,12 @@
 -- $until_ns [ns]: end of the span, not included
 WITH
 
+-- Whole numbers add up to the same whatever their order.
 arrivals AS (
   SELECT
     op,
     offset_bytes,
-    (issued_ns - lag(issued_ns) OVER (ORDER BY issued_ns, offset_bytes))::DOUBLE AS gap_ns,
+    (issued_ns - lag(issued_ns) OVER (ORDER BY issued_ns, offset_bytes))::HUGEINT AS gap_ns,
     lag(offset_bytes + size_bytes) OVER (
       PARTITION BY device_id, file_id, op, copy ORDER BY issued_ns, offset_bytes
     ) AS end_before_bytes
@@ -29,8 +30,8 @@ SELECT
   count(*) AS io_count,
   count(*) FILTER (WHERE offset_bytes = end_before_bytes) AS sequential_count,
   count(gap_ns) AS gap_count,
-  coalesce(sum(gap_ns), 0) AS gap_sum_ns,
-  coalesce(sum(gap_ns * gap_ns), 0) AS gap_square_sum_ns2
+  coalesce(sum(gap_ns), 0)::DOUBLE AS gap_sum_ns,
+  coalesce(sum(gap_ns * gap_ns), 0)::DOUBLE AS gap_square_sum_ns2
 FROM arrivals
 GROUP BY op
 ORDER BY op
