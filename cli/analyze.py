@@ -117,6 +117,8 @@ def report_command(
         console.print_json(facts.to_dict())
     else:
         console.paragraph(facts.verdict)
+        for sentence in facts.also:
+            console.paragraph(sentence)
         console.paragraph(f"wrote {output}: {output.stat().st_size / 1e6:,.1f} MB")
 
 

@@ -15,7 +15,6 @@ from . import (
     capture,
     capture_linux,
     capture_plan,
-    ceiling,
     characterize,
     demo,
     export,
@@ -43,7 +42,6 @@ for group in (
     replay,
     sweep,
     characterize,
-    ceiling,
     export,
     validate,
 ):

@@ -1,17 +1,40 @@
 -- How many reads and writes began in each stretch of time, by how long they took?
 --
--- slot [index]: stretch of time
+-- slot [index]: stretch of time; negative before the first
 -- band [index]: tenth of a decade of latency: floor(10 x log10 of nanoseconds)
 -- io_count [I/Os]: how many
 --
 -- $layer [text]: the layer to look at
 -- $start_ns [ns]: where slot 0 begins
+-- $end_ns [ns]: what happens from here on does not count
 -- $slot_ns [ns]: length of a slot
+WITH
+
+clocked AS (
+  SELECT
+    coalesce(intended_ns, issued_ns) - $start_ns AS begun_ns,
+    completed_ns - coalesce(intended_ns, issued_ns) AS latency_ns
+  FROM io
+  WHERE
+    layer = $layer
+    AND completed_ns IS NOT NULL
+    AND error = 0
+    AND op IN ('read', 'write')
+    AND coalesce(intended_ns, issued_ns) < $end_ns
+),
+
+-- Division cuts towards zero: an I/O from before the start has to be moved down to the slot it began in.
+placed AS (
+  SELECT
+    begun_ns // $slot_ns - (begun_ns % $slot_ns < 0)::BIGINT AS slot,
+    floor(10 * log10(greatest(latency_ns, 1)))::INTEGER AS band
+  FROM clocked
+)
+
 SELECT
-  (coalesce(intended_ns, issued_ns) - $start_ns) // $slot_ns AS slot,
-  floor(10 * log10(greatest(completed_ns - coalesce(intended_ns, issued_ns), 1)))::INTEGER AS band,
+  slot,
+  band,
   count(*) AS io_count
-FROM io
-WHERE layer = $layer AND completed_ns IS NOT NULL AND error = 0 AND op IN ('read', 'write')
+FROM placed
 GROUP BY ALL
 ORDER BY ALL

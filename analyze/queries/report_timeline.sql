@@ -1,6 +1,6 @@
 -- How many I/Os began and ended in each stretch of time, and how much they moved?
 --
--- slot [index]: stretch of time
+-- slot [index]: stretch of time; negative before the first
 -- begun_read_count [I/Os]: reads wanted in it
 -- begun_write_count [I/Os]: writes wanted in it
 -- read_bytes [bytes]: bytes those reads asked for
@@ -12,6 +12,7 @@
 --
 -- $layer [text]: the layer to look at
 -- $start_ns [ns]: where slot 0 begins
+-- $end_ns [ns]: what happens from here on does not count
 -- $slot_ns [ns]: length of a slot
 WITH
 
@@ -26,27 +27,29 @@ clocked AS (
   WHERE layer = $layer
 ),
 
+-- Division cuts towards zero: what lies before the start has to be moved down to its slot.
 ends AS (
   SELECT
-    begun_ns // $slot_ns AS slot,
+    begun_ns // $slot_ns - (begun_ns % $slot_ns < 0)::BIGINT AS slot,
     op,
     size_bytes,
     is_finished AS is_begin,
     FALSE AS is_end,
     TRUE AS is_asked,
-    $slot_ns - begun_ns % $slot_ns AS rest_ns
+    $slot_ns * (1 - (begun_ns % $slot_ns < 0)::BIGINT) - begun_ns % $slot_ns AS rest_ns
   FROM clocked
+  WHERE begun_ns < $end_ns - $start_ns
   UNION ALL
   SELECT
-    ended_ns // $slot_ns AS slot,
+    ended_ns // $slot_ns - (ended_ns % $slot_ns < 0)::BIGINT AS slot,
     op,
     size_bytes,
     FALSE AS is_begin,
     TRUE AS is_end,
     FALSE AS is_asked,
-    $slot_ns - ended_ns % $slot_ns AS rest_ns
+    $slot_ns * (1 - (ended_ns % $slot_ns < 0)::BIGINT) - ended_ns % $slot_ns AS rest_ns
   FROM clocked
-  WHERE is_finished
+  WHERE is_finished AND ended_ns < $end_ns - $start_ns
 )
 
 SELECT

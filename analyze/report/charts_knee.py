@@ -1,28 +1,16 @@
 """The knee curve: latency over load with the knee's interval and the objectives, and carried over offered load."""
 
-import math
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
-from ..knee_answer import Estimate, Knee
+from ..knee_answer import Knee
 from ..knee_step import Step
 from ..units import DASH, format_count, format_duration_ns
-from .charts import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    Chart,
-    Table,
-    axis,
-    figures,
-    latency_axis,
-    legend_below,
-)
+from .axes import linear, logarithmic
+from .charts import Band, Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
 from .charts_closed import outstanding_chart
 
-_CURVES: Final = (("p50", "median", BLUE), ("p95", "p95", ORANGE), ("p99", "p99", VERMILLION))
+_CURVES: Final = (("p50", "median", "read"), ("p95", "p95", "fourth"), ("p99", "p99", "write"))
 
 
 def knee_charts(knee: Knee) -> list[Chart]:
@@ -42,7 +30,7 @@ def steps_table(knee: Knee) -> Table:
     """Every step in figures, those that are not judged included and named."""
     rows = tuple(
         (
-            DASH if step.scale is None and step.outstanding is None else _step_name(step),
+            DASH if step.scale is None and step.outstanding is None else step_name(step),
             _state(step),
             format_count(step.offered_iops),
             format_count(step.achieved_iops),
@@ -92,78 +80,70 @@ def _state(step: Step) -> str:
     return "kept up"
 
 
+def step_name(step: Step) -> str:
+    """A step in a few characters: ``4x``, ``32 outstanding``, ``1,250 IOPS``."""
+    if step.outstanding is not None:
+        return f"{step.outstanding} outstanding"
+    return f"{step.offered_iops:,.0f} IOPS" if step.scale is None else f"{step.scale:g}x"
+
+
 def _latency(knee: Knee, judged: list[Step]) -> Chart:
-    data: list[dict[str, Any]] = []
+    marks: list[Mark] = []
+    keys: list[Key] = []
     seen_ms: list[float] = []
-    for name, words, colour in _CURVES:
-        points = [step for step in judged if step.response_ns[name] is not None]
-        if not points:
-            continue
-        latency_ms = [(step.response_ns[name] or 0) / 1e6 for step in points]
-        seen_ms += latency_ms
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": words,
-                "x": figures([step.offered_iops for step in points], 6),
-                "y": figures(latency_ms),
-                "customdata": [_step_name(step) for step in points],
-                "line": {"color": colour, "width": 2},
-                "marker": {
-                    "color": colour,
-                    "size": 8,
-                    "symbol": ["x" if step.is_saturated else "circle" for step in points],
-                },
-                "hovertemplate": f"%{{customdata}}: {words} %{{y:.3~g}} ms at %{{x:,.0f}} IOPS offered<extra></extra>",
-            }
-        )
-    shapes: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
+    for name, words, style in _CURVES:
+        points = [
+            (step.offered_iops, (step.response_ns[name] or 0) / 1e6, step.is_saturated)
+            for step in judged
+            if step.response_ns[name] is not None
+        ]
+        if points:
+            seen_ms += [latency_ms for _, latency_ms, _ in points]
+            symbols: tuple[Symbol, ...] = tuple(
+                "cross" if saturated else "circle" for *_, saturated in points
+            )
+            marks.append(Line(style, tuple((iops, ms) for iops, ms, _ in points), symbols))
+            keys.append(Key(style, words, "points"))
     if knee.onset_iops is not None:
-        _band(shapes, annotations, knee.onset_iops, PURPLE, "climb starts")
+        onset = knee.onset_iops
+        marks.append(Band("onset", onset.low, onset.high, "climb starts", onset.value))
+        keys.append(Key("onset", "where latency starts to climb, 95 % interval", "box"))
     if knee.iops is not None:
-        _band(shapes, annotations, knee.iops, GREEN, "knee")
+        marks.append(Band("knee", knee.iops.low, knee.iops.high, "knee", knee.iops.value))
+        keys.append(Key("knee", "knee, 95 % interval", "box"))
     limits: dict[float, list[str]] = {}
     for one in knee.objectives:
-        limits.setdefault(one.objective.limit_ns / 1e6, []).append(str(one.objective).replace("<", " &lt; "))
-    for position, (limit_ms, names) in enumerate(sorted(limits.items())):
+        limits.setdefault(one.objective.limit_ns / 1e6, []).append(str(one.objective))
+    for limit_ms, names in sorted(limits.items()):
         seen_ms.append(limit_ms)
-        shapes.append(
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": limit_ms,
-                "y1": limit_ms,
-                "line": {"color": GREY, "width": 1.5, "dash": "dash"},
-            }
-        )
-        # Neighbouring limits are named at opposite ends, so that their names never overlap.
-        x, anchor = (0.01, "left") if position % 2 == 0 else (0.99, "right")
-        annotations.append(_note(", ".join(names), "paper", x, limit_ms, anchor, "bottom", GREY))
+        marks.append(Limit(limit_ms, ", ".join(names)))
+    is_closed = all(step.outstanding is not None for step in judged)
     saturated = (
         " Crosses mark saturated steps, whose latency grows with the length of the step."
-        if any(step.is_saturated and step.outstanding is None for step in judged)
+        if any(step.is_saturated for step in judged) and not is_closed
         else ""
     )
     # A closed loop offers no load of its own: it carries what the storage completes.
-    load = "load carried" if all(step.outstanding is not None for step in judged) else "load offered"
+    load = "load carried" if is_closed else "load offered"
     return Chart(
         "knee",
         "Latency over load",
         f"Response time of all reads and writes over the {load}, one point per step. {knee.sentence}{saturated}",
-        data,
-        {
-            "xaxis": axis(f"{load} (IOPS)", range=_range(judged)),
-            "yaxis": latency_axis("response time (ms)", min(seen_ms), max(seen_ms)),
-            "legend": legend_below(),
-            "shapes": shapes,
-            "annotations": annotations,
-        },
+        linear(f"{load} (IOPS)", max(step.offered_iops for step in judged), ticks_wanted=8),
+        (Panel(logarithmic("response time (ms)", min(seen_ms), max(seen_ms)), tuple(marks), 340),),
         steps_table(knee),
-        420,
+        tuple(keys),
+        _readouts(
+            judged,
+            [
+                ", ".join(
+                    f"{words} {format_duration_ns(step.response_ns[name])}"
+                    for name, words, _ in _CURVES
+                    if step.response_ns[name] is not None
+                )
+                for step in judged
+            ],
+        ),
     )
 
 
@@ -171,120 +151,43 @@ def _carried(knee: Knee, *, is_alone: bool) -> Chart:
     judged = [step for step in knee.steps if step.is_judged]
     others = [step for step in knee.steps if not step.is_judged]
     top = max(step.offered_iops for step in knee.steps)
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "all that is offered",
-            "x": [0, figures([top])[0]],
-            "y": [0, figures([top])[0]],
-            "line": {"color": GREY, "width": 1, "dash": "dot"},
-            "hoverinfo": "skip",
-        }
-    ]
-    for steps, name, colour, symbol in (
-        (judged, "carried", BLUE, "circle"),
-        (others, "not judged", GREY, "circle-open"),
-    ):
+    marks: list[Mark] = [Line("other", ((0.0, 0.0), (top, top)))]
+    keys = [Key("other", "all that is offered")]
+    for steps, words, style in ((judged, "carried", "read"), (others, "not judged", "write")):
         if steps:
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers" if steps is judged else "markers",
-                    "name": name,
-                    "x": figures([step.offered_iops for step in steps], 6),
-                    "y": figures([step.achieved_iops for step in steps], 6),
-                    "customdata": [_step_name(step) for step in steps],
-                    "line": {"color": colour, "width": 2},
-                    "marker": {"color": colour, "size": 8, "symbol": symbol},
-                    "hovertemplate": "%{customdata}: %{y:,.0f} of %{x:,.0f} IOPS<extra></extra>",
-                }
+            points = tuple((step.offered_iops, step.achieved_iops) for step in steps)
+            marks.append(
+                Line(style, points, "circle" if steps is judged else "ring", is_joined=steps is judged)
             )
+            keys.append(Key(style, words, "points"))
     said = "The storage carried all that was offered at every load judged." if judged else ""
     if knee.sustained_iops is not None:
         most = knee.sustained_iops
         said = f"It carried at most {most.value:,.0f} IOPS [{most.low:,.0f}, {most.high:,.0f}]."
+    rows = tuple(
+        (step_name(step), format_count(step.offered_iops), format_count(step.achieved_iops))
+        for step in knee.steps
+    )
+    table = Table("Load offered and carried", ("step", "offered IOPS", "carried IOPS"), rows)
     return Chart(
         "carried",
         "Load carried over load offered",
         f"Where the line leaves the diagonal, the storage falls behind. {said}",
-        data,
-        {
-            "xaxis": axis("load offered (IOPS)", rangemode="tozero"),
-            "yaxis": axis("load carried (IOPS)", rangemode="tozero"),
-            "legend": legend_below(),
-        },
-        steps_table(knee)
-        if is_alone
-        else Table(
-            "Load offered and carried",
-            ("step", "offered IOPS", "carried IOPS"),
-            tuple(
-                (_step_name(step), format_count(step.offered_iops), format_count(step.achieved_iops))
-                for step in knee.steps
-            ),
-        ),
-        320,
+        linear("load offered (IOPS)", top, ticks_wanted=8),
+        (Panel(linear("load carried (IOPS)", top), tuple(marks), 260),),
+        steps_table(knee) if is_alone else table,
+        tuple(keys),
+        _readouts(knee.steps, [f"carried {step.achieved_iops:,.0f} IOPS" for step in knee.steps]),
     )
 
 
-def _band(
-    shapes: list[dict[str, Any]], annotations: list[dict[str, Any]], where: Estimate, colour: str, words: str
-) -> None:
-    shapes.append(
-        {
-            "type": "rect",
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "x0": figures([where.low], 6)[0],
-            "x1": figures([where.high], 6)[0],
-            "fillcolor": colour,
-            "opacity": 0.18,
-            "line": {"width": 0},
-            "layer": "below",
-        }
+def _readouts(steps: list[Step], words: list[str]) -> tuple[Readout, ...]:
+    """What is said of the step nearest to the pointer; steps come by rising load."""
+    places = [step.offered_iops for step in steps]
+    middles = [(before + after) / 2 for before, after in pairwise(places)]
+    edges = [0.0, *middles, places[-1] * 1.2]
+    return tuple(
+        Readout(low, high, f"{step_name(step)}, {step.offered_iops:,.0f} IOPS: {said}")
+        for step, low, high, said in zip(steps, edges, edges[1:], words, strict=False)
+        if high > low
     )
-    shapes.append(
-        {
-            "type": "line",
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "x0": figures([where.value], 6)[0],
-            "x1": figures([where.value], 6)[0],
-            "line": {"color": colour, "width": 1.5},
-        }
-    )
-    low = len(annotations) % 2
-    annotations.append(
-        _note(words, "x", figures([where.value], 6)[0] or 0.0, 0.98 - 0.09 * low, "right", "top", colour)
-        | {"yref": "paper", "xshift": -4}
-    )
-
-
-def _note(
-    words: str, xref: str, x: float, y: float, xanchor: str, yanchor: str, colour: str
-) -> dict[str, Any]:
-    # Plotly wants logarithms for annotations on a log axis, though not for shapes.
-    return {
-        "text": words,
-        "xref": xref,
-        "x": x,
-        "y": math.log10(y) if xref == "paper" else y,
-        "xanchor": xanchor,
-        "yanchor": yanchor,
-        "showarrow": False,
-        "font": {"color": colour, "size": 12},
-    }
-
-
-def _range(steps: list[Step]) -> list[float]:
-    top = max(step.offered_iops for step in steps)
-    return [0, float(f"{1.05 * top:.4g}")]
-
-
-def _step_name(step: Step) -> str:
-    if step.outstanding is not None:
-        return f"{step.outstanding} outstanding"
-    return f"{step.offered_iops:,.0f} IOPS" if step.scale is None else f"{step.scale:g}x"

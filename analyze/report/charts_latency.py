@@ -1,154 +1,155 @@
-"""How long I/Os took: percentile curves, and the time each layer adds."""
+"""How long I/Os took: percentile curves, as far out as the number of I/Os carries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..description import Description
 from ..histogram import IOS_BEYOND_MIN, Histogram
-from ..units import format_count, format_duration_ns
-from .charts import OP_COLOURS, SERIES, Chart, Table, axis, figures, latency_axis, legend_below
+from ..units import DASH, format_duration_ns
+from .axes import Axis, logarithmic
+from .charts import SERIES, Chart, Key, Line, Panel, Readout, Table
 
-_TICKS: Final = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
+_TICKS: Final = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 _POINTS_PER_DECADE: Final = 24
+_READOUTS: Final = 40
+_CURVES_MAX: Final = len(SERIES) - 1
 Floats = npt.NDArray[np.float64]
-_LAYERS_FROM_BELOW: Final = ("device", "block", "filesystem", "sql")
 
 
-def percentile_chart(histograms: dict[str, Histogram], metric: str, layer: str) -> Chart | None:
-    """Curves of latency over percentile, one per operation, as far as 100 I/Os lie beyond; None without any."""
-    data, rows = [], []
-    lowest, highest, widest = np.inf, 0.0, 0.5
-    for op, histogram in histograms.items():
-        if histogram.total < 2 * IOS_BEYOND_MIN:
-            continue
-        top = 1 - IOS_BEYOND_MIN / histogram.total
-        decades = -np.log10(1 - top)
-        shares = 1 - 10 ** -np.linspace(0, decades, max(int(decades * _POINTS_PER_DECADE), 8))
-        latency_ms = _at(histogram, shares) / 1e6
-        lowest, highest, widest = min(lowest, latency_ms[0]), max(highest, latency_ms[-1]), max(widest, top)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": f"{op}s",
-                "x": figures((-np.log10(1 - shares)).tolist()),
-                "y": figures(latency_ms.tolist()),
-                "customdata": [f"{share:.5%}".rstrip("%").rstrip("0").rstrip(".") for share in shares],
-                "line": {"color": OP_COLOURS[op], "width": 2},
-                "hovertemplate": f"%{{customdata}} % of {op}s within %{{y:.3~g}} ms<extra></extra>",
-            }
-        )
-        given = [share for share in _TICKS[1:] if share <= top + 1e-12]
-        within_ns = _at(histogram, np.array(given))
-        rows += [
-            (f"{op}s", f"p{share * 100:g}", format_duration_ns(latency_ns))
-            for share, latency_ns in zip(given, within_ns, strict=True)
-        ]
-    if not data:
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    name: str
+    style: str
+    histogram: Histogram
+
+    @property
+    def top(self) -> float:
+        """The highest share of I/Os with enough of them beyond."""
+        return 1 - IOS_BEYOND_MIN / self.histogram.total
+
+    def at_ns(self, shares: Floats) -> Floats:
+        counts = np.asarray(self.histogram.io_count, dtype=np.int64)
+        ranks = np.clip(np.ceil(shares * counts.sum() - 1e-9), 1, counts.sum())
+        values: Floats = np.asarray(self.histogram.bucket_ns, dtype=np.float64)
+        found: Floats = values[np.searchsorted(np.cumsum(counts), ranks)]
+        return found
+
+    def line(self) -> Line:
+        decades = -np.log10(1 - self.top)
+        even = np.linspace(0, decades, max(int(decades * _POINTS_PER_DECADE), 8))
+        # The few fastest I/Os differ most, so the curve is drawn finer at its beginning.
+        places = np.union1d(even, even[1] * np.array([0.01, 0.03, 0.1, 0.2, 0.4, 0.7]))
+        latency_ms = self.at_ns(1 - 10**-places) / 1e6
+        return Line(self.style, tuple(zip(places.tolist(), latency_ms.tolist(), strict=True)))
+
+
+def percentile_chart(histograms: Mapping[str, Histogram], metric: str, layer: str) -> Chart | None:
+    """One curve for each named histogram with enough I/Os, the largest ones; None without any."""
+    curves = _curves(histograms, SERIES)
+    if not curves:
         return None
-    ticks = [share for share in _TICKS if share <= widest + 1e-12]
+    left_out = sum(1 for histogram in histograms.values() if histogram.total) - len(curves)
+    said = "; ".join(_said(curve) for curve in curves)
+    note = f" {left_out} with too few I/Os or the least of them not drawn." if left_out else ""
     return Chart(
         "percentiles",
         f"{metric.capitalize()} time by percentile",
-        f"How long the given share of reads and writes took at most, at the {layer} layer. The further right, "
-        f"the rarer; a curve ends where fewer than {IOS_BEYOND_MIN} I/Os lie beyond.",
-        data,
-        {
-            "xaxis": axis(
-                "share of I/Os (%)",
-                tickvals=[float(-np.log10(1 - tick)) for tick in ticks],
-                ticktext=[f"{tick * 100:g}" for tick in ticks],
-            ),
-            "yaxis": latency_axis(f"{metric} time (ms)", float(lowest), float(highest)),
-            "legend": legend_below(),
-        },
-        Table(
-            f"{metric.capitalize()} time by percentile", ("operation", "percentile", "within"), tuple(rows), 2
-        ),
+        f"How long the given share of I/Os took at most at the {layer} layer: {said}. The further right, the rarer; a "
+        f"curve ends where fewer than {IOS_BEYOND_MIN} I/Os lie beyond.{note}",
+        _shares(curves),
+        (_panel(curves, f"{metric} time (ms)", 300),),
+        _table(curves, f"{metric.capitalize()} time by percentile"),
+        tuple(Key(curve.style, curve.name) for curve in curves),
+        _readouts(curves),
     )
 
 
-def layer_chart(description: Description) -> Chart | None:
-    """Mean latency of reads and writes cut into what each layer adds; None unless two layers were recorded."""
-    means: dict[str, dict[str, float]] = {}
-    counts: dict[str, dict[str, int]] = {}
-    for entry in description.layer_latencies:
-        if entry.metric == "service" and entry.op in ("read", "write") and entry.latency.mean_ns is not None:
-            means.setdefault(entry.op, {})[entry.layer] = entry.latency.mean_ns
-            counts.setdefault(entry.op, {})[entry.layer] = entry.latency.io_count
-    layers = [layer for layer in _LAYERS_FROM_BELOW if any(layer in by_layer for by_layer in means.values())]
-    if len(layers) < 2:
+def pair_chart(
+    pairs: Mapping[str, tuple[Histogram, Histogram]], names: tuple[str, str], metrics: tuple[str, str]
+) -> Chart | None:
+    """Curves of two recordings, a panel for each operation that both have; ``names`` stand in the legend."""
+    drawn = {}
+    for op, (before, after) in pairs.items():
+        curves = _curves({f"{op}s, {names[0]}": before, f"{op}s, {names[1]}": after}, ("other", op))
+        if len(curves) == 2:
+            drawn[op] = curves
+    if not drawn:
         return None
-    ops = [op for op in ("read", "write") if len(means.get(op, {})) >= 2]
-    data, rows, negative = [], [], []
-    for position, layer in enumerate(layers):
-        widths = []
-        for op in ops:
-            below = _below(means[op], layers[:position])
-            mean = means[op].get(layer)
-            residual = None if mean is None else mean - (below or 0.0)
-            widths.append(None if residual is None else max(residual, 0.0) / 1e6)
-            if mean is not None and residual is not None:
-                rows.append(
-                    (
-                        f"{op}s",
-                        layer,
-                        format_count(counts[op][layer]),
-                        format_duration_ns(mean),
-                        format_duration_ns(residual),
-                    )
-                )
-                if residual < 0:
-                    negative.append(f"{layer} {op}s")
-        name = layer if position == 0 else f"added by {layer}"
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": name,
-                "y": [f"{op}s" for op in ops],
-                "x": figures(widths),
-                "marker": {"color": SERIES[position]},
-                "hovertemplate": f"%{{y}}: %{{x:.3~g}} ms<extra>{name}</extra>",
-            }
-        )
-    said = (
-        f" Negative for {', '.join(negative)}: the layers did not see the same I/Os, or their clocks differ."
-        if negative
-        else ""
-    )
+    everything = [curve for curves in drawn.values() for curve in curves]
+    said = "; ".join(_said(curve) for curve in everything)
+    clocks = f"{metrics[0]} time" if metrics[0] == metrics[1] else f"{metrics[0]} against {metrics[1]} time"
     return Chart(
-        "layers",
-        "Where the time goes, by layer",
-        "Mean service time of reads and writes, cut into the time of the lowest layer recorded and what each layer "
-        f"above adds to it.{said}",
-        data,
-        {
-            "barmode": "stack",
-            "xaxis": axis("mean service time (ms)", rangemode="tozero"),
-            "yaxis": axis("", autorange="reversed"),
-            "legend": legend_below() | {"traceorder": "normal"},
-        },
-        Table(
-            "Mean service time by layer",
-            ("operation", "layer", "I/Os", "mean", "more than the layer below"),
-            tuple(sorted(rows)),
-            2,
-        ),
-        260,
+        "percentile-pairs",
+        "The two by percentile",
+        f"How long the given share of I/Os took at most, {clocks}: {said}.",
+        _shares(everything),
+        tuple(_panel(curves, f"{op}s (ms)", 200) for op, curves in drawn.items()),
+        _table(everything, "Latency by percentile"),
+        tuple(Key(curve.style, curve.name) for curve in everything),
+        _readouts(everything),
     )
 
 
-def _below(means: dict[str, float], layers: Sequence[str]) -> float | None:
-    return next((means[layer] for layer in reversed(layers) if layer in means), None)
+def _curves(histograms: Mapping[str, Histogram], styles: Sequence[str]) -> list[_Curve]:
+    enough = [name for name, one in histograms.items() if one.total >= 2 * IOS_BEYOND_MIN]
+    most = sorted(enough, key=lambda name: -histograms[name].total)[:_CURVES_MAX]
+    kept = [name for name in histograms if name in most]
+    return [_Curve(name, style, histograms[name]) for name, style in zip(kept, styles, strict=False)]
 
 
-def _at(histogram: Histogram, shares: Floats) -> Floats:
-    counts = np.asarray(histogram.io_count, dtype=np.int64)
-    ranks = np.clip(np.ceil(shares * counts.sum() - 1e-9), 1, counts.sum())
-    values: Floats = np.asarray(histogram.bucket_ns, dtype=np.float64)
-    found: Floats = values[np.searchsorted(np.cumsum(counts), ranks)]
-    return found
+def _shares(curves: Sequence[_Curve]) -> Axis:
+    widest = max(curve.top for curve in curves)
+    ticks = tuple(
+        (float(-np.log10(1 - share)), f"{share * 100:g}") for share in _TICKS if share <= widest + 1e-12
+    )
+    return Axis("share of I/Os (%)", 0.0, float(-np.log10(1 - widest)), ticks)
+
+
+def _panel(curves: Sequence[_Curve], title: str, height_px: int) -> Panel:
+    lines = [curve.line() for curve in curves]
+    values = [point[1] for line in lines for point in line.points if point]
+    return Panel(logarithmic(title, min(values), max(values)), tuple(lines), height_px)
+
+
+def _table(curves: Sequence[_Curve], caption: str) -> Table:
+    widest = max(curve.top for curve in curves)
+    shares = [share for share in _TICKS[1:] if share <= widest + 1e-12]
+    rows = tuple(
+        (
+            curve.name,
+            *(
+                format_duration_ns(float(curve.at_ns(np.array([share]))[0]))
+                if share <= curve.top + 1e-12
+                else DASH
+                for share in shares
+            ),
+        )
+        for curve in curves
+    )
+    return Table(caption, ("I/Os", *(f"p{share * 100:g}" for share in shares)), rows)
+
+
+def _readouts(curves: Sequence[_Curve]) -> tuple[Readout, ...]:
+    end = float(-np.log10(1 - max(curve.top for curve in curves)))
+    width = end / _READOUTS
+    found = []
+    for number in range(_READOUTS):
+        share = 1 - 10 ** -((number + 0.5) * width)
+        parts = [
+            f"{curve.name} {format_duration_ns(float(curve.at_ns(np.array([share]))[0]))}"
+            for curve in curves
+            if share <= curve.top
+        ]
+        percent = f"{share * 100:.5f}"[: 4 if share < 0.9 else 8].rstrip("0").rstrip(".")
+        found.append(Readout(number * width, (number + 1) * width, f"{percent} % within: {', '.join(parts)}"))
+    return tuple(found)
+
+
+def _said(curve: _Curve) -> str:
+    share = max((share for share in (0.5, 0.9, 0.95, 0.99) if share <= curve.top + 1e-12), default=0.5)
+    half, most = curve.at_ns(np.array([0.5, share]))
+    tail = f", {share * 100:g} % within {format_duration_ns(float(most))}" if share > 0.5 else ""
+    return f"half of the {curve.name} within {format_duration_ns(float(half))}{tail}"

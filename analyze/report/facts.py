@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..comparison import Comparison
 from ..description import Description
 from ..knee_answer import Knee
 from ..slo import Objective
@@ -75,6 +76,25 @@ class SweepFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonFacts:
+    """One recording held against another; ``before`` and ``after`` are the names of their folders."""
+
+    before: str
+    after: str
+    sentence: str
+    comparison: Comparison
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "sentence": self.sentence,
+            "comparison": self.comparison.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class FindingFacts:
     """A validity rule that fired on one input. ``level`` is invalid (do not rely on the verdict) or warning."""
 
@@ -99,6 +119,8 @@ class Origin:
     host: str
     quality: str
     reasons: list[str]
+    replay: str
+    """Settings of the replay, in words; empty for what was captured."""
     tools: dict[str, str]
     sources: list[dict[str, Any]]
 
@@ -110,9 +132,13 @@ class ReportFacts:
     title: str
     created_utc: str
     verdict: str
+    """One sentence for each sweep; without a sweep one on the first comparison, or on the first recording."""
+    also: list[str]
+    """What else to know at once, and what the inputs cannot tell."""
     is_enough: bool | None
     """Whether every objective is met at 1x; None where there is none, or the inputs do not tell."""
     sweeps: list[SweepFacts] = field(default_factory=list)
+    comparisons: list[ComparisonFacts] = field(default_factory=list)
     recordings: list[RecordingFacts] = field(default_factory=list)
     findings: list[FindingFacts] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
@@ -126,8 +152,10 @@ class ReportFacts:
             "title": self.title,
             "created_utc": self.created_utc,
             "verdict": self.verdict,
+            "also": self.also,
             "is_enough": self.is_enough,
             "sweeps": [one.to_dict() for one in self.sweeps],
+            "comparisons": [one.to_dict() for one in self.comparisons],
             "recordings": [one.to_dict() for one in self.recordings],
             "findings": [asdict(one) for one in self.findings],
             "origins": [asdict(one) for one in self.origins],

@@ -1,11 +1,12 @@
 """Which validity rules fired, per input."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iotrace.schemas import Recording, Sweep
 
 from .. import validity
+from ..comparison import Comparison
 from ..slo import Objective
 from ..validity_sweep import check_sweep
 from .facts import FindingFacts
@@ -14,13 +15,22 @@ _QUANTILE: Final = 0.95
 """Highest quantile the verdict on a recording speaks of unless an objective names a higher one."""
 
 
-def findings_of(inputs: Sequence[Recording | Sweep], objectives: Sequence[Objective]) -> list[FindingFacts]:
-    """Findings on all inputs, invalidating ones first. Raises `IotraceError` if one cannot be read."""
+def findings_of(
+    inputs: Sequence[Recording | Sweep],
+    objectives: Sequence[Objective],
+    compared: Mapping[str, Comparison],
+) -> list[FindingFacts]:
+    """Findings on all inputs, invalidating ones first; ``compared`` by the uuid of the recording that is its b.
+
+    Raises `IotraceError` if an input cannot be read.
+    """
     quantile = max((objective.quantile for objective in objectives), default=_QUANTILE)
     found: list[FindingFacts] = []
     for one in inputs:
         if isinstance(one, Recording):
-            found += [_facts(one.name, finding) for finding in validity.check(one, quantile=quantile)]
+            comparison = compared.get(one.manifest.uuid)
+            findings = validity.check(one, comparison=comparison, quantile=quantile)
+            found += [_facts(one.name, finding) for finding in findings]
         else:
             name = one.path.name.removesuffix(".iotrace")
             found += [_facts(name, finding) for finding in check_sweep(one.recordings())]

@@ -1,54 +1,69 @@
-"""From recordings and sweeps to the facts and charts of a report."""
+"""From recordings and sweeps to the facts and sections of a report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import numpy as np
 
-from iotrace.schemas import Recording, Sweep
+from iotrace.schemas import IotraceError, Recording, Sweep
 
 from .. import histogram, library
+from ..compare import compare
+from ..comparison import Comparison
 from ..describe import describe
-from ..description import Description
 from ..histogram import Histogram, Histograms
 from ..knee import knee
 from ..slo import Objective
-from . import verdict
+from ..waterfall import waterfall
+from . import tables, verdict
 from .charts import Chart
+from .charts_closed import series_chart
+from .charts_compare import ratio_chart
 from .charts_knee import knee_charts
-from .charts_latency import layer_chart, percentile_chart
-from .charts_load import load_charts
-from .charts_size import size_chart
-from .facts import ObjectiveCheck, Origin, RecordingFacts, SweepFacts
+from .charts_latency import pair_chart, percentile_chart
+from .charts_layers import layer_chart
+from .charts_size import size_chart, stream_name
+from .charts_time import time_charts
+from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
+from .section import Section
+
+_COMPARED_MAX = 4
+_PAIRED_OPS = ("read", "write")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One input with the charts drawn of it."""
-
-    facts: RecordingFacts | SweepFacts
-    charts: list[Chart]
-
-
-def sweep_section(sweep: Sweep, objectives: Sequence[Objective]) -> Section:
+def tell_sweep(sweep: Sweep, objectives: Sequence[Objective]) -> tuple[SweepFacts, Section]:
     """Find the knee of a sweep and draw it. Raises `IotraceError` as `knee` does."""
     found = knee(sweep.recordings(), slo=objectives, scales=[step.scale for step in sweep.steps])
     targets = sweep.settings.get("targets") or [sweep.settings.get("target")]
     target = ", ".join(str(one) for one in targets if one) or None
     name = sweep.path.name.removesuffix(".iotrace")
-    facts = SweepFacts(
-        name,
-        sweep.title or name,
-        target,
-        dict(sweep.settings),
-        found,
-        verdict.sweep_verdict(found, target),
+    said = verdict.sweep_verdict(found, target)
+    facts = SweepFacts(name, sweep.title or name, target, dict(sweep.settings), found, said)
+    is_closed = all(step.outstanding is not None for step in found.steps)
+    section = Section(
+        f"{'Closed loops' if is_closed else 'Sweep'}: {facts.title}",
+        " ".join([found.sentence, *([f"{found.headroom}."] if found.headroom else [])]),
+        points=[one.sentence for one in found.objectives],
+        notes=list(found.notes),
+        charts=knee_charts(found),
+        tables=tables.sweep_tables(facts),
     )
-    return Section(facts, knee_charts(found))
+    return facts, section
 
 
-def recording_section(recording: Recording, objectives: Sequence[Objective]) -> Section:
+def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:
+    """Series of closed loops beside one another; None for fewer than two."""
+    closed = [one for one in sweeps if all(step.outstanding is not None for step in one.knee.steps)]
+    chart = series_chart([(one.title, one.knee) for one in closed])
+    if chart is None:
+        return None
+    return Section(
+        "Closed loops beside one another",
+        f"{len(closed)} series were run on the same storage.",
+        charts=[chart],
+    )
+
+
+def tell_recording(recording: Recording, objectives: Sequence[Objective]) -> tuple[RecordingFacts, Section]:
     """Describe a recording and draw it. Raises `IotraceError` if it cannot be read."""
     described = describe(recording)
     charts: list[Chart] = []
@@ -58,51 +73,95 @@ def recording_section(recording: Recording, objectives: Sequence[Objective]) -> 
         metric = described.headline_metric
         with library.opened(recording) as connection:
             histograms = Histograms(library.run(connection, "latency_histogram", metric=metric))
-            by_op = {op: histograms.merged(layer=layer, op=op) for op in ("read", "write")}
+            service = (
+                histograms
+                if metric == "service"
+                else Histograms(library.run(connection, "latency_histogram", metric="service"))
+            )
             checks = [_check(objective, histograms, layer, metric) for objective in objectives]
-            drawn = [
-                percentile_chart(by_op, metric, layer),
-                size_chart(described.sizes),
-                layer_chart(described),
-            ]
+            streams = dict.fromkeys(
+                (size.role, size.op) for size in described.sizes if size.op in _PAIRED_OPS
+            )
+            by_stream = {
+                stream_name(role, op): histograms.merged(layer=layer, role=role, op=op)
+                for role, op in streams
+            }
             window = (described.window_start_ns, described.window_ns)
-            charts = load_charts(connection, layer, window, metric)
+            charts = time_charts(connection, layer, window, metric)
+        drawn = [
+            percentile_chart(by_stream, metric, layer),
+            size_chart(described.sizes),
+            layer_chart({"": waterfall(service, [one.layer for one in described.layers])}),
+        ]
         charts += [chart for chart in drawn if chart is not None]
     facts = RecordingFacts(recording.name, described, checks, verdict.recording_sentence(described))
-    return Section(facts, charts)
-
-
-def origin(recording: Recording) -> Origin:
-    """Where a recording comes from."""
-    manifest = recording.manifest
-    seconds, rest_ns = divmod(manifest.clock.start_utc_ns, 1_000_000_000)
-    try:
-        at = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        at = "unknown"
-    host = manifest.host.get("name") or manifest.host.get("hostname") or ""
-    return Origin(
-        recording.name,
-        manifest.uuid,
-        manifest.kind,
-        manifest.title or recording.name,
-        f"{at}.{rest_ns // 1_000_000:03} UTC" if at != "unknown" else at,
-        manifest.duration_ns,
-        str(host),
-        manifest.quality.verdict,
-        list(manifest.quality.reasons),
-        dict(manifest.tools),
-        [
-            {
-                "name": source.name,
-                "kind": source.kind,
-                "bytes": source.bytes,
-                "sha256": source.sha256,
-                "events": source.events,
-            }
-            for source in manifest.sources
-        ],
+    all_tables = tables.recording_tables(facts)
+    section = Section(
+        f"Recording: {described.title}",
+        facts.sentence,
+        points=[check.sentence for check in checks],
+        notes=list(described.notes),
+        lead=all_tables[:2],
+        charts=charts,
+        tables=all_tables[2:],
     )
+    return facts, section
+
+
+def pairs_of(recordings: Sequence[Recording]) -> list[tuple[Recording, Recording]]:
+    """What is held against what: every later recording against the first one captured, or against the first.
+
+    Closed loops have no load in common with anything, so they are left out.
+    """
+    open_ones = [one for one in recordings if (one.manifest.replay or {}).get("loop") != "closed"]
+    if len(open_ones) < 2:
+        return []
+    before = next((one for one in open_ones if one.manifest.kind != "replayed"), open_ones[0])
+    return [(before, one) for one in open_ones if one is not before][:_COMPARED_MAX]
+
+
+def tell_pair(before: Recording, after: Recording) -> tuple[ComparisonFacts, Section] | None:
+    """Compare two recordings and draw it; None where one of them holds no I/Os to compare."""
+    try:
+        found = compare(before, after)
+    except IotraceError as problem:
+        if "holds no I/Os" in problem.message:
+            return None
+        raise
+    facts = ComparisonFacts(before.name, after.name, verdict.comparison_sentence(found), found)
+    names = ("A", "B")
+    drawn = [
+        ratio_chart(found),
+        _pair_chart(before, after, found, names),
+        layer_chart({"A": found.a.waterfall, "B": found.b.waterfall}),
+    ]
+    section = Section(
+        f"Comparison: {found.b.title} against {found.a.title}",
+        facts.sentence,
+        notes=[
+            *found.warnings,
+            *([f"Not compared: {'; '.join(found.unmatched[:12])}."] if found.unmatched else []),
+        ],
+        lead=[tables.sides_table(found)],
+        charts=[chart for chart in drawn if chart is not None],
+    )
+    return facts, section
+
+
+def _pair_chart(
+    before: Recording, after: Recording, found: Comparison, names: tuple[str, str]
+) -> Chart | None:
+    metrics = next(
+        ((one.a_metric, one.b_metric) for one in found.classes if one.b_metric == found.headline_metric), None
+    )
+    if metrics is None:
+        return None
+    sides = []
+    for recording, side, metric in ((before, found.a, metrics[0]), (after, found.b, metrics[1])):
+        with library.opened(recording) as connection:
+            histograms = Histograms(library.run(connection, "latency_histogram", metric=metric))
+        sides.append({op: histograms.merged(layer=side.layer, op=op) for op in _PAIRED_OPS})
+    return pair_chart({op: (sides[0][op], sides[1][op]) for op in _PAIRED_OPS}, names, metrics)
 
 
 def _check(objective: Objective, histograms: Histograms, layer: str, metric: str) -> ObjectiveCheck:
@@ -129,6 +188,3 @@ def _sum(parts: Sequence[Histogram]) -> Histogram:
         sum(part.latency_sum_ns for part in parts),
         max(part.latency_max_ns for part in parts),
     )
-
-
-__all__ = ["Description", "Section", "origin", "recording_section", "sweep_section"]

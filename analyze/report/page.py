@@ -1,79 +1,81 @@
-"""Turns facts and charts into one HTML file that needs nothing else and runs nothing but its own two scripts.
+"""Turns facts and sections into one HTML file that needs nothing else and runs nothing at all.
 
-Text from traces cannot become markup: Jinja escapes every value, JSON is embedded without ``<``, ``>`` and ``&``, and a
-content security policy names the two scripts by their hash, so that no other one runs and nothing is ever requested.
+Text from traces cannot become markup: Jinja escapes every value, drawings escape theirs, and a content security policy
+allows the page its own style sheet, by its hash, and else nothing: no script, no picture, no request.
 """
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
-from typing import Any
+from importlib import metadata, resources
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
-from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
-from .charts import Chart
+from ..units import format_bytes, format_count, format_duration_ns
+from . import svg
+from .charts import plain, shortened
 from .facts import ReportFacts
-from .gather import Section
-from .tables import summary_tables
+from .section import Section
+
+DRAWN_BYTES_MAX: Final = 3_000_000
+"""Charts beyond this are left to their tables, so that a report on many recordings stays a file to be mailed."""
+_ORIGINS_MAX: Final = 60
+_SOURCES_MAX: Final = 20
+_TEXT_CHARS_MAX: Final = 2000
 
 
 def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
     """The page as text."""
-    plotly, own = _plotly(), _asset("report.js")
-    charts: list[Chart] = []
+    css = _asset("report.css")
+    room = DRAWN_BYTES_MAX
     shown: list[dict[str, Any]] = []
     for number, section in enumerate(sections, 1):
-        drawn = []
+        charts = []
         for chart in section.charts:
-            drawn.append({"id": f"s{number}-{chart.name}", "chart": chart})
-            charts.append(chart)
+            drawing = svg.drawn(chart)
+            room -= len(drawing)
+            charts.append(
+                {
+                    "title": chart.title,
+                    "shows": chart.shows,
+                    "table": chart.table,
+                    "legend": [(svg.swatch(key), key.words) for key in chart.legend],
+                    "svg": drawing if room > 0 else None,
+                }
+            )
         shown.append(
             {
                 "id": f"s{number}",
-                "facts": section.facts,
-                "is_sweep": hasattr(section.facts, "knee"),
-                "charts": drawn,
-                "tables": summary_tables(section.facts),
+                "heading": section.heading,
+                "sentence": section.sentence,
+                "points": section.points,
+                "notes": section.notes,
+                "lead": section.lead,
+                "charts": charts,
+                "tables": section.tables,
             }
         )
-    figures = {
-        entry["id"]: {"data": entry["chart"].data, "layout": entry["chart"].layout}
-        for section_shown in shown
-        for entry in section_shown["charts"]
-    }
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             facts=facts,
             sections=shown,
-            css=Markup(_asset("report.css")),  # noqa: S704 - our own file
-            plotly=Markup(plotly),  # noqa: S704 - the installed package's own file
-            script=Markup(own),  # noqa: S704 - our own file
-            script_hashes=[_hash(plotly), _hash(own)],
-            figures=embedded_json(figures),
+            origins=facts.origins[:_ORIGINS_MAX],
+            sources_max=_SOURCES_MAX,
+            version=metadata.version("iotrace"),
+            css=Markup(css),  # noqa: S704 - our own file
+            css_hash=_hash(css),
         )
     )
 
 
-def embedded_json(value: object) -> Markup:
-    """JSON that can stand in a script element: without ``<``, ``>``, ``&`` and anything beyond ASCII."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - cannot hold markup any more
-
-
-@cache
-def _plotly() -> str:
-    # A line end of another system would change the hash.
-    return str(get_plotlyjs()).replace("\r\n", "\n").strip()
+def _finalize(value: object) -> object:
+    """Every value that is printed passes here: text is made plain and its length bounded, markup is ours already."""
+    return shortened(plain(value), _TEXT_CHARS_MAX) if type(value) is str else value
 
 
 @cache
@@ -81,8 +83,8 @@ def _asset(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8").strip()
 
 
-def _hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -91,15 +93,9 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.DictLoader({"report.html.j2": _asset("report.html.j2")}),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "bytes": format_bytes,
-        "count": format_count,
-        "duration": format_duration_ns,
-        "rate": format_rate,
-        "share": format_share,
-    }
-    environment.globals["dash"] = DASH
+    environment.filters |= {"bytes": format_bytes, "count": format_count, "duration": format_duration_ns}
     return environment

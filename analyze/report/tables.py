@@ -2,26 +2,56 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
+from ..comparison import Comparison
 from ..description import Description, Flow, Latency, Workload
 from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
-from .charts import Table
+from .charts import Table, shortened
 from .facts import RecordingFacts, SweepFacts
 
+_ROWS_MAX: Final = 40
+_RANKS_SHOWN: Final = 2
 
-def summary_tables(facts: RecordingFacts | SweepFacts) -> list[Table]:
-    """Tables that stand on the page rather than behind a chart."""
-    if isinstance(facts, SweepFacts):
-        return [_votes(facts)] if facts.knee.votes else []
+
+def sweep_tables(facts: SweepFacts) -> list[Table]:
+    """Tables of a sweep that stand on the page rather than behind a chart."""
+    return [_votes(facts)] if facts.knee.votes else []
+
+
+def recording_tables(facts: RecordingFacts) -> list[Table]:
+    """Tables of a recording, load and latency first; none where it holds no I/Os."""
     described = facts.description
     if described.total is None:
         return []
     tables = [_workloads(described), _latencies(described)]
+    if described.busiest:
+        tables.append(_busiest(described))
     if described.top_files:
         tables.append(_files(described))
     if described.top_processes:
         tables.append(_processes(described))
     return tables
+
+
+def sides_table(found: Comparison) -> Table:
+    """What the two recordings of a comparison are."""
+    rows = tuple(
+        (
+            name,
+            side.title,
+            side.kind,
+            side.layer,
+            format_count(sum(side.io_count.values())),
+            f"{side.ios_per_s:,.0f}",
+            format_bytes(side.size_bytes),
+            format_duration_ns(side.span_ns),
+            side.quality_verdict,
+        )
+        for name, side in (("A", found.a), ("B", found.b))
+    )
+    columns = ("", "recording", "kind", "layer", "I/Os", "IOPS", "moved", "length", "quality")
+    return Table("What is compared", columns, rows, 4)
 
 
 def _workloads(described: Description) -> Table:
@@ -46,8 +76,11 @@ def _workloads(described: Description) -> Table:
         # A device with a single role has its row already, and it says the role.
         if workload.role is None or roles[workload.device_id] > 1
     ]
+    caption = f"Load and mean {described.headline_metric} time at the {described.workload_layer} layer"
+    if len(rows) > _ROWS_MAX:
+        caption += f"; the first {_ROWS_MAX} of {len(rows)}, --json has them all"
     return Table(
-        f"Load and mean {described.headline_metric} time at the {described.workload_layer} layer",
+        caption,
         (
             "device and role",
             "IOPS",
@@ -63,7 +96,7 @@ def _workloads(described: Description) -> Table:
             "peak second / mean",
             "touched",
         ),
-        tuple(rows),
+        tuple(rows[:_ROWS_MAX]),
     )
 
 
@@ -102,10 +135,27 @@ def _latencies(described: Description) -> Table:
     )
 
 
+def _busiest(described: Description) -> Table:
+    ranked = {"io_count": "most I/Os", "size_bytes": "most bytes"}
+    rows = tuple(
+        (
+            f"{format_duration_ns(row['window_ns'])} with the {ranked.get(row['ranked_by'], row['ranked_by'])}",
+            format_duration_ns(row["from_ns"] - described.window_start_ns),
+            format_count(row["io_count"]),
+            format_bytes(row["size_bytes"]),
+            format_share(row["read_count"] / row["io_count"] if row["io_count"] else None),
+            format_duration_ns(row["latency_mean_ns"]),
+        )
+        for row in described.busiest
+        if row["rank"] <= _RANKS_SHOWN
+    )
+    return Table("The busiest windows", ("window", "from", "I/Os", "moved", "reads", "mean latency"), rows)
+
+
 def _files(described: Description) -> Table:
     rows = tuple(
         (
-            str(row["path"] or "files not known"),
+            shortened(str(row["path"] or "files not known")),
             str(row["role"]).replace("_", " "),
             format_count(row["read_count"]),
             format_count(row["write_count"]),
@@ -123,7 +173,7 @@ def _files(described: Description) -> Table:
 def _processes(described: Description) -> Table:
     rows = tuple(
         (
-            str(row["name"] or "not known"),
+            shortened(str(row["name"] or "not known")),
             DASH if row["os_process_id"] is None else str(row["os_process_id"]),
             format_count(row["read_count"]),
             format_count(row["write_count"]),
@@ -151,7 +201,7 @@ def _votes(facts: SweepFacts) -> Table:
 def _name(workload: Workload, described: Description) -> str:
     if workload.is_total:
         return "everything"
-    device = workload.device or "device not known"
+    device = shortened(workload.device or "device not known")
     if workload.mount:
         device += f" ({workload.mount})"
     roles = [each.role for each in described.workloads if each.role and each.device_id == workload.device_id]

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from ..comparison import Comparison, Figure
 from ..description import Description
 from ..knee_answer import Knee, SloKnee
 from ..knee_words import latency_text, load_text, percent_text, scale_text
 from ..slo import Objective
-from ..units import format_bytes, format_duration_ns
-from .facts import ObjectiveCheck, RecordingFacts, SweepFacts
+from ..units import format_bytes, format_duration_ns, format_ratio_with_interval
+from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 
 
 def sweep_verdict(knee: Knee, target: str | None) -> str:
@@ -54,19 +55,62 @@ def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -
     return f"The {subject} is {latency_text(quantile_ns)}, {word} the objective of {limit}."
 
 
-def overall(
-    sweeps: Sequence[SweepFacts], recordings: Sequence[RecordingFacts], spoiled: Sequence[str]
-) -> str:
-    """The verdict at the head of the report; ``spoiled`` are the titles of findings that forbid to rely on it."""
-    if spoiled:
-        return f"Not to be relied on ({'; '.join(spoiled)}). {overall(sweeps, recordings, ())}"
-    if sweeps:
-        return " ".join(sweep.verdict for sweep in sweeps)
-    sentences = [recording.sentence for recording in recordings]
-    sentences += [check.sentence for recording in recordings for check in recording.objectives]
-    return " ".join(
-        [*sentences, "No sweep is part of this report, so it says nothing of a knee or of headroom."]
+def comparison_sentence(found: Comparison) -> str:
+    """How the second recording's latency stands to the first one's, and whether they did the same work."""
+    parts = []
+    for op in ("read", "write"):
+        entry = found.headline(op)
+        given = [figure for figure in entry.figures if figure.ratio is not None] if entry else []
+        if given:
+            # Figures come as mean, p50, p95, p99: the last one given is the furthest out.
+            figure = given[-1]
+            ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
+            parts.append(f"{ratio} for {op}s ({figure.quantity} {_from_to(figure)})")
+    if not parts:
+        return f"{found.b.title} and {found.a.title} share too few I/Os to compare their latencies."
+    load = f", at {found.scale:g}x the recorded load," if found.scale is not None else ""
+    doubt = "; but the two did not do the same work" if not found.same_work else ""
+    return (
+        f"{_capital(found.b.title)}{load} takes these multiples of the time of {found.a.title}: "
+        f"{' and '.join(parts)}{doubt}."
     )
+
+
+def overall(
+    sweeps: Sequence[SweepFacts],
+    comparisons: Sequence[ComparisonFacts],
+    recordings: Sequence[RecordingFacts],
+    spoiled: Sequence[str],
+) -> tuple[str, list[str]]:
+    """The sentence at the head of the report, and what else is to be known at once.
+
+    ``spoiled`` are the titles of findings that forbid to rely on it.
+    """
+    checks = [
+        f"{recording.description.title}: {check.sentence}" if len(recordings) > 1 else check.sentence
+        for recording in recordings
+        for check in recording.objectives
+    ]
+    if sweeps:
+        sentence = " ".join(sweep.verdict for sweep in sweeps)
+        also = [one.sentence for one in comparisons] + checks
+    else:
+        said = [one.sentence for one in comparisons] or [one.sentence for one in recordings]
+        sentence = said[0]
+        also = [
+            *said[1:],
+            *checks,
+            "No sweep is part of this report, so it says nothing of a knee or of headroom.",
+        ]
+    return (f"Not to be relied on ({'; '.join(spoiled)}). {sentence}" if spoiled else sentence), also
+
+
+def _from_to(figure: Figure) -> str:
+    return f"{format_duration_ns(figure.a_ns)} → {format_duration_ns(figure.b_ns)}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def is_enough(sweeps: Sequence[SweepFacts], checks: Sequence[ObjectiveCheck]) -> bool | None:

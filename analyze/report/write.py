@@ -8,11 +8,11 @@ from pathlib import Path
 from iotrace.schemas import IotraceError, Recording, Sweep
 
 from .. import slo as slo_module
-from . import verdict
-from .facts import RecordingFacts, ReportFacts, SweepFacts
+from . import gather, verdict
+from .facts import ComparisonFacts, RecordingFacts, ReportFacts, SweepFacts
 from .findings import findings_of
-from .gather import Section, origin, recording_section, sweep_section
 from .page import render
+from .provenance import origin
 
 
 def write_report(
@@ -36,9 +36,22 @@ def write_report(
     path = Path(output)
     _check_free(path, overwrite=overwrite)
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
-    sections = [sweep_section(one, objectives) for one in inputs if isinstance(one, Sweep)]
-    sections += [recording_section(one, objectives) for one in inputs if isinstance(one, Recording)]
-    facts = _facts(inputs, sections, objectives, title)
+    recordings = [one for one in inputs if isinstance(one, Recording)]
+    swept = [gather.tell_sweep(one, objectives) for one in inputs if isinstance(one, Sweep)]
+    series = gather.tell_series([facts for facts, _ in swept])
+    compared = [told for pair in gather.pairs_of(recordings) if (told := gather.tell_pair(*pair))]
+    recorded = [gather.tell_recording(one, objectives) for one in recordings]
+    facts = _facts(
+        inputs,
+        objectives,
+        title,
+        [one for one, _ in swept],
+        [one for one, _ in compared],
+        [one for one, _ in recorded],
+    )
+    sections = [section for _, section in swept]
+    sections += [series] if series else []
+    sections += [section for _, section in [*compared, *recorded]]
     text = render(facts, sections)
     _write(path, text)
     facts.path, facts.size_bytes = path, len(text.encode())
@@ -47,12 +60,12 @@ def write_report(
 
 def _facts(
     inputs: Sequence[Recording | Sweep],
-    sections: Sequence[Section],
     objectives: Sequence[slo_module.Objective],
     title: str | None,
+    sweeps: list[SweepFacts],
+    comparisons: list[ComparisonFacts],
+    recordings: list[RecordingFacts],
 ) -> ReportFacts:
-    sweeps = [section.facts for section in sections if isinstance(section.facts, SweepFacts)]
-    recordings = [section.facts for section in sections if isinstance(section.facts, RecordingFacts)]
     every: list[Recording] = []
     notes: list[str] = []
     for one in inputs:
@@ -62,14 +75,17 @@ def _facts(
     for recording in recordings:
         notes += [f"{recording.name}: {note}" for note in recording.description.notes]
     checks = [check for recording in recordings for check in recording.objectives]
-    findings = findings_of(inputs, objectives)
+    findings = findings_of(inputs, objectives, {one.comparison.b.uuid: one.comparison for one in comparisons})
     spoiled = sorted({finding.title for finding in findings if finding.level == "invalid"})
+    sentence, also = verdict.overall(sweeps, comparisons, recordings, spoiled)
     return ReportFacts(
         title=title or (sweeps[0].title if sweeps else recordings[0].description.title),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        verdict=verdict.overall(sweeps, recordings, spoiled),
+        verdict=sentence,
+        also=also,
         is_enough=None if spoiled else verdict.is_enough(sweeps, checks),
         sweeps=sweeps,
+        comparisons=comparisons,
         recordings=recordings,
         findings=findings,
         origins=[origin(recording) for recording in every],

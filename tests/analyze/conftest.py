@@ -8,7 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
+from iotrace.analyze.report import ReportFacts, write_report
+from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, Sweep
+
+from .report_inputs import write_night, write_sweep
 
 MakeRecording = Callable[..., Recording]
 
@@ -50,3 +53,32 @@ def make_recording(tmp_path: Path) -> MakeRecording:
             return writer.commit(written)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A sweep over storage that carries 2,000 IOPS; see ``report_inputs``. Not to be changed."""
+    return write_sweep(tmp_path_factory.mktemp("sweep") / "sweep.iotrace")
+
+
+@pytest.fixture(scope="session")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A minute of production with eight slow seconds. Not to be changed."""
+    return write_night(tmp_path_factory.mktemp("night") / "night.iotrace")
+
+
+@pytest.fixture(scope="session")
+def replayed(night: Recording, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """The same minute on storage that takes half the time. Not to be changed."""
+    folder = tmp_path_factory.mktemp("replayed")
+    return write_night(folder / "candidate.iotrace", replay_of=night.manifest.uuid)
+
+
+@pytest.fixture(scope="session")
+def whole_report(
+    sweep: Sweep, night: Recording, replayed: Recording, tmp_path_factory: pytest.TempPathFactory
+) -> ReportFacts:
+    """A report with every kind of section. Not to be changed."""
+    return write_report(
+        [night, replayed, sweep], tmp_path_factory.mktemp("whole") / "report.html", slo="p95<15ms"
+    )

@@ -1,0 +1,132 @@
+"""Two recordings side by side: how many times as long matched I/Os took, with 95 % intervals."""
+
+import math
+
+from ..comparison import ClassComparison, Comparison, Figure
+from ..units import DASH, format_count, format_duration_ns, format_ratio_with_interval
+from .axes import Axis, categories
+from .charts import Chart, Key, Limit, Line, Mark, Panel, Readout, Table
+
+_ROWS_MAX = 24
+_TABLE_ROWS_MAX = 200
+_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+Row = tuple[ClassComparison, Figure]
+
+
+def ratio_chart(found: Comparison) -> Chart | None:
+    """Ratios of the headline latency, whole operations first; None where no class has enough I/Os in both."""
+    rows: list[Row] = [
+        (entry, figure)
+        for entry in found.classes
+        if entry.b_metric == found.headline_metric
+        for figure in entry.figures
+        if figure.ratio is not None and figure.ratio > 0
+    ]
+    if not rows:
+        return None
+    shown = rows[:_ROWS_MAX]
+    names = [f"{class_name(entry)} {figure.quantity}" for entry, figure in shown]
+    marks: list[Mark] = [Limit(1.0, "equal", is_vertical=True)]
+    readouts = []
+    for number, (entry, figure) in enumerate(shown):
+        place = float(len(shown) - 1 - number)
+        style = entry.op if entry.op in ("read", "write") else "third"
+        if figure.ratio_interval is not None:
+            marks.append(
+                Line(
+                    style,
+                    ((figure.ratio_interval[0], place), (figure.ratio_interval[1], place)),
+                    is_solid=True,
+                )
+            )
+        marks.append(Line(style, ((figure.ratio or 1.0, place),), "circle" if style == "read" else "square"))
+        readouts.append(
+            Readout(
+                place - 0.5,
+                place + 0.5,
+                f"{names[number]}: {format_duration_ns(figure.a_ns)} → {format_duration_ns(figure.b_ns)}, "
+                f"{format_ratio_with_interval(figure.ratio, figure.ratio_interval)}",
+                is_across=True,
+            )
+        )
+    left_out = f" {len(rows) - len(shown)} more are in the table." if len(rows) > len(shown) else ""
+    return Chart(
+        "ratios",
+        "How many times as long",
+        f"{shown[0][0].b_metric.capitalize()} time of {found.b.title} over {shown[0][0].a_metric} time of "
+        f"{found.a.title}, by operation, role and size; the line is the 95 % interval. Left of 1 is faster. "
+        f"{_said(shown)}{left_out}",
+        _ratio_axis(shown),
+        (Panel(categories("", list(reversed(names))), tuple(marks), 24 * len(shown) + 10),),
+        _table(found),
+        tuple(
+            Key(style, words, "points")
+            for style, words in (("read", "reads"), ("write", "writes"), ("third", "other"))
+            if any((entry.op if entry.op in ("read", "write") else "third") == style for entry, _ in shown)
+        ),
+        tuple(readouts),
+    )
+
+
+def _said(rows: list[Row]) -> str:
+    """The slowest-grown and the most improved figure of those shown."""
+    lowest, highest = (pick(rows, key=lambda row: row[1].ratio or 1.0) for pick in (min, max))
+    return " ".join(
+        f"The {words} is {format_ratio_with_interval(figure.ratio, figure.ratio_interval)}, {figure.quantity} of "
+        f"{class_name(entry)}."
+        for words, (entry, figure) in (("lowest", lowest), ("highest", highest))
+    )
+
+
+def class_name(entry: ClassComparison) -> str:
+    """``data read 8 KiB``; of all roles and sizes ``read``."""
+    role = (entry.role or "").replace("_", " ")
+    size = entry.size_class if entry.size_class_bytes is not None or entry.role is not None else ""
+    return " ".join(part for part in (role, entry.op, size) if part)
+
+
+def _table(found: Comparison) -> Table:
+    every = [
+        (entry, figure) for entry in found.classes for figure in entry.figures if figure.a_ns is not None
+    ]
+    rows = tuple(
+        (
+            class_name(entry),
+            figure.quantity,
+            entry.a_metric if entry.a_metric == entry.b_metric else f"{entry.a_metric} → {entry.b_metric}",
+            format_count(entry.a_io_count),
+            format_count(entry.b_io_count),
+            format_duration_ns(figure.a_ns),
+            format_duration_ns(figure.b_ns),
+            format_ratio_with_interval(figure.ratio, figure.ratio_interval),
+            _difference(figure),
+        )
+        for entry, figure in every[:_TABLE_ROWS_MAX]
+    )
+    more = f"; the first {_TABLE_ROWS_MAX} of {len(every)}" if len(every) > _TABLE_ROWS_MAX else ""
+    columns = ("I/Os", "quantity", "time", "I/Os in A", "I/Os in B", "A", "B", "B / A", "B - A")
+    return Table(f"Latency of A and B, 95 % intervals{more}", columns, rows, 3)
+
+
+def _difference(figure: Figure) -> str:
+    if figure.difference_ns is None:
+        return DASH
+    words = format_duration_ns(figure.difference_ns)
+    if figure.difference_interval_ns is None:
+        return words
+    low, high = figure.difference_interval_ns
+    return f"{words} [{format_duration_ns(low)}, {format_duration_ns(high)}]"
+
+
+def _ratio_axis(rows: list[Row]) -> Axis:
+    ends = [1.0]
+    for _, figure in rows:
+        ends += [figure.ratio or 1.0, *(figure.ratio_interval or ())]
+    low = max(min(end for end in ends if end > 0) / 1.15, 1e-3)
+    high = min(max(ends) * 1.15, 1e4)
+    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    if math.log10(high / low) < 0.8:
+        ticks = [number / 10 for number in range(1, 80) if low <= number / 10 <= high]
+        step = max(len(ticks) // 8, 1)
+        ticks = [tick for tick in ticks if round(tick * 10) % step == 0 or tick == 1]
+    return Axis("B over A", low, high, tuple((tick, f"{tick:g}x") for tick in ticks), is_log=True)
