@@ -20,6 +20,7 @@ from .gathering import Gathering, Group, unpacking_room
 from .host_volumes import HostVolumes
 from .importing_results import ResultsImport, sourced
 from .merging import Merger, Shift, layers_in, merge_quality
+from .results.fio_log import FioLogsTrace
 from .results.series import SourcedRun
 from .results.trace import ResultsTrace
 
@@ -181,8 +182,21 @@ class _Opening:
                 self._of_results |= {id(source) for source in opened.sources}
             else:
                 rest.append(opened)
-        self.traces = rest
+        self.traces = [opened for opened in rest if not self._is_log_of(opened, runs)]
         return runs
+
+    def _is_log_of(self, opened: _Opened, runs: Sequence[SourcedRun]) -> bool:
+        """Give logs of fio to the run that wrote them, which tells when that was; False if none did."""
+        trace = opened.trace
+        if not isinstance(trace, FioLogsTrace) or trace.clock.start_utc_ns:
+            return False
+        owners = [one for one in runs if trace.prefix in one.run.logs]
+        if len(owners) != 1:
+            return False
+        owners[0].logs.append(trace)
+        owners[0].sources += opened.sources
+        self._of_results |= {id(source) for source in opened.sources}
+        return True
 
     def sources(self) -> list[Source]:
         """Every trace read, in the user's order, with its checksum; those of results have theirs too then."""

@@ -126,6 +126,7 @@ class ResultsImport:
                     writer.append(table_name, batch)
             for number, one in enumerate(runs):
                 self._append(writer, number, one, zero_utc_ns)
+                self._append_logs(writer, one, alone=part is None and len(runs) == 1)
             manifest = self._manifest(runs, part, zero_utc_ns)
             if is_step and part is None:
                 manifest.quality.notes.append(
@@ -146,6 +147,16 @@ class ResultsImport:
                     table_name, self.anonymizer.batch(table_name, batch) if self.anonymizer else batch
                 )
 
+    def _append_logs(self, writer: RecordingWriter, one: SourcedRun, *, alone: bool) -> None:
+        """Single I/Os that the tool logged. Their ids are their own, so they go where nothing else has any."""
+        for log in one.logs if alone else []:
+            for table_name, batch in log.batches():
+                writer.append(
+                    table_name, self.anonymizer.batch(table_name, batch) if self.anonymizer else batch
+                )
+        if one.logs and not alone:
+            one.run.notes.append("fio's logs are left out: import the run by itself to have its single I/Os")
+
     def _manifest(self, runs: Sequence[SourcedRun], part: "_Part | None", zero_utc_ns: int) -> Manifest:
         sources = [
             replace(source) for source in {id(entry): entry for one in runs for entry in one.sources}.values()
@@ -157,12 +168,21 @@ class ResultsImport:
                 "the source does not say when it ran" if len(runs) == 1 else f"{undated} runs have no date"
             )
         quality = Quality(truncated_tail=any(one.truncated for one in runs), notes=[*notes, *self.notes])
-        ends = [((one.run.dated() or zero_utc_ns) - zero_utc_ns) + (one.run.duration_ns or 0) for one in runs]
+        outcomes = [log.outcome() for log in runs[0].logs] if part is None and len(runs) == 1 else []
+        for outcome in outcomes:
+            quality.events_lost += outcome.quality.events_lost
+            quality.truncated_tail |= outcome.quality.truncated_tail
+            quality.notes += outcome.quality.notes
+        ends = [outcome.window_end_ns for outcome in outcomes]
+        ends += [
+            ((one.run.dated() or zero_utc_ns) - zero_utc_ns) + (one.run.duration_ns or 0) for one in runs
+        ]
         title = self.title if len(runs) > 1 or len(self.runs) == 1 else runs[0].run.test
         manifest = Manifest(
             kind=Kind.TESTED,
             title="anonymized import" if self.anonymizer else title,
             clock=Clock(zero_utc_ns, 1e9, f"as {runs[0].run.tool} prints it"),
+            window_start_ns=min((outcome.window_start_ns for outcome in outcomes), default=0),
             window_end_ns=max(ends),
             sources=sources,
             quality=quality,

@@ -146,7 +146,8 @@ def _results(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
     starts = [
         (int(found[1][:6]), place) for place, line in enumerate(lines) if (found := _RESULTS.match(line))
     ]
-    for (number, start), end in zip(starts, [place for _, place in starts[1:]] + [len(lines)], strict=True):
+    ends = [*(place for _, place in starts[1:]), len(lines)]
+    for (number, start), end in zip(starts, ends, strict=False):
         yield number, lines[start:end]
 
 

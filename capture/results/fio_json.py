@@ -212,6 +212,7 @@ def _run(jobs: list[_Job], version: str | None, stem: str, *, several: bool) -> 
         ops=ops,
         figures=[figure for job in jobs for figure in _figures(job)],
     )
+    run.logs = options.logs([job.options for job in jobs], [job.name for job in jobs])
     options.load(run, [(job.options, _members(job, jobs)) for job in jobs])
     run.notes += _notes(jobs, own, runtimes)
     return run

@@ -66,6 +66,16 @@ def load(run: Run, jobs: Sequence[tuple[dict[str, Any], int | None]]) -> None:
     run.size_bytes = sizes.pop() if len(sizes) == 1 else None
 
 
+def logs(jobs: Sequence[dict[str, Any]], names: Sequence[str]) -> set[str]:
+    """What the names of the logs begin with that these jobs wrote: what was asked for, else the job's name."""
+    found = set()
+    for options, name in zip(jobs, names, strict=True):
+        for key in ("write_lat_log", "write_bw_log", "write_iops_log"):
+            if key in options:
+                found.add(str(options[key] or name).replace("\\", "/").rpartition("/")[2])
+    return found
+
+
 def _depth(options: dict[str, Any]) -> int | None:
     if str(options.get("ioengine", "")) in _SYNCHRONOUS:
         return 1

@@ -3,12 +3,13 @@
 from typing import Final
 
 from ..formats.format import Format
-from . import diskspd_text, diskspd_xml, fio_json, hammerdb, iometer, sqlio, vdbench
+from . import diskspd_text, diskspd_xml, fio_json, fio_log, hammerdb, iometer, sqlio, vdbench
 
 FORMATS: Final[tuple[Format, ...]] = (
     diskspd_text.FORMAT,
     diskspd_xml.FORMAT,
     fio_json.FORMAT,
+    fio_log.FORMAT,
     hammerdb.FORMAT,
     iometer.FORMAT,
     sqlio.FORMAT,

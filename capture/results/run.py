@@ -107,6 +107,8 @@ class Run:
     ops: list[OpResult] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    logs: set[str] = field(default_factory=set)
+    """Names that logs of its single I/Os have in common."""
     ended_utc_ns: int | None = None
     """Where the end is dated and the start is not."""
 

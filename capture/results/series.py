@@ -6,6 +6,7 @@ from typing import Final
 
 from iotrace.schemas import Source
 
+from ..formats.format import Trace
 from .hammerdb import TOOL as HAMMERDB
 from .hammerdb import attach_profile
 from .run import TOTAL_OP, Run
@@ -22,6 +23,8 @@ class SourcedRun:
     run: Run
     sources: list[Source] = field(default_factory=list)
     truncated: bool = False
+    logs: list[Trace] = field(default_factory=list)
+    """Logs of its single I/Os, on its own clock."""
 
 
 def joined(runs: Sequence[SourcedRun]) -> list[SourcedRun]:

@@ -25,6 +25,8 @@ CPU_S = float(os.environ.get("IOTRACE_FUZZ_CPU_S", "10"))
 CPU_S_PER_MIB = 10
 ROWS_PER_BYTE = 4
 """Counters in a log of whole objects: the densest there is."""
+_OWN_NAMES = {"fio-log": "per_clat.1.log"}
+"""What a file is called among those beside it, where its name matters."""
 
 
 def limit_memory():
@@ -79,7 +81,8 @@ def _with_family(entry, path):
     beside = sorted((STORED / entry.name / "beside").glob("*"))
     if not beside:
         return [path], [NAME]
-    return [path, *beside], [f"{NAME}/io.arrows", *(f"{NAME}/{other.name}" for other in beside)]
+    own = _OWN_NAMES.get(entry.name, "io.arrows")
+    return [path, *beside], [f"{NAME}/{own}", *(f"{NAME}/{other.name}" for other in beside)]
 
 
 def _inspected(entry, paths, names):
