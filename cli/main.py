@@ -15,6 +15,7 @@ from . import (
     capture,
     capture_linux,
     capture_plan,
+    ceiling,
     characterize,
     demo,
     export,
@@ -42,6 +43,7 @@ for group in (
     replay,
     sweep,
     characterize,
+    ceiling,
     export,
     validate,
 ):
