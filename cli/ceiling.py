@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from iotrace.analyze.ceiling import Ceiling, Limit, ceiling, example, read_path
+from iotrace.analyze.ceiling.beside_knee import BesideKnee
 from iotrace.analyze.units import DASH, format_bytes
 from iotrace.schemas import IotraceError
 
@@ -84,6 +85,15 @@ def print_ceiling(found: Ceiling) -> None:
         )
     for number, source in enumerate(sources, start=1):
         console.paragraph(f"[{number}] {source}", style="dim")
+
+
+def print_beside_knee(found: BesideKnee) -> None:
+    """A knee held against the ceiling: the sentence, where to look, and the limits."""
+    console.heading("Beside the ceiling of the path")
+    console.paragraph(found.sentence)
+    for one in found.suggestions:
+        console.paragraph(f"as if {one.what} ({one.mb_per_s:,.0f} MB/s): look at {one.look_at}", indent=2)
+    print_ceiling(found.ceiling)
 
 
 def _sentence(found: Ceiling) -> str:

@@ -17,6 +17,15 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace an earlier result of iotrace at --output.")
 ]
 Title = Annotated[str | None, typer.Option("--title", help="A title for people.", show_default=False)]
+CeilingPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--ceiling",
+        metavar="PATH.toml",
+        help="What the path is made of, to hold the knee against what it allows; see iotrace ceiling.",
+        show_default=False,
+    ),
+]
 Slo = Annotated[
     str | None,
     typer.Option(

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from iotrace.analyze import slo as objectives
+from iotrace.analyze.ceiling import Path as HardwarePath
+from iotrace.analyze.ceiling import read_path
+from iotrace.analyze.ceiling.beside_knee import beside_knee
 from iotrace.analyze.knee import knee
 from iotrace.analyze.knee_answer import Knee
 from iotrace.analyze.validity import Finding
@@ -17,11 +20,12 @@ from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
+from .ceiling import print_beside_knee
 from .conduct import STEP_SECONDS, run_sweep
 from .findings import has_invalid, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
-from .options import Json, OutputPath, Overwrite, RecordingPath, Slo, Title
+from .options import CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 
 
@@ -116,6 +120,7 @@ def knee_command(
         ),
     ],
     slo: Slo = None,
+    ceiling: CeilingPath = None,
     json: Json = False,
 ) -> int:
     """Find the load at which the storage bends.
@@ -124,27 +129,45 @@ def knee_command(
 
     Example: iotrace knee sweep.iotrace --slo "p99<15ms"
     """
+    path = read_path(ceiling) if ceiling is not None else None
     if len(inputs) == 1:
         sweep = Sweep.open(inputs[0])
         if not sweep.steps:
             raise IotraceError(
                 f"'{inputs[0]}' has no finished step", hint="run the sweep again with --overwrite"
             )
-        return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, json=json)
-    return _answer([Recording.open(path) for path in inputs], None, slo, json=json)
+        return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, path=path, json=json)
+    return _answer([Recording.open(one) for one in inputs], None, slo, path=path, json=json)
 
 
-def _answer(steps: list[Recording], scales: list[float] | None, slo: str | None, *, json: bool) -> int:
+def _answer(
+    steps: list[Recording],
+    scales: list[float] | None,
+    slo: str | None,
+    *,
+    path: HardwarePath | None = None,
+    json: bool,
+) -> int:
     if not steps:
         raise IotraceError(
             "the sweep has no finished step", hint="run it again and let at least one step finish"
         )
     found = knee(steps, slo=slo, scales=scales)
     findings = check_sweep(steps)
+    held = beside_knee(path, found, steps) if path is not None else None
     if json:
-        console.print_json(found.to_dict() | {"findings": [asdict(entry) for entry in findings]})
+        facts = {"findings": [asdict(entry) for entry in findings]}
+        console.print_json(
+            found.to_dict() | facts | ({"beside_ceiling": held and held.to_dict()} if path else {})
+        )
     else:
         print_knee(found)
+        if held is not None:
+            print_beside_knee(held)
+        elif path is not None:
+            console.paragraph(
+                "nothing can be held against the ceiling: no step tells of the storage, or nothing limits"
+            )
         print_findings(findings)
     return _exit_status(found, findings)
 
