@@ -146,6 +146,17 @@ class PlayOptions:
             default=True,
         ),
     ] = "1:1"
+    submitters: Annotated[
+        int | None,
+        _option(
+            RUN,
+            "--submitters",
+            "Threads that issue; by default one, more where the plan is too dense for one.",
+            min=1,
+            max=64,
+            metavar="N",
+        ),
+    ] = None
     max_in_flight: Annotated[
         int,
         _option(
@@ -209,6 +220,7 @@ class PlayOptions:
             compressible=parse_ratio(self.compressible),
             dedupe=parse_ratio(self.dedupe),
             max_in_flight=self.max_in_flight,
+            submitters=self.submitters,
             max_errors=self.max_errors,
             stall_seconds=float(parse_seconds(self.stall_timeout)),
             backend=cast("Literal['auto', 'io_uring', 'threads']", self.backend),

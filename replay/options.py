@@ -11,6 +11,7 @@ MODES = ("compress", "superpose", "think")
 ADDRESSES = ("auto", "identity", "compact", "fold")
 FOOTPRINTS = ("disjoint", "same")
 COPIES_MAX = 256
+SUBMITTERS_MAX = 64
 RATIO_MAX = 100.0
 
 
@@ -59,6 +60,8 @@ class ReplayOptions:
     dedupe: float = 1.0
     """How many bytes of the data on file targets there are for each unlike any other."""
     max_in_flight: int = 1024
+    submitters: int | None = None
+    """Threads that issue; None for as many as the plan's fullest second takes (see `submitters`)."""
     max_errors: int | None = None
     """Stop once more than this many I/Os failed; None for never."""
     backend: Literal["auto", "io_uring", "threads"] = "auto"
@@ -133,6 +136,16 @@ class ReplayOptions:
                 1 <= self.max_in_flight <= 16384,
                 f"{self.max_in_flight} I/Os in flight are not possible",
                 "--max-in-flight takes 1 to 16384",
+            ),
+            (
+                self.submitters is None or 1 <= self.submitters <= SUBMITTERS_MAX,
+                f"{self.submitters} submitters are not possible",
+                f"--submitters takes 1 to {SUBMITTERS_MAX}",
+            ),
+            (
+                self.submitters in {None, 1} or self.mode != "think",
+                "with --mode think I/Os wait for one another, so one thread issues them all",
+                "leave --submitters out, or choose another --mode",
             ),
             (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "once is the least"),
             (

@@ -47,6 +47,7 @@ class Plan:
     planned_ns: int
     """How long it lasts, and how many I/Os it has, about: for the eyes."""
     planned_ios: int
+    submitters: int = 1
 
 
 def play(
@@ -79,6 +80,7 @@ def play(
         drain_ns=round(options.drain_seconds * 1e9),
         stall_ns=round(options.stall_seconds * 1e9),
         backend=options.backend,
+        submitters=plan.submitters,
         seed=options.seed,
         direct=not options.buffered,
     )
@@ -129,8 +131,12 @@ class _Pump:
         return self._last_ns - self._first_ns
 
     def feed(self) -> None:
-        """Offer as much of the plan as the engine wants."""
+        """Offer as much of the plan as the engine wants.
+
+        What is finished is handed on in between: an engine that plays as fast as it is fed would never be fed enough.
+        """
         while not self.exhausted and self.engine.wanted() > 0:
+            self.drain(1)
             batch = next(self.plan.batches, None)
             if batch is None:
                 self.exhausted = True

@@ -23,6 +23,7 @@ from .schedule import Schedule, schedule
 from .seconds import counters_table
 from .selection import select
 from .source import Source, space_names
+from .submitters import submitters_for
 from .survey import Survey, survey
 from .targets import Target
 from .windows_rules import refuse_name
@@ -85,6 +86,7 @@ def replay(
             write_bytes_max=plan.write_bytes_max,
             planned_ns=plan.length_ns,
             planned_ios=plan.ios_estimate,
+            submitters=submitters_for(options, found.shape),
         )
         played = play(what, targets, options, sink=write, progress=progress)
         figures = result.figures(played, adjusted_ios=adjusted_ios)
