@@ -244,13 +244,14 @@ class EtlTrace:
         if counts["operations"] and not counts["operation_ends"]:
             yield "file operations have no durations: the trace was taken without their ends"
         yield from _notes_on_requests(counts)
+        if short := counts["short_operations"]:
+            yield f"{short:,} file operations moved {counts['short_bytes']:,} bytes less than they were asked to"
         if self._header["circular"]:
             yield "the log is circular: only the end of its session is left"
         for count, words in (
             ("loss_flags", "buffers are flagged with losses"),
             ("loss_events", "events mark losses in delivery"),
             ("failed_operations", "file operations failed"),
-            ("short_operations", "file operations moved less than they were asked to"),
             ("responses_replaced", "implausible latencies replaced by the time since the I/O's start event"),
             ("unplaceable", "I/Os left out: their time cannot be expressed"),
             ("rejected_events", "kernel events left out: shorter than their form, or of an unknown one"),

@@ -144,6 +144,7 @@ impl EtlTrace {
         dict.set_item("unended_operations", trace.operations.unended)?;
         dict.set_item("failed_operations", trace.operations.failed)?;
         dict.set_item("short_operations", trace.operations.short)?;
+        dict.set_item("short_bytes", trace.operations.short_bytes)?;
         dict.set_item("requests_timed_in_stack", counts.requests_timed_in_stack)?;
         dict.set_item("requests_timed_in_device", counts.requests_timed_in_device)?;
         dict.set_item("requests_detailed", counts.requests_detailed)?;

@@ -1,27 +1,30 @@
-//! Rows of `io` as columns, written as they come: rows kept whole and turned about afterwards cross memory twice more.
+//! Rows of `io` as columns. A block of rows that fits the processor's nearest cache is turned about at a time: rows kept
+//! whole and turned afterwards cross memory twice more, and a value at a time asks of each column whether it has room.
 
 use std::sync::Arc;
 
-use arrow_array::builder::{Int32Builder, Int64Builder, UInt64Builder};
-use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt32Type};
-use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
+use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
 use arrow_schema::ArrowError;
 
 use super::rows::IoRow;
 use super::tables::batch;
 
-/// See the module. Columns that are never null are plain vectors.
+const BLOCK_ROWS: usize = 128;
+
+/// See the module.
 pub struct IoColumns {
+    block: Vec<IoRow>,
     layer: Vec<i8>,
     op: Vec<i8>,
     issued_ns: Vec<i64>,
-    completed_ns: Int64Builder,
-    offset_bytes: UInt64Builder,
+    completed_ns: Nullable<Int64Type>,
+    offset_bytes: Nullable<UInt64Type>,
     size_bytes: Vec<u32>,
-    device: Int32Builder,
-    file: Int32Builder,
-    process: Int32Builder,
-    thread: Int32Builder,
+    device: Nullable<Int32Type>,
+    file: Nullable<Int32Type>,
+    process: Nullable<Int32Type>,
+    thread: Nullable<Int32Type>,
     flags: Vec<u32>,
     error: Vec<i32>,
 }
@@ -30,57 +33,99 @@ impl IoColumns {
     /// Room for this many rows.
     pub fn with_capacity(rows: usize) -> Self {
         Self {
+            block: Vec::with_capacity(BLOCK_ROWS.min(rows)),
             layer: Vec::with_capacity(rows),
             op: Vec::with_capacity(rows),
             issued_ns: Vec::with_capacity(rows),
-            completed_ns: Int64Builder::with_capacity(rows),
-            offset_bytes: UInt64Builder::with_capacity(rows),
+            completed_ns: Nullable::with_capacity(rows),
+            offset_bytes: Nullable::with_capacity(rows),
             size_bytes: Vec::with_capacity(rows),
-            device: Int32Builder::with_capacity(rows),
-            file: Int32Builder::with_capacity(rows),
-            process: Int32Builder::with_capacity(rows),
-            thread: Int32Builder::with_capacity(rows),
+            device: Nullable::with_capacity(rows),
+            file: Nullable::with_capacity(rows),
+            process: Nullable::with_capacity(rows),
+            thread: Nullable::with_capacity(rows),
             flags: Vec::with_capacity(rows),
             error: Vec::with_capacity(rows),
         }
     }
 
     pub fn len(&self) -> usize {
-        self.layer.len()
+        self.layer.len() + self.block.len()
     }
 
     #[inline]
-    pub fn push(&mut self, row: &IoRow) {
-        self.layer.push(row.layer as i8);
-        self.op.push(row.op as i8);
-        self.issued_ns.push(row.issued_ns);
-        self.completed_ns.append_option(row.completed_ns);
-        self.offset_bytes.append_option(row.offset_bytes);
-        self.size_bytes.push(row.size_bytes);
-        self.device.append_option(row.device);
-        self.file.append_option(row.file);
-        self.process.append_option(row.process);
-        self.thread.append_option(row.thread);
-        self.flags.push(row.flags);
-        self.error.push(row.error);
+    pub fn push(&mut self, row: IoRow) {
+        if self.block.len() >= BLOCK_ROWS {
+            self.turn();
+        }
+        self.block.push(row);
+    }
+
+    fn turn(&mut self) {
+        let rows = &self.block;
+        self.layer.extend(rows.iter().map(|row| row.layer as i8));
+        self.op.extend(rows.iter().map(|row| row.op as i8));
+        self.issued_ns.extend(rows.iter().map(|row| row.issued_ns));
+        self.completed_ns.extend(rows, |row| row.completed_ns);
+        self.offset_bytes.extend(rows, |row| row.offset_bytes);
+        self.size_bytes
+            .extend(rows.iter().map(|row| row.size_bytes));
+        self.device.extend(rows, |row| row.device);
+        self.file.extend(rows, |row| row.file);
+        self.process.extend(rows, |row| row.process);
+        self.thread.extend(rows, |row| row.thread);
+        self.flags.extend(rows.iter().map(|row| row.flags));
+        self.error.extend(rows.iter().map(|row| row.error));
+        self.block.clear();
     }
 
     /// The rows as a batch of the recording's `io`.
     pub fn finish(mut self) -> Result<RecordBatch, ArrowError> {
+        self.turn();
         batch(vec![
             ("layer", whole::<Int8Type>(self.layer)),
             ("op", whole::<Int8Type>(self.op)),
             ("issued_ns", whole::<Int64Type>(self.issued_ns)),
-            ("completed_ns", Arc::new(self.completed_ns.finish())),
-            ("offset_bytes", Arc::new(self.offset_bytes.finish())),
+            ("completed_ns", self.completed_ns.finish()),
+            ("offset_bytes", self.offset_bytes.finish()),
             ("size_bytes", whole::<UInt32Type>(self.size_bytes)),
-            ("device_id", Arc::new(self.device.finish())),
-            ("file_id", Arc::new(self.file.finish())),
-            ("process_id", Arc::new(self.process.finish())),
-            ("thread_id", Arc::new(self.thread.finish())),
+            ("device_id", self.device.finish()),
+            ("file_id", self.file.finish()),
+            ("process_id", self.process.finish()),
+            ("thread_id", self.thread.finish()),
             ("flags", whole::<UInt32Type>(self.flags)),
             ("error", whole::<Int32Type>(self.error)),
         ])
+    }
+}
+
+/// Values of a column that may lack some.
+struct Nullable<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    /// Of each value whether it is there.
+    valid: Vec<bool>,
+}
+
+impl<T: ArrowPrimitiveType> Nullable<T> {
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(rows),
+            valid: Vec::with_capacity(rows),
+        }
+    }
+
+    #[inline]
+    fn extend(&mut self, rows: &[IoRow], value: impl Fn(&IoRow) -> Option<T::Native>) {
+        self.values
+            .extend(rows.iter().map(|row| value(row).unwrap_or_default()));
+        self.valid
+            .extend(rows.iter().map(|row| value(row).is_some()));
+    }
+
+    fn finish(self) -> ArrayRef {
+        let (valid, _) = BooleanArray::from(self.valid).into_parts();
+        let nulls = (valid.count_set_bits() < valid.len()).then(|| valid.into());
+        Arc::new(PrimitiveArray::<T>::new(self.values.into(), nulls))
     }
 }
 

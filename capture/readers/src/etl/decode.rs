@@ -8,7 +8,9 @@ use super::events::{
 };
 use super::facts::{
     Disk, DiskInit, DiskIo, Event, Facts, Mapping, Op, Origin, Partition, Process, Thread, Valid,
+    Wanted,
 };
+use super::fields::Fields;
 
 /// Decode all events of one buffer. `number` is the buffer's in the file.
 pub fn buffer(payload: &[u8], number: u32, facts: &mut Facts) {
@@ -47,7 +49,7 @@ pub fn buffer(payload: &[u8], number: u32, facts: &mut Facts) {
 
 #[inline]
 fn event(event: KernelEvent, order: (u32, usize), facts: &mut Facts) {
-    if facts.events_only && !matches!(event.group, GROUP_DISK | GROUP_FILE) {
+    if facts.wanted == Wanted::EventsOnly && !matches!(event.group, GROUP_DISK | GROUP_FILE) {
         return;
     }
     let understood = match event.group {
@@ -68,37 +70,35 @@ fn event(event: KernelEvent, order: (u32, usize), facts: &mut Facts) {
 }
 
 fn disk(event: KernelEvent, facts: &mut Facts) -> Option<()> {
-    let found = match event.kind {
-        10..=15 if event.version < 2 => {
-            facts.counts.old_disk_events += 1;
-            return Some(());
+    match event.kind {
+        10..=15 if event.version < 2 => facts.counts.old_disk_events += 1,
+        10 => {
+            let io = transfer(event, Op::Read)?;
+            facts.counts.reads += 1;
+            completed(io, facts);
         }
-        10 => Event::Disk(transfer(event, Op::Read)?),
-        11 => Event::Disk(transfer(event, Op::Write)?),
-        14 => Event::Disk(flush(event)?),
-        12 => Event::Init(init(event, Op::Read)?),
-        13 => Event::Init(init(event, Op::Write)?),
-        15 => Event::Init(init(event, Op::Flush)?),
-        55..=60 => {
-            facts.counts.optical_events += 1;
-            return Some(());
+        11 => {
+            let io = transfer(event, Op::Write)?;
+            facts.counts.writes += 1;
+            completed(io, facts);
         }
-        _ => return Some(()),
-    };
-    match &found {
-        Event::Disk(io) => {
-            let counts = &mut facts.counts;
-            *match io.op {
-                Op::Read => &mut counts.reads,
-                Op::Write => &mut counts.writes,
-                _ => &mut counts.flushes,
-            } += 1;
-            remember(io, facts);
+        14 => {
+            let io = flush(event)?;
+            facts.counts.flushes += 1;
+            completed(io, facts);
         }
-        _ => facts.counts.inits += 1,
+        12 => begun(init(event, Op::Read)?, facts),
+        13 => begun(init(event, Op::Write)?, facts),
+        15 => begun(init(event, Op::Flush)?, facts),
+        55..=60 => facts.counts.optical_events += 1,
+        _ => (),
     }
-    facts.events.push(found);
     Some(())
+}
+
+fn begun(init: DiskInit, facts: &mut Facts) {
+    facts.counts.inits += 1;
+    facts.add(Event::Init(init));
 }
 
 /// Microsoft-Windows-Kernel-Disk: the classic payloads of version 2. The header's thread is whoever ran at completion.
@@ -129,36 +129,48 @@ fn manifest_disk(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
         _ => &mut counts.manifest_flushes,
     } += 1;
     io.origin = Origin::Manifest;
-    remember(&io, facts);
-    facts.events.push(Event::Disk(io));
+    completed(io, facts);
     Some(())
 }
 
-fn remember(io: &DiskIo, facts: &mut Facts) {
-    if facts.events_only {
-        return;
+#[inline]
+fn completed(io: DiskIo, facts: &mut Facts) {
+    if facts.wanted != Wanted::EventsOnly {
+        if facts.latest_disk.replace(io.disk) != Some(io.disk) {
+            facts.disk_numbers.insert(io.disk);
+        }
+        if io.op != Op::Flush && io.size > 0 {
+            facts.extents.touch(&io);
+        }
     }
-    if facts.latest_disk.replace(io.disk) != Some(io.disk) {
-        facts.disk_numbers.insert(io.disk);
-    }
-    if io.op != Op::Flush && io.size > 0 {
-        facts.touch(io);
+    facts.add(Event::Disk(io));
+}
+
+#[inline]
+fn transfer(event: KernelEvent, op: Op) -> Option<DiskIo> {
+    if event.pointer == 4 {
+        transfer_with::<4>(event, op)
+    } else {
+        transfer_with::<8>(event, op)
     }
 }
 
-fn transfer(event: KernelEvent, op: Op) -> Option<DiskIo> {
-    let (fields, p) = (event.payload, event.pointer);
+/// With pointers of `P` bytes.
+#[inline]
+fn transfer_with<const P: usize>(event: KernelEvent, op: Op) -> Option<DiskIo> {
+    // One look at the length instead of one for each field.
+    let fields = Fields(event.payload.0.get(..32 + 2 * P)?);
     Some(DiskIo {
         completed: event.ticks,
         disk: fields.u32(0)?,
         irp_flags: fields.u32(4)?,
         size: fields.u32(8)?,
         offset: fields.i64(16)?,
-        key: fields.pointer(24, p)?,
-        irp: fields.pointer(24 + p, p)?,
-        response: fields.i64(24 + 2 * p)?,
+        key: fields.pointer(24, P)?,
+        irp: fields.pointer(24 + P, P)?,
+        response: fields.i64(24 + 2 * P)?,
         thread: if event.version >= 3 {
-            fields.u32(32 + 2 * p)?
+            event.payload.u32(32 + 2 * P)?
         } else {
             event.thread
         },

@@ -4,7 +4,9 @@
 //! and comes late. A read of 48 bytes may be either, so the version decides and never the size.
 
 use super::events::{KernelEvent, ManifestEvent, UNKNOWN};
-use super::facts::{Event, Facts, FileName, Op, Opened, Operation, OperationEnd, Origin, Valid};
+use super::facts::{
+    Event, Facts, FileName, Op, Opened, Operation, OperationEnd, Origin, Valid, Wanted,
+};
 
 const CREATE: u8 = 0x40;
 const CLEANUP: u8 = 0x41;
@@ -62,7 +64,7 @@ pub fn manifest(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
 }
 
 fn name(event: KernelEvent, valid: Valid, facts: &mut Facts) -> Option<()> {
-    if facts.events_only {
+    if facts.wanted == Wanted::EventsOnly {
         return Some(());
     }
     let key = event.payload.pointer(0, event.pointer)?;
@@ -94,7 +96,7 @@ fn operation(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<()
         (_, Origin::Classic) => counts.operations += 1,
         (_, Origin::Manifest) => counts.manifest_operations += 1,
     }
-    facts.events.push(found);
+    facts.add(found);
     Some(())
 }
 
@@ -170,7 +172,7 @@ fn start(event: KernelEvent, origin: Origin, facts: &mut Facts) -> Option<Operat
 }
 
 fn opened(event: KernelEvent, operation: &Operation, facts: &mut Facts) -> Option<()> {
-    if facts.events_only {
+    if facts.wanted == Wanted::EventsOnly {
         return Some(());
     }
     let (fields, p) = (event.payload, event.pointer);

@@ -32,7 +32,7 @@ pub fn request(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
         RequestKind::TimedInStack => counts.requests_timed_in_stack += 1,
         RequestKind::Detailed => counts.requests_detailed += 1,
     }
-    facts.events.push(Event::Request(request));
+    facts.add(Event::Request(request));
     Some(())
 }
 

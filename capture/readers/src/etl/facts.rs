@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::counts::Counts;
+use super::extents::Extents;
 use super::names::Paths;
-use crate::hashing::NumberMap;
 
 /// A completed disk I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,24 +260,26 @@ impl Indexed {
     }
 }
 
-/// Lowest and highest byte a file's disk I/O touched.
-#[derive(Debug, Clone, Copy)]
-pub struct Extent {
-    pub disk: u32,
-    pub first: u64,
-    pub last: u64,
-    /// On more than one disk.
-    pub mixed: bool,
+/// What is to be taken from a buffer.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    #[default]
+    Everything,
+    /// All but the events of I/O themselves: there are too many to keep.
+    AllButEvents,
+    /// The rest is known.
+    EventsOnly,
 }
 
 /// Everything one worker took from its buffers.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Keep `events` only; the rest is known.
-    pub events_only: bool,
+    pub wanted: Wanted,
     pub events: Vec<Event>,
+    /// Raw timestamp of the earliest event of I/O since this was last emptied, whether it is in `events` or not.
+    pub earliest: Option<i64>,
     pub index: Vec<Indexed>,
-    pub extents: NumberMap<u64, Extent>,
+    pub extents: Extents,
     pub disk_numbers: BTreeSet<u32>,
     /// The one inserted last: nearly always the next, too.
     pub latest_disk: Option<u32>,
@@ -300,6 +302,16 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Take an event of I/O.
+    #[inline]
+    pub fn add(&mut self, event: Event) {
+        let ticks = event.ticks();
+        self.earliest = Some(self.earliest.map_or(ticks, |earliest| earliest.min(ticks)));
+        if self.wanted != Wanted::AllButEvents {
+            self.events.push(event);
+        }
+    }
+
     /// Widen `span` to hold `ticks`.
     pub fn cover(&mut self, ticks: i64) {
         self.span = Some(self.span.map_or((ticks, ticks), |(first, last)| {
@@ -307,30 +319,14 @@ impl Facts {
         }));
     }
 
-    /// Widen the extent of the file that an I/O went to.
-    pub fn touch(&mut self, io: &DiskIo) {
-        let Ok(offset) = u64::try_from(io.offset) else {
-            return;
-        };
-        self.extents
-            .entry(io.key)
-            .and_modify(|extent| {
-                extent.mixed |= extent.disk != io.disk;
-                extent.first = extent.first.min(offset);
-                extent.last = extent.last.max(offset);
-            })
-            .or_insert(Extent {
-                disk: io.disk,
-                first: offset,
-                last: offset,
-                mixed: false,
-            });
-    }
-
     /// Take over everything of another worker.
     pub fn absorb(&mut self, mut other: Self) {
         let before = self.events.len();
-        self.events.append(&mut other.events);
+        if before == 0 {
+            self.events = std::mem::take(&mut other.events);
+        } else {
+            self.events.append(&mut other.events);
+        }
         for entry in &mut other.index {
             entry.kept.0 += before;
             entry.kept.1 += before;
@@ -359,16 +355,7 @@ impl Facts {
         self.mappings.append(&mut other.mappings);
         self.sequences.append(&mut other.sequences);
         self.disk_numbers.append(&mut other.disk_numbers);
-        for (key, more) in other.extents {
-            self.extents
-                .entry(key)
-                .and_modify(|extent| {
-                    extent.mixed |= extent.disk != more.disk || more.mixed;
-                    extent.first = extent.first.min(more.first);
-                    extent.last = extent.last.max(more.last);
-                })
-                .or_insert(more);
-        }
+        self.extents.absorb(other.extents);
         for (mask, more) in self.group_masks.iter_mut().zip(other.group_masks) {
             *mask |= more;
         }

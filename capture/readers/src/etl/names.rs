@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::facts::{FileName, Opened, Thread, Valid};
-use super::timeline::Timeline;
+use super::timeline::{Gathered, Timeline};
 
 /// Paths by number, each once.
 #[derive(Debug, Default)]
@@ -29,18 +29,17 @@ impl Paths {
 /// What each file key was called when, as numbers of paths.
 pub fn name_timeline(mut names: Vec<FileName>) -> Timeline {
     names.sort_by_key(|name| name.ticks);
-    let mut timeline = Timeline::default();
+    let mut gathered = Gathered::default();
     for name in names {
-        timeline.insert(name.key, name.ticks, name.valid, name.path);
+        gathered.insert(name.key, name.ticks, name.valid, name.path);
     }
-    timeline.sort();
-    timeline
+    gathered.timeline()
 }
 
 /// What each open file was opened as when, as positions in a list of path numbers and options.
 pub fn object_timeline(mut opened: Vec<Opened>) -> (Timeline, Vec<(u32, u32)>) {
     opened.sort_by_key(|opened| opened.ticks);
-    let mut timeline = Timeline::default();
+    let mut gathered = Gathered::default();
     let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
     let mut openings = Vec::new();
     for Opened {
@@ -55,24 +54,22 @@ pub fn object_timeline(mut opened: Vec<Opened>) -> (Timeline, Vec<(u32, u32)>) {
             openings.push(opening);
             openings.len() as u32 - 1
         });
-        timeline.insert(object, ticks, Valid::From, number);
+        gathered.insert(object, ticks, Valid::From, number);
     }
-    timeline.sort();
-    (timeline, openings)
+    (gathered.timeline(), openings)
 }
 
 /// Which process each thread belonged to when.
 pub fn thread_timeline(mut threads: Vec<Thread>) -> Timeline {
     threads.sort_by_key(|thread| thread.ticks);
-    let mut timeline = Timeline::default();
+    let mut gathered = Gathered::default();
     for thread in threads {
-        timeline.insert(
+        gathered.insert(
             u64::from(thread.number),
             thread.ticks,
             thread.valid,
             thread.process,
         );
     }
-    timeline.sort();
-    timeline
+    gathered.timeline()
 }

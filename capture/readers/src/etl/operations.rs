@@ -21,6 +21,8 @@ pub struct Operations {
     pub failed: u64,
     /// Operations that succeeded and moved less than they were asked to.
     pub short: u64,
+    /// Bytes that these did not move.
+    pub short_bytes: u64,
 }
 
 impl Operations {
@@ -31,6 +33,7 @@ impl Operations {
             unended: 0,
             failed: 0,
             short: 0,
+            short_bytes: 0,
         }
     }
 
@@ -51,7 +54,11 @@ impl Operations {
         };
         if operation.op.is_some() {
             self.failed += u64::from(end.status < 0);
-            self.short += u64::from(end.status >= 0 && end.moved < u64::from(operation.size));
+            let missing = u64::from(operation.size).saturating_sub(end.moved);
+            if end.status >= 0 && missing > 0 {
+                self.short += 1;
+                self.short_bytes += missing;
+            }
             ready.push(Finished {
                 operation,
                 end: Some(end),

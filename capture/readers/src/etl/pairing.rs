@@ -53,15 +53,18 @@ impl Pairer {
         self.pairing.unpaired_inits += u64::from(self.open.insert(init.irp, init).is_some());
     }
 
-    /// An I/O was completed: it goes to `ready`, now or when time has moved on.
-    pub fn complete(&mut self, io: DiskIo, ready: &mut Vec<DiskIo>) {
+    /// An I/O was completed: whether it is settled at once. If not, it is ready when time has moved on.
+    #[inline]
+    pub fn complete(&mut self, io: &mut DiskIo) -> bool {
         if !self.has_inits {
-            self.settle(io, None, ready);
+            settle(io, None, &self.clock, &mut self.pairing);
         } else if let Some(init) = self.open.remove(&io.irp) {
-            self.pair(io, Some(init), ready);
+            self.pair(io, Some(init));
         } else {
-            self.waiting.push(io);
+            self.waiting.push(*io);
+            return false;
         }
+        true
     }
 
     /// Time has moved to `ticks`. To be called before what happens then.
@@ -84,13 +87,14 @@ impl Pairer {
     }
 
     fn release(&mut self, ready: &mut Vec<DiskIo>) {
-        for io in std::mem::take(&mut self.waiting) {
+        for mut io in std::mem::take(&mut self.waiting) {
             let init = self.open.remove(&io.irp);
-            self.pair(io, init, ready);
+            self.pair(&mut io, init);
+            ready.push(io);
         }
     }
 
-    fn pair(&mut self, io: DiskIo, init: Option<DiskInit>, ready: &mut Vec<DiskIo>) {
+    fn pair(&mut self, io: &mut DiskIo, init: Option<DiskInit>) {
         // A start of another kind lost its completion, and this completion its start.
         self.pairing.unpaired_inits += u64::from(init.is_some_and(|init| init.op != io.op));
         let init = init.filter(|init| init.op == io.op);
@@ -99,15 +103,11 @@ impl Pairer {
         } else {
             self.pairing.unpaired_completions += 1;
         }
-        self.settle(io, init, ready);
-    }
-
-    fn settle(&mut self, mut io: DiskIo, init: Option<DiskInit>, ready: &mut Vec<DiskIo>) {
-        settle(&mut io, init, &self.clock, &mut self.pairing);
-        ready.push(io);
+        settle(io, init, &self.clock, &mut self.pairing);
     }
 }
 
+#[inline]
 fn settle(io: &mut DiskIo, init: Option<DiskInit>, clock: &Clock, pairing: &mut Pairing) {
     if let (false, Some(init)) = (is_known(io.thread), init) {
         io.thread = init.thread;
@@ -166,7 +166,7 @@ mod tests {
             match *half {
                 Io(completed, irp, response) => {
                     pairer.advance(completed, &mut ready);
-                    let io = DiskIo {
+                    let mut io = DiskIo {
                         completed,
                         response,
                         irp,
@@ -180,7 +180,9 @@ mod tests {
                         response_dropped: false,
                         origin: Origin::Classic,
                     };
-                    pairer.complete(io, &mut ready);
+                    if pairer.complete(&mut io) {
+                        ready.push(io);
+                    }
                 }
                 Init(ticks, irp, thread) => {
                     pairer.advance(ticks, &mut ready);

@@ -1,6 +1,7 @@
 //! Processes as they lived: a number used twice makes two.
 
 use super::facts::{Process, Valid};
+use super::timeline::Meaning;
 use crate::hashing::NumberMap;
 
 /// One process.
@@ -71,14 +72,30 @@ impl Processes {
         &mut self.lives[index]
     }
 
-    /// Position of the process that had `number` at `ticks`; one that no event told of is added without a name.
-    pub fn at(&mut self, number: u32, ticks: i64) -> u32 {
+    /// Position of the process that had `number` around `ticks`; one that no event told of is added without a name.
+    pub fn around(&mut self, number: u32, ticks: i64) -> Meaning<u32> {
         if let Some(all) = self.by_number.get(&number) {
-            let next = all.partition_point(|index| self.lives[*index as usize].from <= ticks);
-            return all[next.saturating_sub(1)];
+            let began = |index: &u32| self.lives[*index as usize].from;
+            // Before the first of them there was nobody else.
+            let next = all.partition_point(|index| began(index) <= ticks).max(1);
+            return Meaning {
+                value: all[next - 1],
+                from: if next == 1 {
+                    i64::MIN
+                } else {
+                    began(&all[next - 1])
+                },
+                until: all
+                    .get(next)
+                    .map_or(i64::MAX, |index| began(index).saturating_sub(1)),
+            };
         }
         self.add(number, i64::MIN);
-        self.lives.len() as u32 - 1
+        Meaning {
+            value: self.lives.len() as u32 - 1,
+            from: i64::MIN,
+            until: i64::MAX,
+        }
     }
 }
 
@@ -126,6 +143,10 @@ mod tests {
         }
     }
 
+    fn meaning(value: u32, from: i64, until: i64) -> Meaning<u32> {
+        Meaning { value, from, until }
+    }
+
     #[test]
     fn a_reused_number_makes_two() {
         let mut processes = Processes::from_events(vec![
@@ -149,15 +170,21 @@ mod tests {
             (Some(50), None)
         );
         assert_eq!(
-            [0, 40, 50, 99].map(|ticks| processes.at(8, ticks)),
-            [0, 0, 1, 1]
+            [0, 40, 50, 99].map(|ticks| processes.around(8, ticks)),
+            [
+                meaning(0, i64::MIN, 49),
+                meaning(0, i64::MIN, 49),
+                meaning(1, 50, i64::MAX),
+                meaning(1, 50, i64::MAX)
+            ]
         );
     }
 
     #[test]
     fn a_number_nobody_told_of_gets_a_row_without_a_name() {
         let mut processes = Processes::default();
-        assert_eq!((processes.at(5, 1), processes.at(5, 2)), (0, 0));
+        let always = meaning(0, i64::MIN, i64::MAX);
+        assert_eq!([1, 2].map(|at| processes.around(5, at)), [always; 2]);
         assert_eq!(processes.lives[0].name, None);
     }
 }

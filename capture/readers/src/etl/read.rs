@@ -16,7 +16,7 @@ use super::container::{
     HEADER_BYTES, Walker,
 };
 use super::decode;
-use super::facts::{Event, Facts, Indexed};
+use super::facts::{Facts, Indexed, Wanted};
 use super::header::{Compression, LogHeader};
 use crate::error::Unreadable;
 use crate::{lznt1, xpress, xpress_huffman};
@@ -256,12 +256,17 @@ impl Shared<'_> {
             }
         };
         let before = facts.events.len();
+        facts.earliest = None;
+        facts.wanted = if self.kept.load(Ordering::Relaxed) > self.kept_events {
+            Wanted::AllButEvents
+        } else {
+            Wanted::Everything
+        };
         decode::buffer(payload, number, facts);
-        let found = &facts.events[before..];
-        let count = found.len();
-        let Some(earliest) = found.iter().map(Event::ticks).min() else {
+        let Some(earliest) = facts.earliest else {
             return Ok(());
         };
+        let count = facts.events.len() - before;
         if self.kept.fetch_add(count, Ordering::Relaxed) + count > self.kept_events {
             facts.events.truncate(before);
         }

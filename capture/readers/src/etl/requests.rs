@@ -97,6 +97,7 @@ impl Requests {
     }
 
     /// The requests that a disk I/O was made of.
+    #[inline]
     pub fn of(&mut self, io: &DiskIo) -> Vec<Service> {
         if self.held_count == 0 {
             return Vec::new();

@@ -7,6 +7,7 @@ use super::flags::{disk_flags, file_flags};
 use super::operations::Finished;
 use super::paths::is_metadata;
 use super::requests::{Began, Length, Service};
+use super::timeline::Meaning;
 use super::trace::Trace;
 
 /// 100 ns each: a request that takes longer than a day does not.
@@ -49,6 +50,7 @@ pub struct IoRow {
 
 impl Trace {
     /// `None` where a time cannot be expressed, as in the other layers.
+    #[inline]
     pub fn block_row(&mut self, io: &DiskIo) -> Option<IoRow> {
         let clock = self.header.clock;
         let completed_ns = clock.ns(io.completed)?;
@@ -171,19 +173,54 @@ impl Trace {
 
     /// Row of the process that had `thread` at `ticks`; else of process number `otherwise`, if that is known.
     fn process(&mut self, thread: u32, ticks: i64, otherwise: Option<u32>) -> Option<i32> {
-        is_known(thread)
-            .then(|| self.threads.at(u64::from(thread), ticks))
-            .flatten()
-            .or(otherwise.filter(|number| is_known(*number)))
-            .map(|number| self.processes.at(number, ticks).cast_signed())
+        self.process_of_thread(thread, ticks).or_else(|| {
+            let number = otherwise.filter(|number| is_known(*number))?;
+            Some(self.processes.around(number, ticks).value.cast_signed())
+        })
+    }
+
+    fn process_of_thread(&mut self, thread: u32, ticks: i64) -> Option<i32> {
+        if !is_known(thread) {
+            return None;
+        }
+        let key = u64::from(thread);
+        if let Some(row) = self.recent_processes.get(key, ticks) {
+            return row;
+        }
+        let owner = self.threads.around(key, ticks);
+        let process = owner
+            .value
+            .map(|number| self.processes.around(number, ticks));
+        let row = process.map(|process| process.value.cast_signed());
+        let meaning = Meaning {
+            value: row,
+            from: owner
+                .from
+                .max(process.map_or(i64::MIN, |process| process.from)),
+            until: owner
+                .until
+                .min(process.map_or(i64::MAX, |process| process.until)),
+        };
+        self.recent_processes.keep(key, meaning);
+        row
     }
 
     fn file_of_disk_io(&mut self, io: &DiskIo) -> Option<u32> {
         if io.op == Op::Flush {
             return None;
         }
-        let path = self.names.at(io.key, io.completed)?;
-        Some(self.file(path, Some(io)))
+        if let Some(file) = self.recent_files.get(io.key, io.completed) {
+            return file;
+        }
+        let Meaning { value, from, until } = self.names.around(io.key, io.completed);
+        let file = value.map(|path| self.file(path, Some(io)));
+        let meaning = Meaning {
+            value: file,
+            from,
+            until,
+        };
+        self.recent_files.keep(io.key, meaning);
+        file
     }
 
     /// Row of the file with this path; `io` is what first went to it on a disk.

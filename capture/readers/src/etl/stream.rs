@@ -1,31 +1,26 @@
 //! Events of I/O in order of time, whatever the length of the log.
 //!
 //! Method: a buffer is a run of events in order of time. Runs are merged; one enters when the merge gets to its earliest
-//! event. Runs that were not kept are decoded again then, a few at a time. This needs no faith in the order of buffers in
-//! the file, which means nothing in a circular log, and holds only the buffers that overlap in time. Of events at one
-//! moment, those of one processor keep their order, and the lowest processor comes first.
+//! event. Runs that were not kept are decoded again shortly before that, a few at a time. This needs no faith in the order
+//! of buffers in the file, which means nothing in a circular log, and merges only the buffers that overlap in time. Of
+//! events at one moment, those of one processor keep their order, and the lowest processor comes first.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::thread;
 
 use super::container::BufferHeader;
 use super::decode;
-use super::facts::{Event, Facts, Indexed};
+use super::facts::{Event, Facts, Indexed, Wanted};
 use super::header::LogHeader;
+use super::merge::{Moment, NEVER, Tournament, moment};
 use super::read::{Payload, payload};
 use crate::error::Unreadable;
 
 /// Bytes of buffers, decompressed, that each thread decodes at a time: their events are to stay in the processor's cache,
 /// and to be worth starting a thread.
 const CHUNK_BYTES: usize = 1 << 20;
-
-/// A moment, and of the buffers with events then, the rank of one.
-type Moment = (i64, u32);
-
-const NEVER: Moment = (i64::MAX, u32::MAX);
 
 /// See the module.
 pub struct Stream {
@@ -37,14 +32,16 @@ pub struct Stream {
     /// Runs that have not entered, from `next_pending` on, with their ranks; by their earliest event.
     pending: Vec<(u32, Indexed)>,
     next_pending: usize,
-    /// Runs that have entered. Those not in `free` are `current` or have an entry in `heads`.
+    /// Of these the first few, if they are decoded already.
+    loaded: VecDeque<usize>,
+    /// When the first run that has not entered begins.
+    to_come: Moment,
+    /// Runs in memory. Those not in `free` are `loaded` or in a place of the tournament.
     runs: Vec<Run>,
     free: Vec<usize>,
-    /// The first event of each run but `current`.
-    heads: BinaryHeap<Reverse<(Moment, usize)>>,
-    /// The run whose events come next, up to `limit`.
-    current: Option<usize>,
-    limit: Moment,
+    tournament: Tournament,
+    /// Of each place the run that entered there.
+    entered: Vec<usize>,
     /// Buffers as they lie in the file: kept for their memory.
     raw: Vec<Vec<u8>>,
 }
@@ -71,7 +68,7 @@ impl Run {
     /// When its next event is; `None` at its end.
     #[inline]
     fn moment(&self) -> Option<Moment> {
-        Some((self.events.get(self.next)?.ticks(), self.rank))
+        Some(moment(self.events.get(self.next)?.ticks(), self.rank))
     }
 }
 
@@ -83,91 +80,76 @@ impl Stream {
         index.sort_by_key(|entry| (entry.processor, entry.sequence, entry.number));
         let mut pending: Vec<_> = (0..).zip(index).collect();
         pending.sort_by_key(|(rank, entry)| (entry.earliest, *rank));
-        Self {
+        let mut stream = Self {
             file,
             header,
             threads: threads.max(1),
             kept,
             pending,
             next_pending: 0,
+            loaded: VecDeque::new(),
+            to_come: NEVER,
             runs: Vec::new(),
             free: Vec::new(),
-            heads: BinaryHeap::new(),
-            current: None,
-            limit: NEVER,
+            tournament: Tournament::new(),
+            entered: Vec::new(),
             raw: Vec::new(),
-        }
+        };
+        stream.look_ahead();
+        stream
     }
 
     /// The next event; `None` after the last.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Event>, Unreadable> {
-        loop {
-            if let Some(current) = self.current {
-                let run = &mut self.runs[current];
-                if run.moment().is_some_and(|moment| moment < self.limit) {
-                    run.next += 1;
-                    return Ok(Some(run.events[run.next - 1]));
-                }
-            }
-            if !self.switch()? {
+    pub fn next(&mut self) -> Result<Option<&Event>, Unreadable> {
+        let (mut first, mut place) = self.tournament.first();
+        while self.to_come <= first {
+            if self.to_come == NEVER {
                 return Ok(None);
             }
+            self.enter()?;
+            (first, place) = self.tournament.first();
         }
+        let slot = self.entered[place];
+        let run = &mut self.runs[slot];
+        run.next += 1;
+        if let Some(moment) = run.moment() {
+            self.tournament.set(place, moment);
+        } else {
+            self.tournament.leave(place);
+            self.free.push(slot);
+        }
+        // What is free is not filled before the next call.
+        let run = &self.runs[slot];
+        Ok(run.events.get(run.next - 1))
     }
 
-    /// Go to the run whose event is next; `false` at the end.
-    fn switch(&mut self) -> Result<bool, Unreadable> {
-        if let Some(slot) = self.current.take() {
-            let to_come = self.to_come();
-            // With several processors at work this happens at every other event: one move in the heap instead of two.
-            let exchanged = match (self.runs[slot].moment(), self.heads.peek_mut()) {
-                (Some(moment), Some(mut first)) if first.0.0 < to_come => {
-                    Some(std::mem::replace(&mut *first, Reverse((moment, slot))).0.1)
+    /// Let the next run enter.
+    fn enter(&mut self) -> Result<(), Unreadable> {
+        if self.loaded.is_empty() {
+            self.load()?;
+        }
+        if let Some(slot) = self.loaded.pop_front() {
+            self.next_pending += 1;
+            self.look_ahead();
+            if let Some(moment) = self.runs[slot].moment() {
+                let place = self.tournament.enter(moment);
+                if place >= self.entered.len() {
+                    self.entered.resize(place + 1, 0);
                 }
-                _ => None,
-            };
-            if let Some(next) = exchanged {
-                self.go_on_with(next);
-                return Ok(true);
-            }
-            self.enter(slot);
-        }
-        loop {
-            let first = self.heads.peek().map_or(NEVER, |head| head.0.0);
-            if self.to_come() >= first {
-                break;
-            }
-            let (rank, entry) = self.pending[self.next_pending];
-            if entry.is_kept() {
-                self.next_pending += 1;
-                let slot = self.slot(rank);
-                let events = &self.kept[entry.kept.0..entry.kept.1];
-                self.runs[slot].fill(|of| of.extend_from_slice(events));
-                self.enter(slot);
+                self.entered[place] = slot;
             } else {
-                self.load()?;
+                self.free.push(slot);
             }
         }
-        let Some(Reverse((_, slot))) = self.heads.pop() else {
-            return Ok(false);
-        };
-        self.go_on_with(slot);
-        Ok(true)
+        Ok(())
     }
 
-    /// Hand out a run's events until another's is next.
-    fn go_on_with(&mut self, slot: usize) {
-        self.current = Some(slot);
-        let next = self.heads.peek().map_or(NEVER, |head| head.0.0);
-        self.limit = next.min(self.to_come());
-    }
-
-    /// When the first run that has not entered begins.
-    fn to_come(&self) -> Moment {
-        self.pending
+    fn look_ahead(&mut self) {
+        self.to_come = self
+            .pending
             .get(self.next_pending)
-            .map_or(NEVER, |(rank, entry)| (entry.earliest, *rank))
+            .map_or(NEVER, |(rank, entry)| moment(entry.earliest, *rank));
     }
 
     /// An empty run.
@@ -182,16 +164,22 @@ impl Stream {
         slot
     }
 
-    /// Have a run merged from its next event on.
-    fn enter(&mut self, slot: usize) {
-        match self.runs[slot].moment() {
-            Some(moment) => self.heads.push(Reverse((moment, slot))),
-            None => self.free.push(slot),
+    /// Get the next run that has not entered; of those that were not kept, a few at once.
+    fn load(&mut self) -> Result<(), Unreadable> {
+        let Some((rank, entry)) = self.pending.get(self.next_pending).copied() else {
+            return Ok(());
+        };
+        if !entry.is_kept() {
+            return self.decode();
         }
+        let slot = self.slot(rank);
+        let events = &self.kept[entry.kept.0..entry.kept.1];
+        self.runs[slot].fill(|of| of.extend_from_slice(events));
+        self.loaded.push_back(slot);
+        Ok(())
     }
 
-    /// Decode the next few of the runs that were not kept.
-    fn load(&mut self) -> Result<(), Unreadable> {
+    fn decode(&mut self) -> Result<(), Unreadable> {
         // A compressed buffer may become as large as the session's; a stored one is what it is, whatever the header says.
         let session_bytes = match self.header.compression {
             Some(_) => self.header.buffer_bytes as usize,
@@ -207,7 +195,6 @@ impl Stream {
             })
             .count();
         let chunk = self.next_pending..self.next_pending + count;
-        self.next_pending = chunk.end;
         let slots: Vec<usize> = chunk
             .clone()
             .map(|at| self.slot(self.pending[at].0))
@@ -239,16 +226,14 @@ impl Stream {
         for (slot, (_, run)) in slots.iter().zip(work) {
             self.runs[*slot] = run;
         }
-        for slot in slots {
-            self.enter(slot);
-        }
+        self.loaded.extend(slots);
         Ok(())
     }
 }
 
 fn decode_all(work: &mut [(&Vec<u8>, Run)], log: &LogHeader) {
     let mut facts = Facts {
-        events_only: true,
+        wanted: Wanted::EventsOnly,
         ..Facts::default()
     };
     let mut scratch = Vec::new();

@@ -7,7 +7,8 @@ use arrow_array::RecordBatch;
 use super::columns::IoColumns;
 use super::counts::Counts;
 use super::devices::Devices;
-use super::facts::{DiskIo, Event, Extent, Facts, Origin};
+use super::extents::Extent;
+use super::facts::{DiskIo, Event, Facts, Origin};
 use super::header::LogHeader;
 use super::letters::Votes;
 use super::names::{name_timeline, object_timeline, thread_timeline};
@@ -20,7 +21,7 @@ use super::requests::{Requests, Service};
 use super::rows::{FileRow, IoRow};
 use super::sequence::{Hole, holes};
 use super::stream::Stream;
-use super::timeline::Timeline;
+use super::timeline::{Recent, Timeline};
 use crate::error::Unreadable;
 use crate::hashing::NumberMap;
 
@@ -77,6 +78,9 @@ pub struct Trace {
     /// Path number and options.
     pub openings: Vec<(u32, u32)>,
     pub threads: Timeline,
+    /// File rows by key and process rows by thread, as disk I/O found them.
+    pub recent_files: Recent<Option<u32>>,
+    pub recent_processes: Recent<Option<i32>>,
 }
 
 impl Trace {
@@ -145,6 +149,8 @@ impl Trace {
             objects,
             openings,
             threads: thread_timeline(threads),
+            recent_files: Recent::default(),
+            recent_processes: Recent::default(),
             header,
             truncated,
             unplaceable: 0,
@@ -167,7 +173,7 @@ impl Trace {
             served: Vec::new(),
         };
         if mappings.is_empty() && !trace.devices.partitions.is_empty() {
-            trace.infer_letters(&extents);
+            trace.infer_letters(&extents.by_key());
         }
         trace
     }
@@ -212,12 +218,10 @@ impl Trace {
         while self.columns.len() < rows
             && let Some(row) = self.overflow.pop_front()
         {
-            self.columns.push(&row);
+            self.columns.push(row);
         }
         while self.columns.len() < rows && !self.finished {
-            if let Some(event) = self.stream.next()? {
-                self.take(event);
-            } else {
+            if !self.take_next()? {
                 self.finished = true;
                 self.pairer.finish(&mut self.settled);
                 self.operations.finish(&mut self.ended);
@@ -236,21 +240,44 @@ impl Trace {
             .map_err(|problem| Unreadable::tables(&problem))
     }
 
-    fn take(&mut self, event: Event) {
+    /// Hand the next event to whom it concerns; `false` after the last.
+    #[inline]
+    fn take_next(&mut self) -> Result<bool, Unreadable> {
+        let Some(event) = self.stream.next()? else {
+            return Ok(false);
+        };
         self.pairer.advance(event.ticks(), &mut self.settled);
         match event {
             Event::Disk(io) if io.origin == self.disk_origin => {
-                self.pairer.complete(io, &mut self.settled);
+                let mut io = *io;
+                let is_settled = self.pairer.complete(&mut io);
+                if !self.settled.is_empty() {
+                    self.write_out();
+                }
+                if is_settled {
+                    self.write_disk_io(&io);
+                }
             }
-            Event::Init(init) => self.pairer.begin(init),
+            Event::Init(init) => self.pairer.begin(*init),
             Event::Operation(operation) if operation.origin == self.file_origin => {
-                self.operations.begin(operation, &mut self.ended);
+                self.operations.begin(*operation, &mut self.ended);
             }
             Event::OperationEnd(end) if end.origin == self.file_origin => {
-                self.operations.end(end, &mut self.ended);
+                self.operations.end(*end, &mut self.ended);
             }
-            Event::Request(request) => self.requests.take(request, &mut self.served),
+            Event::Request(request) => self.requests.take(*request, &mut self.served),
             _ => (),
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn write_disk_io(&mut self, io: &DiskIo) {
+        let row = self.block_row(io);
+        self.push(row);
+        for service in self.requests.of(io) {
+            let row = self.device_row(&service, Some((io, row)));
+            self.push(row);
         }
     }
 
@@ -259,12 +286,7 @@ impl Trace {
         if !self.settled.is_empty() {
             let mut settled = std::mem::take(&mut self.settled);
             for io in settled.drain(..) {
-                let row = self.block_row(&io);
-                self.push(row);
-                for service in self.requests.of(&io) {
-                    let row = self.device_row(&service, Some((&io, row)));
-                    self.push(row);
-                }
+                self.write_disk_io(&io);
             }
             self.settled = settled;
         }
@@ -297,7 +319,7 @@ impl Trace {
             .max(row.completed_ns.or(Some(row.issued_ns)));
         self.rows[row.layer as usize] += 1;
         if self.columns.len() < self.batch_rows {
-            self.columns.push(&row);
+            self.columns.push(row);
         } else {
             self.overflow.push_back(row);
         }
