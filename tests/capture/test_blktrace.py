@@ -75,6 +75,32 @@ def test_latencies_are_those_of_btt(rows, name):
     assert recording.manifest.sources[0].events >= 6741
 
 
+def test_every_row_is_one_that_blkparse_prints(rows):
+    """One I/O at a time on one processor: a completion's issue and queueing are the lines before it."""
+    line = re.compile(r"259,0 +1 +\d+ +(\S+) +(\d+) +([QDC]) +(\S+) (\d+) \+ (\d+) ")
+    began, expected = {}, []
+    for text in sample("takeoverjp_sample.blkparse.txt").read_text().splitlines():
+        if found := line.match(text):
+            at, thread, stage, kind, sector, count = found.groups()
+            at_ns = round(float(at) * 1e9)
+            if stage != "C":
+                began[stage] = at_ns, int(thread)
+                continue
+            place = int(sector) * 512, int(count) * 512, "A" in kind
+            expected += [("block", *began["Q"], at_ns, *place), ("device", *began["D"], at_ns, *place)]
+    _, ask = rows(sample("takeoverjp_sample.blktrace.1"))
+    first_ns = expected[0][1]
+    found = ask(
+        "select layer, issued_ns, thread_id, completed_ns, offset_bytes, size_bytes, flags & 16 > 0, op from io"
+    )
+    shift_ns = min(row[1] for row in found) - first_ns
+    assert len(found) == 2 * 963
+    assert sorted(found) == sorted(
+        (layer, issued + shift_ns, thread, completed + shift_ns, *place, "read")
+        for layer, issued, thread, completed, *place in expected
+    )
+
+
 def test_binary_and_text_give_the_same_rows(rows):
     everything = "select * exclude process_id from io order by all"
     _, ask = rows(sample("takeoverjp_sample.blktrace.1"))
@@ -159,6 +185,27 @@ def test_lost_records_are_counted(rows, tmp_path):
     recording, _ = rows(path)
     assert recording.manifest.quality.events_lost == 3
     assert recording.manifest.quality.verdict == "poor"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lost"),
+    [
+        ([1, 2, 3_000_000_000, 4, 5], 0),
+        ([3_000_000_000, 2, 3, 6], 2),
+        ([1, 2, 3, 3_000_000_000], 0),
+        ([1, 2, 2_000_000, 2_000_001], 1_999_997),
+        ([2**32 - 2, 2**32 - 1, 1, 2], 1),
+        ([7, 8, 1, 2], 0),
+    ],
+)
+def test_a_wrong_number_claims_no_loss(rows, tmp_path, numbers, lost):
+    """A gap is what both its sides agree on; a number of four bytes that is damaged could claim four billion."""
+    path = tmp_path / "trace"
+    path.write_bytes(
+        b"".join(record(at, QUEUE | READ, number=number) for at, number in enumerate(numbers, 5))
+    )
+    recording, _ = rows(path)
+    assert recording.manifest.quality.events_lost == lost
 
 
 @pytest.mark.parametrize("cut", [1, 30, 47])

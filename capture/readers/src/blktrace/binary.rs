@@ -10,6 +10,8 @@ const MAGIC: u32 = 0x6561_7407;
 const RECORD_BYTES: usize = 48;
 const NOTIFY: u32 = 1 << 10;
 const READ_MASKS: usize = 1 << 18;
+/// A number further than this from the one before it and the one after it is damage, not a gap.
+const STEP_MAX: u32 = 1 << 16;
 
 /// Whether the file's first bytes are a record, and in which byte order: true for big-endian.
 pub fn byte_order(head: &[u8]) -> Option<bool> {
@@ -26,9 +28,46 @@ pub struct Binary {
     file: BufReader<File>,
     big_endian: bool,
     position: u64,
-    /// Lowest and highest sequence number and count of each device and processor.
-    sequences: HashMap<(u32, u32), (u32, u32, u64)>,
+    /// Of each device and processor.
+    sequences: HashMap<(u32, u32), Numbers>,
     payload: Vec<u8>,
+}
+
+/// The sequence numbers of one processor's records, which count up by one, as they come.
+#[derive(Clone, Copy)]
+struct Numbers {
+    latest: u32,
+    /// The first and the last that a neighbour confirms, so that no single wrong number claims a gap; and how many
+    /// records there are from the one to the other.
+    confirmed: Option<(u32, u32, u32)>,
+    /// Since the first confirmed one.
+    count: u32,
+}
+
+impl Numbers {
+    fn add(&mut self, number: u32) {
+        // They may wrap around, and neighbours may come in the wrong order.
+        self.count = self.count.saturating_add(1);
+        if number.wrapping_sub(self.latest).wrapping_add(STEP_MAX) <= 2 * STEP_MAX {
+            let first = if let Some((first, ..)) = self.confirmed {
+                first
+            } else {
+                self.count = 2;
+                self.latest
+            };
+            self.confirmed = Some((first, number, self.count));
+        }
+        self.latest = number;
+    }
+
+    fn lost(&self) -> u32 {
+        let (first, last, count) = self.confirmed.unwrap_or_default();
+        match last.wrapping_sub(first) {
+            // The last came before the first.
+            0x8000_0000.. => 0,
+            between => (between + 1).saturating_sub(count),
+        }
+    }
 }
 
 impl Binary {
@@ -112,11 +151,14 @@ impl Binary {
 
     fn count(&mut self, device: u32, processor: u32, number: u32) {
         if self.sequences.len() < 1 << 16 || self.sequences.contains_key(&(device, processor)) {
-            let seen = self
-                .sequences
+            self.sequences
                 .entry((device, processor))
-                .or_insert((number, number, 0));
-            *seen = (seen.0.min(number), seen.1.max(number), seen.2 + 1);
+                .and_modify(|numbers| numbers.add(number))
+                .or_insert(Numbers {
+                    latest: number,
+                    confirmed: None,
+                    count: 0,
+                });
         }
     }
 
@@ -221,9 +263,11 @@ impl Source for Binary {
     }
 
     fn finish(&mut self, facts: &mut Facts) {
-        for (low, high, count) in self.sequences.values() {
-            facts.lost += (u64::from(high - low) + 1).saturating_sub(*count);
-        }
+        facts.lost += self
+            .sequences
+            .values()
+            .map(|numbers| u64::from(numbers.lost()))
+            .sum::<u64>();
     }
 
     fn position(&self) -> u64 {
