@@ -24,6 +24,11 @@ _SECOND_NS: Final = 10**9
 _NAME: Final = re.compile(r"(.*?)([0-9]{1,9})\.xml", re.IGNORECASE)
 _DIGITS: Final = re.compile(r"\s*([0-9]{1,19})\s*")
 _FILE_BYTES_MAX: Final = 256 << 20
+_BLOCK_BYTES: Final = 1 << 16
+_INSTANCES_MAX: Final = 100_000
+_LEAVES: Final = frozenset({"name", "uuid", "value", "timestamp"})
+_DEPTH_MAX: Final = 64
+_TEXT_CHARACTERS_MAX: Final = 4096
 _AT_S_MAX: Final = 1 << 33  # in nanoseconds it still fits
 
 
@@ -65,8 +70,7 @@ class _Poll:
 
 def _poll(path: Path, name: str) -> _Poll | None:
     """One file; None if it is no whole poll."""
-    totals: dict[tuple[str, str], dict[str, int]] = {}
-    at_s: int | None = None
+    found = _Elements()
     with naming(name), path.open("rb") as file:
         if path.stat().st_size > _FILE_BYTES_MAX:
             raise IotraceError(f"'{name}' is over 256 MiB", hint="it is no single poll")
@@ -75,27 +79,71 @@ def _poll(path: Path, name: str) -> _Poll | None:
                 f"'{name}' defines a document type of its own", hint="polls of ONTAP have none"
             )
         file.seek(0)
+        parser = ET.XMLParser(target=found)  # noqa: S314 - no document type, bounded size, and no tree is built
         try:
-            for _, element in ET.iterparse(file):  # noqa: S314 - no document type, bounded size
-                if element.tag == "instance-data":
-                    key = (element.findtext("name") or "", element.findtext("uuid") or "")
-                    totals[key] = _totals(element)
-                    element.clear()
-                elif element.tag == "timestamp":
-                    at_s = _number(element.text)
+            while block := file.read(_BLOCK_BYTES):
+                parser.feed(block)
+                if len(found.totals) > _INSTANCES_MAX:
+                    raise IotraceError(
+                        f"'{name}' tells of over {_INSTANCES_MAX:,} instances", hint="it is no poll of LUNs"
+                    )
+            parser.close()
         except (ET.ParseError, LookupError, ValueError):  # no XML, or in an encoding that there is not
             return None
-    return None if at_s is None or at_s > _AT_S_MAX else _Poll(at_s, totals)
+    at_s = _number(found.timestamp)
+    return None if at_s is None or at_s > _AT_S_MAX else _Poll(at_s, found.totals)
 
 
-def _totals(instance: ET.Element) -> dict[str, int]:
-    found = {}
-    for entry in instance.iter("counter-data"):
-        name, value = entry.findtext("name") or "", entry.findtext("value") or ""
-        number = _number(value)
-        if name in COUNTERS and number is not None:
-            found[name] = number
-    return found
+class _Elements:
+    """Takes the elements of a poll as they come and keeps what is wanted: a tree of all of them may not fit."""
+
+    def __init__(self) -> None:
+        self.timestamp = ""
+        self.totals: dict[tuple[str, str], dict[str, int]] = {}
+        self._path: list[str] = []
+        self._depth = 0
+        self._instance: dict[str, str] = {}
+        self._counters: dict[str, int] = {}
+        self._counter: dict[str, str] = {}
+        self._text: list[str] | None = None
+        self._text_characters = 0
+
+    def start(self, tag: str, _attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth <= _DEPTH_MAX:
+            self._path.append(tag)
+        if tag == "instance-data":
+            self._instance, self._counters = {}, {}
+        elif tag == "counter-data":
+            self._counter = {}
+        self._text = [] if tag in _LEAVES else None
+        self._text_characters = 0
+
+    def data(self, text: str) -> None:
+        self._text_characters += len(text)
+        if self._text is not None and self._text_characters <= _TEXT_CHARACTERS_MAX:
+            self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        if self._depth >= _DEPTH_MAX:
+            return
+        self._path.pop()
+        text, self._text = "".join(self._text or ()), None
+        within = self._path[-1] if self._path else ""
+        if tag == "timestamp":
+            self.timestamp = text
+        elif tag == "instance-data":
+            if self._counters:
+                self.totals[self._instance.get("name", ""), self._instance.get("uuid", "")] = self._counters
+        elif tag == "counter-data":
+            name, number = self._counter.get("name", ""), _number(self._counter.get("value"))
+            if name in COUNTERS and number is not None:
+                self._counters[name] = number
+        elif tag in _LEAVES and within == "instance-data":
+            self._instance.setdefault(tag, text)
+        elif tag in _LEAVES and within == "counter-data":
+            self._counter.setdefault(tag, text)
 
 
 def _number(text: str | None) -> int | None:

@@ -108,3 +108,16 @@ def test_a_document_type_is_refused(tmp_path):
     path.write_text('<!DOCTYPE r [<!ENTITY a "aaaa">]>' + poll(1, ("x", {"read_ops": 1})))
     with pytest.raises(IotraceError, match="document type"):
         import_files([path], tmp_path / "out.iotrace")
+
+
+def test_memory_is_that_of_the_totals_and_not_of_the_elements(tmp_path):
+    """A tree of these elements would take some 100 MB."""
+    resource = pytest.importorskip("resource", reason="there is no getrusage on Windows")
+    filler = "<x/>" * 1_000_000
+    for number, reads in ((1, 10), (2, 30)):
+        whole = poll(100 * number, ("a", {"read_ops": reads}))
+        (tmp_path / f"p{number}.xml").write_text(whole.replace("</counters>", f"</counters>{filler}"))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    recording = import_files([tmp_path / "p1.xml"], tmp_path / "out.iotrace")
+    assert values(recording) == {"read_iops": 0.2}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 << 10  # KiB
