@@ -4,7 +4,10 @@ Limits, on what the archive declares and again on what really comes out, over al
 `RATIO_FREE_BYTES` on a ratio of at most `RATIO_MAX`. Traces deflate by 5 to 30; a bomb by 1,000.
 """
 
+import errno
 import hashlib
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,6 +26,15 @@ RATIO_FREE_BYTES: Final = 256 << 20
 MEMBERS_MAX: Final = 10_000
 _CHUNK_BYTES: Final = 1 << 20
 _ENCRYPTED: Final = 0x1
+_DAMAGE: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    ValueError,
+    OverflowError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +118,19 @@ class Archive:
 def _damage_named(name: str) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, UnicodeError) as problem:
-        raise IotraceError(
-            f"'{name}' is a damaged zip: {problem}", hint="copy it again, or unpack it yourself"
-        ) from problem
+    except _DAMAGE as problem:
+        raise _damaged(name, problem) from problem
+    except OSError as problem:
+        # bzip2's own word for damage has no number; a place before the file's start has this one.
+        if problem.errno not in {None, errno.EINVAL}:
+            raise
+        raise _damaged(name, problem) from problem
     except NotImplementedError as problem:
         raise IotraceError(
             f"'{name}' is packed in a way that is not read: {problem}",
             hint="unpack it yourself and import what is inside",
         ) from problem
+
+
+def _damaged(name: str, problem: Exception) -> IotraceError:
+    return IotraceError(f"'{name}' is a damaged zip: {problem}", hint="copy it again, or unpack it yourself")

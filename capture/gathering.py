@@ -70,7 +70,8 @@ class PackedFile(File):
         self.name, self._path = name, target
         self.folder, self.base_name = inner.parent.as_posix(), inner.name
         self.place = (name.removesuffix(member.name), self.folder)
-        self.known_as = Path(inner.name)
+        # Of what lies where iotrace was started, nothing belongs to it.
+        self.known_as = target.parent / inner.name
         self._archive, self._member, self._digest = archive, member, ""
 
     @property

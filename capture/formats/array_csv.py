@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 
 from iotrace.schemas import Clock, IotraceError, Quality
 
-from .array_mapping import RATES, TIMES_NS, UNITS, Mapping, load_mapping, ready_mappings
+from .array_mapping import RATES, TIMES_NS, UNITS, Mapping, read_mapping, ready_mappings
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
 from .io_lines import Integers
 from .text_blocks import TextBlocks, head_lines, inspect_text, text_encoding
@@ -28,8 +28,7 @@ _SPAN_NS_MAX: Final = 4 * 10**18
 
 def with_map(map_path: Path) -> Format:
     """A format that reads any CSV by the mapping at ``map_path``. Raises `IotraceError` naming it."""
-    with naming(str(map_path)):
-        mapping = load_mapping(map_path.read_text("utf-8", "replace"), str(map_path))
+    mapping = read_mapping(map_path)
     return Format(
         "array-csv",
         lambda head, _path: mapping.fits(_header(head, mapping.delimiter)),
@@ -46,9 +45,8 @@ def _header(head: bytes, delimiter: str) -> list[str]:
 
 
 def _mapping_for(head: bytes, path: Path) -> Mapping | None:
-    beside = path.with_suffix(".columns.toml")
-    if path.suffix.lower() in {".csv", ".txt"} and beside.is_file():
-        return load_mapping(beside.read_text("utf-8", "replace"), str(beside))
+    if path.suffix.lower() in {".csv", ".txt"} and (beside := path.with_suffix(".columns.toml")).is_file():
+        return read_mapping(beside)
     return next((entry for entry in ready_mappings() if entry.fits(_header(head, entry.delimiter))), None)
 
 

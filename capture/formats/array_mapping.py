@@ -5,14 +5,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from iotrace.schemas import IotraceError
 
+from .format import naming
+
 TIMES_NS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 RATES: Final = {"B/s": 1.0, "KB/s": 1e3, "KiB/s": 1024.0, "MB/s": 1e6, "MiB/s": 1024.0**2, "GB/s": 1e9}
 _COUNTS: Final = {"1/s": 1.0, "1": 1.0, "%": 1.0}
+_DELIMITERS: Final = ",;|:\t ^~"
+_BYTES_MAX: Final = 1 << 20
+_HINT: Final = "docs/formats.md describes one"
 UNITS: Final = TIMES_NS | RATES | _COUNTS
 
 
@@ -46,11 +52,20 @@ class Mapping:
         return needed <= set(header)
 
 
+def read_mapping(path: Path) -> Mapping:
+    """The mapping at ``path``. Raises `IotraceError` naming it as `load_mapping` does."""
+    with naming(str(path)), path.open("rb") as file:
+        data = file.read(_BYTES_MAX + 1)
+    if len(data) > _BYTES_MAX:
+        raise IotraceError(f"'{path}' is no column mapping: it is over 1 MiB", hint=_HINT)
+    return load_mapping(data.decode("utf-8-sig", "replace"), str(path))
+
+
 def load_mapping(text: str, name: str) -> Mapping:
     """Parse a mapping. Raises `IotraceError` naming it by ``name``, and the entry that is wrong."""
 
     def wrong(what: str) -> IotraceError:
-        return IotraceError(f"'{name}' is no column mapping: {what}", hint="docs/formats.md describes one")
+        return IotraceError(f"'{name}' is no column mapping: {what}", hint=_HINT)
 
     try:
         data = tomllib.loads(text)
@@ -72,6 +87,8 @@ def load_mapping(text: str, name: str) -> Mapping:
         )
     except tomllib.TOMLDecodeError as problem:
         raise wrong(str(problem)) from problem
+    except RecursionError as problem:
+        raise wrong("its values lie too deep in one another") from problem
     except (KeyError, TypeError, AttributeError) as problem:
         raise wrong(f"{problem} is missing or of the wrong kind") from problem
     for what in _faults(mapping):
@@ -82,8 +99,8 @@ def load_mapping(text: str, name: str) -> Mapping:
 def _faults(mapping: Mapping) -> Iterator[str]:
     if not mapping.metrics:
         yield "it names no metrics"
-    if len(mapping.delimiter) != 1:
-        yield "the delimiter is not one character"
+    if len(mapping.delimiter) != 1 or mapping.delimiter not in _DELIMITERS:
+        yield "the delimiter is none of , ; | : ^ ~, a space or a tab"
     for column, metric in mapping.metrics.items():
         if metric.unit not in UNITS:
             yield f"{column} has the unit {metric.unit}, not one of {', '.join(UNITS)}"

@@ -94,6 +94,8 @@ def test_a_mapping_handed_over(tmp_path):
             "unit of time",
         ),
         (('delimiter = ";"', 'delimiter = ";;"'), "delimiter"),
+        (('delimiter = ";"', "delimiter = '\"'"), "delimiter"),
+        (('delimiter = ";"', "delimiter = " + "[" * 50_000), "too deep"),
         (("[time]", "[time"), "no column mapping"),
     ],
 )

@@ -1,7 +1,8 @@
 """What holds for every reader on any bytes, and the bounds within which it has to.
 
-`read` asks of a format all that an import or an inspection asks, and checks what comes. `limit_memory` and `bounded`
-limit this process's memory and the processor time of one input; who exceeds either dies, and its parent sees it.
+`read` asks of a format (or of a door before all of them) what an import or an inspection asks, and checks what comes.
+`limit_memory` and `bounded` limit this process's memory and the processor time of one input; who exceeds either dies,
+and its parent sees it.
 """
 
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 from corpus import STORED
+from doors import Door
 
 from iotrace.capture.formats.format import HEAD_BYTES
 from iotrace.capture.recognition import FORMATS
@@ -46,6 +48,9 @@ def bounded(size_bytes):
 
 def read(entry, path, data):
     """Rows that came; None where the format does not recognise ``data``, or refuses it with a clear word."""
+    if isinstance(entry, Door):
+        with bounded(len(data)):
+            return entry.enter(data, path.parent, _check_words)
     if not entry.recognises(data[:HEAD_BYTES], path):
         return None
     paths, names = _with_family(entry, path)
@@ -100,8 +105,8 @@ def _inspected(entry, paths, names):
     return None
 
 
-def _check_words(problem):
-    assert NAME in problem.message, f"does not name the file: {problem.message}"
+def _check_words(problem, word=NAME):
+    assert word in problem.message, f"does not name the file: {problem.message}"
     assert problem.hint, f"no hint: {problem.message}"
     assert "defect" not in problem.message, problem.message
 

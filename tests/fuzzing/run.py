@@ -1,8 +1,9 @@
 """Every reader against damaged bytes, each for a while: make fuzz [SECONDS_EACH=60] [TARGET=etl].
 
 Native readers under libFuzzer, guided by coverage; every format of `capture.recognition.FORMATS` as an import reads it,
-under the mutator beside this file. What a run finds is left in build/fuzz/findings; what libFuzzer learns stays in
-build/fuzz/corpus for the next run. Prints a line for each target; exit status 1 if there was a finding.
+and what stands before the formats (`doors`), under the mutator beside this file. What a run finds is left in
+build/fuzz/findings; what libFuzzer learns stays in build/fuzz/corpus for the next run. Prints a line for each target;
+exit status 1 if there was a finding.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import corpus
+import doors
 
 from iotrace.capture.recognition import FORMATS
 
@@ -124,7 +126,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    natives, formats = native_names(), [entry.name for entry in FORMATS]
+    natives, formats = native_names(), [entry.name for entry in (*FORMATS, *doors.DOORS)]
     known = sorted({*natives, *formats})
     if options.target and options.target not in known:
         sys.exit(f"error: no target '{options.target}'\n\nhint: there are {', '.join(known)}")

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 FOLDER = Path(__file__).parent
 STORED = FOLDER.parent / "fixtures" / "corpus"
+DOORS = set(re.findall(r'\bDoor\("([a-z]+)"', (FOLDER / "doors.py").read_text()))
 NATIVE = FOLDER.parents[1] / "capture" / "readers" / "src" / "fuzzing.rs"
 
 
@@ -37,7 +38,7 @@ def native_targets():
     return set(re.findall(r'^    \("([a-z0-9-]+)", \|data\|', NATIVE.read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("kind", sorted(entry.name for entry in FORMATS))
+@pytest.mark.parametrize("kind", sorted({entry.name for entry in FORMATS} | DOORS))
 def test_every_format_has_a_corpus(kind):
     assert stored(kind), f"put one small whole file of this format into {STORED / kind}"
 
@@ -54,8 +55,8 @@ def test_every_native_reader_has_a_target_and_a_corpus():
 
 
 def test_readers_answer_to_all_of_the_stored_corpus():
-    formats = {entry.name for entry in FORMATS}
-    paths = [path for path in STORED.rglob("*") if path.is_file() and path.parent.name in formats]
+    names = {entry.name for entry in FORMATS} | DOORS
+    paths = [path for path in STORED.rglob("*") if path.is_file() and path.parent.name in names]
     done = replay(*sorted(paths))
     assert done.returncode == 0, (
         f"at {done.stdout.splitlines()[-1:]}: status {done.returncode}\n{done.stderr[-2000:]}"

@@ -21,6 +21,7 @@ from pathlib import Path
 os.environ |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 import corpus
+import doors
 import planted
 import reading
 from mutation import mutate
@@ -28,7 +29,7 @@ from mutation import mutate
 import iotrace.capture
 from iotrace.capture.recognition import FORMATS
 
-ENTRIES = {entry.name: entry for entry in (*FORMATS, *planted.FORMATS)}
+ENTRIES = {entry.name: entry for entry in (*FORMATS, *doors.DOORS, *planted.FORMATS)}
 ROOM = str(Path(iotrace.capture.__file__).parent)
 
 
