@@ -17,6 +17,7 @@ from . import library
 from .description import Description, Flow, InFlight, Latency, LayerCount, LayerLatency, SizeCount, Workload
 from .histogram import Histograms
 from .ordered import Flight, Stream, measure
+from .result_tables import results_of
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
 """Where figures of load are taken: the first of these that saw any I/O."""
@@ -78,10 +79,11 @@ class _Describer:
             headline_metric="response" if manifest.kind == "replayed" else "service",
             block_bytes=BLOCK_BYTES,
             counters=self.ask("counter_summary"),
+            results=results_of([self.recording]),
             notes=self.notes,
         )
         if self.layer is None:
-            if "results" not in self.recording.table_names():
+            if not description.results:
                 self.notes.append("the recording holds no I/Os")
             return description
         self.histograms = {

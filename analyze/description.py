@@ -179,6 +179,8 @@ class Description:
     """Rows of query top_processes."""
     counters: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query counter_summary."""
+    results: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of the table results, of another tool's test; see `result_tables`."""
     notes: list[str] = field(default_factory=list)
     """What to know before believing the figures."""
 

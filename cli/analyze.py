@@ -18,7 +18,7 @@ from .compare_tables import print_comparisons
 from .describe_tables import print_description
 from .findings import has_invalid, print_findings, print_findings_by_name
 from .options import Json, Overwrite, RecordingPath, Slo, Title
-from .results_tables import print_results, results_of
+from .results_tables import print_results
 
 
 def register(app: typer.Typer) -> None:
@@ -39,17 +39,15 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
     with console.working("describing"):
         found = describe(opened)
         findings = validity.check(opened)
-    results = results_of([opened])
     if json:
         facts = {
-            "results": results,
             "clocks": clock_facts(opened.manifest),
             "findings": [asdict(entry) for entry in findings],
         }
         console.print_json(found.to_dict() | facts)
         return
     print_description(found)
-    print_results(results)
+    print_results(found.results)
     print_clocks(opened.manifest)
     print_findings(findings)
     console.quality(recording.name, opened.manifest.quality)

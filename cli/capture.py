@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from iotrace.analyze.result_tables import results_of
 from iotrace.analyze.units import format_bytes
 from iotrace.capture.anonymizing import Anonymizer
 from iotrace.capture.importing import import_any
@@ -14,7 +15,7 @@ from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
-from .results_tables import print_results, results_of
+from .results_tables import print_results
 from .summary import print_recording, recording_facts
 
 _FACTS_SHOWN: Final = 12

@@ -6,6 +6,7 @@ from typing import Final
 
 from ..comparison import Comparison
 from ..description import Description, Flow, Latency, Workload
+from ..result_tables import result_tables
 from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
 from .charts import Table, shortened
 from .facts import RecordingFacts, SweepFacts
@@ -23,14 +24,28 @@ def recording_tables(facts: RecordingFacts) -> list[Table]:
     """Tables of a recording, load and latency first; none where it holds no I/Os."""
     described = facts.description
     if described.total is None:
-        return []
-    tables = [_workloads(described), _latencies(described)]
+        return _results(described)
+    tables = [_workloads(described), _latencies(described), *_results(described)]
     if described.busiest:
         tables.append(_busiest(described))
     if described.top_files:
         tables.append(_files(described))
     if described.top_processes:
         tables.append(_processes(described))
+    return tables
+
+
+def _results(described: Description) -> list[Table]:
+    """What another tool's test measured."""
+    found = result_tables(described.results)
+    if found is None:
+        return []
+    caption = f"Results of {found.tools}: {'; '.join(found.legends)}"
+    tables = []
+    if found.storage:
+        tables.append(Table(caption, found.storage_columns, tuple(found.storage), 2))
+    if found.database:
+        tables.append(Table(caption, found.database_columns, tuple(found.database)))
     return tables
 
 

@@ -6,6 +6,7 @@ from ..comparison import Comparison, Figure
 from ..description import Description
 from ..knee_answer import Knee, SloKnee
 from ..knee_words import latency_text, load_text, percent_text, scale_text
+from ..result_tables import result_tables
 from ..slo import Objective
 from ..units import format_bytes, format_duration_ns, format_ratio_with_interval
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
@@ -24,6 +25,10 @@ def sweep_verdict(knee: Knee, target: str | None) -> str:
 def recording_sentence(description: Description) -> str:
     """What was recorded, in a sentence: rate, mix, size and latency."""
     total = description.total
+    if (results := result_tables(description.results)) is not None and total is None:
+        runs = len(results.legends)
+        words = f"{runs} run{'' if runs == 1 else 's'} of {results.tools}"
+        return f"{description.title} holds results of {words}, and no I/Os."
     if total is None or not total.ios_per_s:
         return f"{description.title} holds no reads or writes."
     reads = total.read_share_of_ios or 0.0
