@@ -2,29 +2,37 @@
 
 Figures of load come from one layer, the uppermost storage layer there is (block, else device, filesystem, sql), so an
 I/O seen by several layers counts once. Latency is given for each layer, over I/Os that succeeded and were seen to end.
-Rates are over the recording's window. Memory does not grow with the recording: counts, sums and histograms are added
-up by DuckDB, and order is swept slice by slice (`ordered`).
+Rates are over the recording's window. Memory does not grow with the recording: counts and sums are added up by DuckDB,
+and what depends on order or takes a histogram is found in one pass over the rows in order of time (`onepass`).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
+import numpy as np
 
 from iotrace.schemas import Recording
 
 from . import library
 from .description import Description, Flow, InFlight, Latency, LayerCount, LayerLatency, SizeCount, Workload
 from .histogram import Histograms
-from .ordered import Flight, Stream, measure
+from .onepass.arrivals import BINS_NS, Arrivals
+from .onepass.flight import Flight
+from .onepass.measure import Measured, Subject, measure
+from .onepass.streams import Stream
+from .onepass.touched import FIRST_BLOCK_BYTES
 from .result_tables import results_of
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
 """Where figures of load are taken: the first of these that saw any I/O."""
 
-BLOCK_BYTES: Final = 64 * 1024
+BLOCK_BYTES: Final = FIRST_BLOCK_BYTES
+"""Granularity of working sets of up to 4 TiB."""
+
 _TOP: Final = 10
-_BINS_NS: Final = {10_000_000: "10ms", 100_000_000: "100ms", 1_000_000_000: "1s"}
+_BIN_NAMES: Final = dict(zip(BINS_NS, ("10ms", "100ms", "1s"), strict=True))
 
 Row = dict[str, Any]
 
@@ -77,7 +85,7 @@ class _Describer:
             window_ns=self.window_ns,
             workload_layer=self.layer,
             headline_metric="response" if manifest.kind == "replayed" else "service",
-            block_bytes=BLOCK_BYTES,
+            block_bytes=FIRST_BLOCK_BYTES,
             counters=self.ask("counter_summary"),
             results=results_of([self.recording]),
             notes=self.notes,
@@ -86,18 +94,14 @@ class _Describer:
             if not description.results:
                 self.notes.append("the recording holds no I/Os")
             return description
-        self.histograms = {
-            metric: Histograms(library.run(self.connection, "latency_histogram", metric=metric))
-            for metric in self.metrics
-        }
         self.streams = self.ask("streams", layer=self.layer)
-        streams = [Stream(row["device_id"], row["file_id"], row["role"], row["op"]) for row in self.streams]
-        self.ordered = measure(
-            self.connection, self.recording, self.layer, streams, (self.start_ns, self.end_ns)
-        )
+        self.measured = self._measure()
+        description = replace(description, block_bytes=self.measured.touched.block_bytes)
+        self.histograms = {
+            metric: Histograms(self.measured.histogram_table(metric)) for metric in self.metrics
+        }
+        library.provide(self.connection, "io_per_second", self.measured.seconds)
         self.devices = {row["device_id"]: row for row in self.recording.read("devices").to_pylist()}
-        self.peaks = self.ask("arrival_peaks", layer=self.layer)
-        self.working_sets = self.ask("working_set", layer=self.layer, block_bytes=BLOCK_BYTES)
         for row in self.layers:
             names = ("layer", "io_count", "failed_count", "unfinished_count")
             description.layers.append(LayerCount(*(row[name] for name in names)))
@@ -113,6 +117,26 @@ class _Describer:
         description.top_files.extend(self.ask("top_files", layer=self.layer, row_limit=_TOP))
         description.top_processes.extend(self.ask("top_processes", layer=self.layer, row_limit=_TOP))
         return description
+
+    def _measure(self) -> Measured:
+        streams = [
+            Stream(row["layer"], stream["device_id"], stream["file_id"], stream["role"], stream["op"])
+            for row in self.layers
+            for stream in self.ask("streams", layer=row["layer"])
+        ]
+        subject = Subject(
+            self.layer or "",
+            (self.start_ns, self.end_ns),
+            self.metrics,
+            has_errors=any(row["failed_count"] for row in self.layers),
+            has_unfinished=any(row["unfinished_count"] for row in self.layers),
+        )
+        self.number_of = {
+            (stream.device_id, stream.file_id, stream.role, stream.op): number
+            for number, stream in enumerate(streams)
+            if stream.layer == self.layer
+        }
+        return measure(self.connection, self.recording, streams, subject)
 
     def _note_gaps(self) -> None:
         layer = next(row for row in self.layers if row["layer"] == self.layer)
@@ -152,9 +176,11 @@ class _Describer:
         device = self.devices.get(device_id, {})
         read, write = (self._flow(rows, op, where) for op in ("read", "write"))
         transfers, moved = read.io_count + write.io_count, read.size_bytes + write.size_bytes
-        scope = "all" if is_total else "role" if role is not None else "device"
-        gaps = self.ordered.all_gaps if is_total else self.ordered.gaps[device_id, role]
-        working_set = self._working_set(scope, device_id, role)
+        arrivals = self.measured.all_arrivals if is_total else self.measured.arrivals[device_id, role]
+        both, reads, writes = (
+            self.measured.touched_bytes(device_id, role, ops, is_total=is_total)
+            for ops in (("read", "write"), ("read",), ("write",))
+        )
         return Workload(
             device_id=device_id,
             device=device.get("name"),
@@ -172,11 +198,11 @@ class _Describer:
             / max(self.window_ns, 1),
             read_share_of_ios=read.io_count / transfers if transfers else None,
             read_share_of_bytes=read.size_bytes / moved if moved else None,
-            interarrival_cv=gaps.coefficient_of_variation,
-            peak_to_mean=self._peak_to_mean(scope, device_id, role),
-            working_set_bytes=working_set["touched_count"],
-            read_working_set_bytes=working_set["read_touched_count"],
-            written_working_set_bytes=working_set["written_touched_count"],
+            interarrival_cv=arrivals.coefficient_of_variation,
+            peak_to_mean=self._peak_to_mean(arrivals),
+            working_set_bytes=both,
+            read_working_set_bytes=reads,
+            written_working_set_bytes=writes,
         )
 
     def _mount(self, device_id: int | None) -> str | None:
@@ -187,14 +213,14 @@ class _Describer:
             row for row in self.devices.values() if row["parent_device_id"] == device_id and row["mount"]
         ]
         letters = [row["mount"] for row in sorted(parts, key=lambda row: row["start_bytes"] or 0)]
-        return self.devices[device_id]["mount"] or " ".join(letters) or None
+        return self.devices.get(device_id, {}).get("mount") or " ".join(letters) or None
 
     def _flow(self, rows: list[Row], op: str, where: dict[str, object]) -> Flow:
         mine = [row for row in rows if row["op"] == op]
         count, size_bytes = _count(mine, op), sum(row["size_bytes"] for row in mine)
-        streams = [Stream(row["device_id"], row["file_id"], row["role"], row["op"]) for row in mine]
-        sequential = sum(self.ordered.sequential.get(stream, 0) for stream in streams)
-        placed = any(stream in self.ordered.sequential for stream in streams)
+        numbers = [self.number_of[row["device_id"], row["file_id"], row["role"], row["op"]] for row in mine]
+        sequence = self.measured.sequence
+        is_placed = bool(np.isin(numbers, sequence.present).any())
         return Flow(
             io_count=count,
             size_bytes=size_bytes,
@@ -202,7 +228,10 @@ class _Describer:
             ios_per_s=self._per_s(count),
             bytes_per_s=self._per_s(size_bytes),
             bytes_per_transfer=size_bytes / count if count else None,
-            sequential_share=sequential / count if count and placed else None,
+            sequential_share=int(sequence.next_count[numbers].sum()) / count if count and is_placed else None,
+            near_sequential_share=int(sequence.near_count[numbers].sum()) / count
+            if count and is_placed
+            else None,
             latency={
                 metric: Latency.of(self.histograms[metric].merged(op=op, **where), metric)
                 for metric in self.metrics
@@ -212,33 +241,21 @@ class _Describer:
     def _per_s(self, amount: float) -> float:
         return amount * 1e9 / self.window_ns if self.window_ns else 0.0
 
-    def _peak_to_mean(self, scope: str, device_id: int | None, role: str | None) -> dict[str, float | None]:
+    def _peak_to_mean(self, arrivals: Arrivals) -> dict[str, float | None]:
         """Bins that lie partly outside the window only lower the mean that the peak is held against by one bin."""
-        ratios: dict[str, float | None] = dict.fromkeys(_BINS_NS.values())
-        for row in self.peaks:
-            if (row["scope"], row["device_id"], row["role"]) == (scope, device_id, role):
-                bins = self.window_ns / row["bin_ns"]
-                if bins >= 10:
-                    ratios[_BINS_NS[row["bin_ns"]]] = row["peak_count"] / (row["io_count"] / bins)
+        ratios: dict[str, float | None] = dict.fromkeys(_BIN_NAMES.values())
+        for bin_ns, peak in arrivals.peak_counts.items():
+            bins = self.window_ns / bin_ns
+            if bins >= 10 and peak:
+                ratios[_BIN_NAMES[bin_ns]] = peak / ((arrivals.count + 1) / bins)
         return ratios
 
-    def _working_set(self, scope: str, device_id: int | None, role: str | None) -> dict[str, int]:
-        """Bytes touched; devices do not overlap, so everything together is their sum."""
-        rows = [
-            row
-            for row in self.working_sets
-            if (scope == "all" and row["scope"] == "device")
-            or (row["scope"], row["device_id"], row["role"]) == (scope, device_id, role)
-        ]
-        names = ("touched_count", "read_touched_count", "written_touched_count")
-        return {name: sum(row[name] for row in rows) * BLOCK_BYTES for name in names}
-
     def _in_flight(self) -> Iterable[InFlight]:
-        yield self._in_flight_of(self.streams, None, self.ordered.all_flight, is_total=True)
-        if len(self.ordered.flight) > 1:
-            for device_id in sorted(self.ordered.flight, key=_nulls_last):
+        yield self._in_flight_of(self.streams, None, self.measured.all_flight, is_total=True)
+        if len(self.measured.flight) > 1:
+            for device_id in sorted(self.measured.flight, key=_nulls_last):
                 rows = [row for row in self.streams if row["device_id"] == device_id]
-                yield self._in_flight_of(rows, device_id, self.ordered.flight[device_id])
+                yield self._in_flight_of(rows, device_id, self.measured.flight[device_id])
 
     def _in_flight_of(
         self, rows: list[Row], device_id: int | None, flight: Flight, *, is_total: bool = False

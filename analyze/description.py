@@ -66,6 +66,8 @@ class Flow:
     bytes_per_transfer: float | None
     sequential_share: float | None
     """I/Os starting where the previous one of the same device, file and operation ended."""
+    near_sequential_share: float | None
+    """I/Os starting where one of the last 16 of these ended: several sequential streams that take turns show here."""
     latency: dict[str, Latency]
 
 

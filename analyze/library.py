@@ -161,6 +161,15 @@ def run(
         return connection.sql(query.sql, params=parameters or None).to_arrow_table()
 
 
+def provide(connection: duckdb.DuckDBPyConnection, query_name: str, table: pa.Table) -> None:
+    """Let queries that read ``query_name`` start from ``table``, which somebody made faster than the query would.
+
+    ``table`` has the columns that the query's head names.
+    """
+    relation = connection.from_arrow(table)
+    relation.create(query_name)
+
+
 @cache
 def load(query_name: str) -> Query:
     """The query of that name. Raises ``KeyError`` if there is none."""

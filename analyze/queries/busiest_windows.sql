@@ -10,20 +10,20 @@
 -- latency_mean_ns [ns]: mean latency of those that succeeded
 --
 -- $layer [text]: the layer to count at
--- $window_ns [ns]: length of one window, a multiple of 10 ms; aligned to the recording's start
+-- $window_ns [ns]: length of one window, a multiple of 1 s; aligned to the recording's start
 -- $row_limit [number]: how many of each ranking
 --
--- Reads: io_per_10ms
+-- Reads: io_per_second
 WITH
 
 windows AS (
   SELECT
-    floor(bin * 10000000 / $window_ns::BIGINT)::BIGINT AS window_index,
+    floor(second / ($window_ns::BIGINT // 1000000000))::BIGINT AS window_index,
     sum(io_count)::BIGINT AS io_count,
     sum(size_bytes)::BIGINT AS size_bytes,
-    coalesce(sum(io_count) FILTER (WHERE op = 'read'), 0)::BIGINT AS read_count,
+    sum(read_count)::BIGINT AS read_count,
     sum(latency_sum_ns) / nullif(sum(measured_count), 0) AS latency_mean_ns
-  FROM io_per_10ms
+  FROM io_per_second
   WHERE layer = $layer
   GROUP BY ALL
 ),

@@ -100,6 +100,15 @@ def test_io_per_10ms_counts_before_the_start_too(trace):
     ]
 
 
+def test_io_per_second(trace):
+    rows = ask(trace, "io_per_second")
+    assert [tuple(row.values()) for row in rows] == [
+        # layer, second, I/Os, bytes, reads, with a latency, their sum
+        ("block", -1, 1, 8192, 1, 1, 6 * MS),
+        ("block", 0, 5, 8192 + 65536 + 512 + 512 + 8192, 2, 3, 9 * MS),
+    ]
+
+
 def test_arrival_peaks(trace):
     rows = ask(trace, "arrival_peaks", layer="block")
     assert [
@@ -241,6 +250,10 @@ def test_io_rollup_adds_up(trace):
     assert sum(row["io_count"] for row in rows) == 6
     assert sum(row["measured_count"] for row in rows) == 4
     assert sum(row["latency_sum_ns"] for row in rows) == 15 * MS
+
+
+def test_busiest_window(trace):
+    assert ask(trace, "busiest_window", layer="block", seconds_after=0) == [{"start_ns": 0, "io_count": 5}]
 
 
 def test_counter_summary_weights_by_interval(make_recording):
