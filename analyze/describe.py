@@ -16,7 +16,17 @@ import numpy as np
 from iotrace.schemas import Recording
 
 from . import library
-from .description import Description, Flow, InFlight, Latency, LayerCount, LayerLatency, SizeCount, Workload
+from .description import (
+    Description,
+    Flow,
+    HotSpot,
+    InFlight,
+    Latency,
+    LayerCount,
+    LayerLatency,
+    SizeCount,
+    Workload,
+)
 from .histogram import Histograms
 from .onepass.arrivals import BINS_NS, Arrivals
 from .onepass.flight import Flight
@@ -86,17 +96,26 @@ class _Describer:
             workload_layer=self.layer,
             headline_metric="response" if manifest.kind == "replayed" else "service",
             block_bytes=FIRST_BLOCK_BYTES,
+            drives=self.ask("counter_drives"),
             counters=self.ask("counter_summary"),
             results=results_of([self.recording]),
             notes=self.notes,
         )
         if self.layer is None:
             if not description.results:
-                self.notes.append("the recording holds no I/Os")
+                words = "the recording holds no I/Os"
+                means = f"{words}, only counters: means over intervals, from which no percentile can come"
+                self.notes.append(means if description.counters else words)
             return description
         self.streams = self.ask("streams", layer=self.layer)
         self.measured = self._measure()
-        description = replace(description, block_bytes=self.measured.touched.block_bytes)
+        touched = self.measured.touched
+        description = replace(
+            description,
+            block_bytes=touched.block_bytes,
+            touched_slices=touched.slices,
+            busiest_hundredth_share=touched.share_of_busiest(0.01),
+        )
         self.histograms = {
             metric: Histograms(self.measured.histogram_table(metric)) for metric in self.metrics
         }
@@ -116,6 +135,9 @@ class _Describer:
                 description.busiest.extend(busiest)
         description.top_files.extend(self.ask("top_files", layer=self.layer, row_limit=_TOP))
         description.top_processes.extend(self.ask("top_processes", layer=self.layer, row_limit=_TOP))
+        databases = self.ask("top_databases", layer=self.layer, row_limit=_TOP)
+        description.top_databases.extend(databases if any(row["database"] for row in databases) else [])
+        description.hot_spots.extend(self._hot_spots())
         return description
 
     def _measure(self) -> Measured:
@@ -277,6 +299,26 @@ class _Describer:
             littles_law=littles_law,
             difference_share=(littles_law - mean) / mean if littles_law is not None and mean > 0 else None,
         )
+
+    def _hot_spots(self) -> Iterable[HotSpot]:
+        total = sum(entry.io_count for entry in self.measured.touched.slices)
+        paths = {
+            row["file_id"]: row["path"]
+            for row in self.recording.read("files", ["file_id", "path"]).to_pylist()
+        }
+        for page in self.measured.touched.hot_pages(_TOP):
+            device_id, file_id = self.measured.places[page.place]
+            yield HotSpot(
+                device_id=device_id,
+                device=self.devices.get(device_id, {}).get("name"),
+                file_id=file_id,
+                path=paths.get(file_id),
+                offset_bytes=page.offset_bytes,
+                size_bytes=page.size_bytes,
+                io_count=page.io_count,
+                share=page.io_count / total,
+                io_count_by_slice=page.io_count_by_slice,
+            )
 
     def _layer_latencies(self) -> Iterable[LayerLatency]:
         for layer in (row["layer"] for row in self.layers):

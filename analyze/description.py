@@ -151,6 +151,36 @@ class LayerCount:
 
 
 @dataclass(frozen=True, slots=True)
+class TouchedSlice:
+    """What one slice of time touched, in whole blocks; new ones had not been touched before in the recording."""
+
+    from_ns: int
+    until_ns: int
+    io_count: int
+    touched_bytes: int
+    new_bytes: int
+    hottest_share: float | None
+    """Share of its I/Os that began in the busiest hundredth of the blocks it touched; None below 100 blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotSpot:
+    """A stretch of a device, or of a file above the block layer, in which many I/Os began."""
+
+    device_id: int | None
+    device: str | None
+    file_id: int | None
+    path: str | None
+    offset_bytes: int
+    size_bytes: int
+    io_count: int
+    share: float
+    """Of all reads and writes of known place."""
+    io_count_by_slice: list[int]
+    """In the slices of ``touched_slices``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """Everything `describe` says of a recording. `to_dict` gives the same, ready for JSON."""
 
@@ -179,6 +209,16 @@ class Description:
     """Rows of query top_files."""
     top_processes: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query top_processes."""
+    top_databases: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of query top_databases."""
+    touched_slices: list[TouchedSlice] = field(default_factory=list)
+    """The working set over time, in at most 30 slices of the window."""
+    hot_spots: list[HotSpot] = field(default_factory=list)
+    """Where most I/Os began, the busiest first."""
+    busiest_hundredth_share: float | None = None
+    """Share of the I/Os that began in the busiest hundredth of the touched blocks; None below 100 blocks."""
+    drives: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of query counter_drives: what the counters, if any were recorded, show for each drive or file."""
     counters: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query counter_summary."""
     results: list[dict[str, Any]] = field(default_factory=list)

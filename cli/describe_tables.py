@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from iotrace.analyze.description import WITHHELD, Description, Workload
 from iotrace.analyze.units import (
@@ -15,10 +15,14 @@ from iotrace.analyze.units import (
 )
 
 from . import console
+from .describe_places import clock, print_drives, print_working_set
 
 _BAR_CELLS: Final = 24
 _MOUNT_CELLS: Final = 12
 """A drive letter says more than the device; a long path would push the figures off the screen."""
+_NAME_CELLS: Final = 48
+_PEAKS_SHOWN: Final = ("10ms", "1s")
+"""Of the lengths peaks are counted in, those that fit 80 columns; JSON has all."""
 _SIZE_CLASSES: Final = (
     4 << 10,
     8 << 10,
@@ -36,6 +40,8 @@ def print_description(found: Description) -> None:
     """Print everything that fits a screen; `Description.to_dict` has the rest."""
     console.heading(f"{found.title}  ({found.kind}, {format_duration_ns(found.window_ns)})")
     if not found.workloads:
+        print_drives(found)
+        _notes(found)
         return
     console.paragraph(f"Load, counted once, at the {found.workload_layer} layer:")
     _load(found)
@@ -44,7 +50,13 @@ def print_description(found: Description) -> None:
     _sizes(found)
     _in_flight(found)
     _busiest(found)
+    print_working_set(found)
     _top(found)
+    print_drives(found)
+    _notes(found)
+
+
+def _notes(found: Description) -> None:
     for note in found.notes:
         console.paragraph(f"note: {note}")
 
@@ -134,23 +146,29 @@ def _shape(found: Description) -> None:
         rows.append(
             [
                 name,
-                format_share(load.read_share_of_ios),
-                format_share(load.read_share_of_bytes),
-                format_share(load.read.sequential_share),
-                format_share(load.write.sequential_share),
+                _percent(load.read_share_of_ios),
+                _percent(load.read_share_of_bytes),
+                *(_percent(flow.sequential_share) for flow in (load.read, load.write)),
+                *(_percent(flow.near_sequential_share) for flow in (load.read, load.write)),
                 DASH if load.interarrival_cv is None else f"{load.interarrival_cv:.2f}",
-                *(DASH if peak is None else f"{peak:,.0f}x" for peak in peaks.values()),
+                *(DASH if peaks[name] is None else f"{peaks[name]:,.0f}x" for name in _PEAKS_SHOWN),
                 format_bytes(load.working_set_bytes),
             ]
         )
-    heads = ["", "reads\n% I/Os", "reads\n% bytes", "seq.\nreads", "seq.\nwrites", "gaps\nCV"]
-    peak_heads = [f"peak\n{name}" for name in (found.workloads[0].peak_to_mean if found.workloads else ())]
+    heads = ["", "reads\n% I/O", "reads\n% B", "seq.\nr %", "seq.\nw %", "near\nr %", "near\nw %", "gaps\nCV"]
+    peak_heads = [f"peak\n{name}" for name in _PEAKS_SHOWN]
     console.heading("Mix, order and bursts")
     console.table([*heads, *peak_heads, "touched"], rows)
     console.paragraph(
-        "gaps CV: 1 is random arrivals, more is bursty; peak: the fullest such stretch over the mean",
+        "seq.: begins where the I/O before it in its file ended; near: where one of the last 16 did. gaps CV: 1 is "
+        "random arrivals, more is bursty; peak: the fullest such stretch over the mean",
         style="dim",
     )
+
+
+def _percent(share: float | None) -> str:
+    """A percentage where the head of the column says so."""
+    return DASH if share is None else f"{share * 100:.0f}" if share in (0, 1) else f"{share * 100:.1f}"
 
 
 def _sizes(found: Description) -> None:
@@ -199,7 +217,7 @@ def _in_flight(found: Description) -> None:
 def _busiest(found: Description) -> None:
     rows = [
         [
-            f"{_clock(entry['from_ns'])} for {format_duration_ns(entry['window_ns'])}",
+            f"{clock(entry['from_ns'])} for {format_duration_ns(entry['window_ns'])}",
             format_rate(entry["io_count"] * 1e9 / entry["window_ns"]),
             format_rate(entry["size_bytes"] * 1e9 / entry["window_ns"], "B"),
             format_share(entry["read_count"] / entry["io_count"]),
@@ -213,25 +231,34 @@ def _busiest(found: Description) -> None:
         console.table(["from", "I/Os", "bytes", "reads", "mean latency"], rows)
 
 
-def _clock(at_ns: int) -> str:
-    minutes, seconds = divmod(at_ns // 1_000_000_000, 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-
-
 def _top(found: Description) -> None:
-    files = [entry for entry in found.top_files if entry["path"] is not None][:5]
-    processes = [entry for entry in found.top_processes if entry["name"] is not None][:5]
-    for title, entries, name in (("Top files", files, "path"), ("Top processes", processes, "name")):
-        if entries:
-            console.heading(title)
-            rows = [
-                [
-                    f"{entry[name]} ({entry['os_process_id']})" if name == "name" else str(entry[name]),
-                    format_count(entry["read_count"]),
-                    format_bytes(entry["read_bytes"]),
-                    format_count(entry["write_count"]),
-                    format_bytes(entry["written_bytes"]),
-                ]
-                for entry in entries
+    for title, entries, name in (
+        ("Top databases", found.top_databases, "database"),
+        ("Top files", found.top_files, "path"),
+        ("Top processes", found.top_processes, "name"),
+    ):
+        rows = [
+            [
+                _named_entry(entry, name),
+                format_count(entry["read_count"]),
+                format_bytes(entry["read_bytes"]),
+                format_count(entry["write_count"]),
+                format_bytes(entry["written_bytes"]),
+                *(
+                    format_duration_ns(entry[f"{op}_latency_mean_ns"])
+                    for op in ("read", "write")
+                    if name != "name"
+                ),
             ]
-            console.table(["", "reads", "", "writes", ""], rows)
+            for entry in entries
+            if entry[name] is not None
+        ][:5]
+        if rows:
+            console.heading(title)
+            means = [] if name == "name" else ["read\nmean", "write\nmean"]
+            console.table(["", "reads", "", "writes", "", *means], rows)
+
+
+def _named_entry(entry: dict[str, Any], name: str) -> str:
+    words = console.shortened(str(entry[name]), _NAME_CELLS)
+    return f"{words} ({entry['os_process_id']})" if name == "name" else words

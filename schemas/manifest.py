@@ -91,21 +91,28 @@ class Quality:
         usable: list[str] = []
         if self.events_lost:
             share = self.events_lost / (events + self.events_lost)
-            (poor if share >= 0.01 else usable).append(f"{self.events_lost:,} events lost ({share:.2%})")
+            (poor if share >= 0.01 else usable).append(
+                f"{_counted(self.events_lost, 'event')} lost ({share:.2%})"
+            )
         if self.buffers_lost:
-            poor.append(f"{self.buffers_lost:,} buffers lost")
-        for count, words in (
-            (self.sequence_holes, "holes in the buffer sequence"),
-            (self.damaged_buffers, "damaged buffers skipped"),
-            (self.latencies_dropped, "implausible latencies dropped"),
-            (self.clock_steps, "clock steps"),
-            (self.source_gaps, "gaps of over a day between sources: rates over the whole window are too low"),
+            poor.append(f"{_counted(self.buffers_lost, 'buffer')} lost")
+        for count, one, many, rest in (
+            (self.sequence_holes, "hole", "holes", " in the buffer sequence"),
+            (self.damaged_buffers, "damaged buffer", "damaged buffers", " skipped"),
+            (self.latencies_dropped, "implausible latency", "implausible latencies", " dropped"),
+            (self.clock_steps, "clock step", "clock steps", ""),
+            (
+                self.source_gaps,
+                "gap",
+                "gaps",
+                " of over a day between sources: rates over the whole window are too low",
+            ),
         ):
             if count:
-                usable.append(f"{count:,} {words}")
+                usable.append(f"{_counted(count, one, many)}{rest}")
         unpaired = self.unpaired_completions
         if unpaired > max(10, events // 1000):
-            usable.append(f"{unpaired:,} completions without their start")
+            usable.append(f"{_counted(unpaired, 'completion')} without their start")
         if self.truncated_tail:
             usable.append("the end of the source is cut off")
         if self.ended != "normally":
@@ -187,6 +194,10 @@ def manifest_schema() -> dict[str, Any]:
 def _validator() -> Any:  # noqa: ANN401 - the class depends on what the schema says it is written in
     schema = manifest_schema()
     return jsonschema.validators.validator_for(schema)(schema)
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _whole_text(value: Any) -> Any:  # noqa: ANN401 - JSON

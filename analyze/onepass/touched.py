@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..description import TouchedSlice
 from .rows import Int64s
 from .streams import Ints
 
@@ -26,20 +27,7 @@ _PLACE_SHIFT: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class TouchedSlice:
-    """What was touched in one slice of time. Bytes are of whole blocks; new ones had not been touched before."""
-
-    from_ns: int
-    until_ns: int
-    io_count: int
-    touched_bytes: int
-    new_bytes: int
-    hottest_share: float | None
-    """Share of the I/Os that began in the busiest hundredth of the touched blocks; None below 100 blocks."""
-
-
-@dataclass(frozen=True, slots=True)
-class HotSpot:
+class HotPage:
     """A page in which many I/Os began: where, how many, and how many of them in each slice of time."""
 
     place: int
@@ -101,13 +89,13 @@ class Touched:
         """Share of all I/Os that began in the busiest ``part`` of the touched blocks; None below 100 blocks."""
         return _share_of_busiest(self._begun_total, self._touched_blocks, part)
 
-    def hot_spots(self, count: int) -> list[HotSpot]:
+    def hot_pages(self, count: int) -> list[HotPage]:
         """The pages in which most I/Os began, the busiest first."""
         per_page = self._begun_total.reshape(-1, _PAGE_BLOCKS).sum(axis=1, dtype=np.int64)
         key_of_slot = {slot: key for key, slot in self._slots.items()}
         page_bytes = _PAGE_BLOCKS * self.block_bytes
         return [
-            HotSpot(
+            HotPage(
                 key_of_slot[slot] >> _PLACE_SHIFT,
                 (key_of_slot[slot] & ((1 << _PLACE_SHIFT) - 1)) * page_bytes,
                 page_bytes,

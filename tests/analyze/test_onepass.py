@@ -149,7 +149,7 @@ def test_the_working_set_over_time_is_that_of_plain_sets():
         assert found.io_count == sum(begun.values())
         assert found.hottest_share == pytest.approx(sum(busiest) / sum(begun.values()))
         ever |= now
-    (spot,) = touched.hot_spots(1)
+    (spot,) = touched.hot_pages(1)
     pages = {}
     for place, offset in zip(places.tolist(), offsets.tolist(), strict=True):
         pages[place, offset >> 24] = pages.get((place, offset >> 24), 0) + 1

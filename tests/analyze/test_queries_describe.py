@@ -156,6 +156,81 @@ def test_top_files_and_processes(trace):
     ]
 
 
+def test_top_databases(make_recording):
+    files = [
+        {"file_id": 0, "path": "a.mdf", "role": "data", "database": "sales"},
+        {"file_id": 1, "path": "a.ldf", "role": "log", "database": "sales"},
+        {"file_id": 2, "path": "b.bak", "role": "backup", "database": None},
+    ]
+    ios = [
+        {"issued_ns": 0, "completed_ns": 4, "file_id": 0},
+        {"issued_ns": 1, "completed_ns": 9, "file_id": 0},
+        {"issued_ns": 2, "completed_ns": 3, "file_id": 1, "op": "write", "size_bytes": 512},
+        {"issued_ns": 3, "completed_ns": 9, "file_id": 2, "op": "write", "size_bytes": 4096},
+        {"issued_ns": 3, "completed_ns": None, "file_id": None, "size_bytes": 1},
+    ]
+    rows = ask(make_recording(ios, tables={"files": files}), "top_databases", layer="block", row_limit=5)
+    assert [tuple(row.values()) for row in rows] == [
+        # database, files, reads, writes, bytes read, bytes written, mean read, mean write
+        ("sales", 2, 2, 1, 16384, 512, 6.0, 1.0),
+        (None, 1, 1, 1, 1, 4096, None, 6.0),
+    ]
+
+
+def _counters(rows, **fixed):
+    """Rows of (end in s, length in s, metric, value) of one drive."""
+    common = {
+        "source": "h",
+        "object": "PhysicalDisk",
+        "instance": "0 D:",
+        "counter": "c",
+        "layer": "block",
+    } | fixed
+    second = 1_000_000_000
+    return [
+        common
+        | {"at_ns": int(at * second), "interval_ns": int(length * second), "metric": metric, "value": value}
+        for at, length, metric, value in rows
+    ]
+
+
+def test_counter_drives_weigh_latencies_by_their_ios_and_rates_by_time(make_recording):
+    """10 s of 100 reads/s at 2 ms and 8 KiB, then 30 s of 20/s at 10 ms and 64 KiB: 1,600 reads."""
+    busy = [
+        (10, 10, "read_iops", 100.0),
+        (10, 10, "read_bytes_per_second", 100 * 8192.0),
+        (10, 10, "read_latency_ns", 2e6),
+        (10, 10, "queue_length", 4.0),
+        (10, 10, "write_latency_ns", 1e6),
+    ]
+    calm = [
+        (40, 30, "read_iops", 20.0),
+        (40, 30, "read_bytes_per_second", 20 * 65536.0),
+        (40, 30, "read_latency_ns", 10e6),
+        (40, 30, "queue_length", 0.0),
+        (40, 30, "write_latency_ns", 5e6),
+    ]
+    recording = make_recording([{"issued_ns": 0}], tables={"counters": _counters(busy + calm)})
+    (row,) = ask(recording, "counter_drives")
+    assert row["read_ios_per_s"] == pytest.approx(40)
+    assert row["read_bytes_per_s"] == pytest.approx((10 * 100 * 8192 + 30 * 20 * 65536) / 40)
+    assert row["read_size_bytes"] == pytest.approx((1000 * 8192 + 600 * 65536) / 1600)
+    assert row["read_latency_mean_ns"] == pytest.approx((1000 * 2e6 + 600 * 10e6) / 1600)
+    assert row["read_latency_max_ns"] == 10e6
+    assert row["queue_length_mean"] == pytest.approx(1)
+    assert row["sampled_ns"] == 40_000_000_000
+    # Without a rate of writes a mean per write cannot be had: over time.
+    assert row["write_latency_mean_ns"] == pytest.approx((10 * 1e6 + 30 * 5e6) / 40)
+    assert row["write_ios_per_s"] is row["ios_per_s"] is None
+
+
+def test_counter_drives_leave_an_interval_without_io_out_of_means_per_io(make_recording):
+    rows = _counters([(1, 1, "write_iops", 0.0), (2, 1, "write_iops", 50.0), (2, 1, "write_latency_ns", 3e6),
+                      (2, 1, "write_size_bytes", 4096.0)])  # fmt: skip
+    (row,) = ask(make_recording([{"issued_ns": 0}], tables={"counters": rows}), "counter_drives")
+    assert (row["write_ios_per_s"], row["write_latency_mean_ns"], row["write_size_bytes"]) == (25, 3e6, 4096)
+
+
 def test_working_set_counts_each_block_once(make_recording):
     block = 65536
     recording = make_recording(

@@ -244,7 +244,7 @@ def test_clocks_a_day_apart_are_named(write, imported):
     )
     assert quality.verdict == "usable"
     assert quality.reasons == [
-        "1 gaps of over a day between sources: rates over the whole window are too low"
+        "1 gap of over a day between sources: rates over the whole window are too low"
     ]
 
 

@@ -10,9 +10,9 @@ from iotrace.schemas import Quality
     [
         (Quality(), 1000, "good", None),
         (Quality(unpaired_issues=3), 1000, "good", None),
-        (Quality(events_lost=1), 1000, "usable", "1 events lost (0.10%)"),
+        (Quality(events_lost=1), 1000, "usable", "1 event lost (0.10%)"),
         (Quality(events_lost=10), 990, "poor", "10 events lost (1.00%)"),
-        (Quality(buffers_lost=1), 10**6, "poor", "1 buffers lost"),
+        (Quality(buffers_lost=1), 10**6, "poor", "1 buffer lost"),
         (Quality(sequence_holes=2), 1000, "usable", "2 holes in the buffer sequence"),
         (Quality(truncated_tail=True), 1000, "usable", "the end of the source is cut off"),
         (Quality(ended="the disk was full"), 1000, "usable", "recording ended early: the disk was full"),
@@ -22,3 +22,8 @@ def test_verdict(quality: Quality, events: int, verdict: str, reason: str | None
     quality.judge(events)
     assert quality.verdict == verdict
     assert quality.reasons == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 gap of over a day"), (2, "2 gaps of over a day")])
+def test_one_of_a_kind_is_no_plural(count: int, words: str) -> None:
+    assert Quality(source_gaps=count).judge(10).reasons[0].startswith(words)
