@@ -3,7 +3,8 @@
 ``incident(recording)`` gives `Incidents`; ``cut`` writes one window as a recording of its own.
 """
 
+from .cut import cut, window_to_cut
 from .find import incident
 from .result import Incidents, SlowWindow
 
-__all__ = ["Incidents", "SlowWindow", "incident"]
+__all__ = ["Incidents", "SlowWindow", "cut", "incident", "window_to_cut"]

@@ -1,6 +1,5 @@
 """Puts the parts together: series, their slow stretches, the windows these make, and each window's account."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,7 +28,7 @@ _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _WINDOWS_MAX: Final = 50
 _TOGETHER_SLOTS: Final = 2
 _STRONG: Final = 0.25
-_SAME_SLOTS: Final = 3
+_AGREED: Final = 0.2
 _STREAM_ALONE: Final = float(np.log(1.5))
 """One stream of many that is slow by less than half is not called an incident."""
 
@@ -44,9 +43,11 @@ class _Group:
 
     @property
     def strongest(self) -> tuple[Judged, Stretch]:
-        """The part that explains most; a layer's own before one of its streams where they are near."""
-        most = max(stretch.evidence for _, stretch in self.parts)
-        near = [part for part in self.parts if part[1].evidence >= 0.5 * most]
+        """What explains most of the parts that last; a layer's own before one of its streams where they are near."""
+        half = (self.end - self.first) / 2
+        lasting = [part for part in self.parts if part[1].end - part[1].first >= half] or self.parts
+        most = max(stretch.evidence for _, stretch in lasting)
+        near = [part for part in lasting if part[1].evidence >= 0.5 * most]
         return max(near, key=lambda part: (part[0].series.stream is None, part[1].evidence))
 
 
@@ -138,11 +139,8 @@ class _Finder:
         streams = _streams(group)
         factor, interval = _factor(best, stretch)
         drive = self._drive(best, streams, window, is_normal, factor)
-        ops = sorted({stream.op for stream in streams}) or sorted(
-            {stream.op for stream in self.slots.layers[best.series.layer].streams}
-        )
-        times = layer_times(self.slots, window, is_normal, ops)
-        layer = slowest_layer(times) or best.series.layer
+        times = layer_times(self.slots, window, is_normal, streams)
+        layer = slowest_layer(times)
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
         normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
         low, high = best.spread
@@ -152,9 +150,14 @@ class _Finder:
             number=0,
             start_ns=span_ns[0],
             end_ns=span_ns[1],
-            layer=layer,
+            layer=layer or best.series.layer,
             cause=drive.cause,
-            headline=_headline(factor, interval, layer, drive, length * self.slots.slot_ns),
+            headline=_headline(
+                format_ratio_with_interval(factor, interval),
+                f"most of it in the {layer} layer" if layer else f"seen in the {best.series.layer} layer",
+                drive,
+                length * self.slots.slot_ns,
+            ),
             factor=factor,
             factor_interval=interval,
             normal_ns=normal_ns,
@@ -308,25 +311,18 @@ def _groups(judged: list[Judged]) -> list[_Group]:
     for group in groups:
         most = max(stretch.evidence for _, stretch in group.parts)
         strong = [stretch for _, stretch in group.parts if stretch.evidence >= _STRONG * most]
-        group.first = _border([s.first for s in strong], strong, min)
-        group.end = _border([s.end for s in strong], strong, max)
+        group.first = _border([s.first for s in strong], strong, _AGREED)
+        group.end = _border([s.end for s in strong], strong, 1 - _AGREED)
     return sorted(
         (group for group in groups if _is_clear(group)),
         key=lambda group: -max(stretch.evidence for _, stretch in group.parts),
     )
 
 
-def _border(slots: list[int], stretches: list[Stretch], outermost: Callable[[list[int]], int]) -> int:
-    """The outermost border, or where several agree on one within a few slots, the middle one by evidence."""
-    edge = outermost(slots)
-    near = [
-        (slot, part.evidence)
-        for slot, part in zip(slots, stretches, strict=True)
-        if abs(slot - edge) <= _SAME_SLOTS
-    ]
-    return int(
-        weighted_median(np.array([slot for slot, _ in near], float), np.array([weight for _, weight in near]))
-    )
+def _border(slots: list[int], stretches: list[Stretch], share: float) -> int:
+    """The outermost border on which parts with a fifth of the evidence agree: one stream alone may be off by noise."""
+    evidence = np.array([stretch.evidence for stretch in stretches])
+    return int(weighted_median(np.array(slots, dtype=float), evidence, share))
 
 
 def _is_clear(group: _Group) -> bool:
@@ -352,16 +348,13 @@ def _factor(entry: Judged, stretch: Stretch) -> tuple[float, Interval]:
     )
 
 
-def _headline(factor: float, interval: Interval, layer: str, drive: Drive, length_ns: int) -> str:
+def _headline(slower: str, where: str, drive: Drive, length_ns: int) -> str:
     why = {
         "load-driven": "load grew",
         "service-driven": "the storage was slower at the same load",
         "cannot tell": "load or storage, the recording cannot tell",
     }[drive.cause]
-    return (
-        f"{format_ratio_with_interval(factor, interval)} slower than normal for {format_duration_ns(length_ns)}, "
-        f"most of it in the {layer} layer: {why}"
-    )
+    return f"{slower} slower than normal for {format_duration_ns(length_ns)}, {where}: {why}"
 
 
 def _numbered(window: SlowWindow, number: int) -> SlowWindow:

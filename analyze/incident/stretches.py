@@ -5,8 +5,8 @@ when slow stretches are taken out, and a stretch counts as slow only if it stand
 ends with a jump. A slow drift has segments, but no jumps.
 
 1. `change_points` cuts the series into segments.
-2. The jump at each border is taken from the points next to it, so that a drift between two borders is no jump. The sum
-   of the jumps so far is a level without drift; the fastest such level held for a quarter of the time is normal.
+2. The jump at each border is taken from the points next to it on either side, so that a drift is no jump. The sum of
+   the jumps so far is a level without drift; the fastest such level held for a quarter of the time is normal.
 3. A local line through the normal segments (Cleveland 1979, tricube weights on medians of blocks) is the curve.
 4. Segments a quarter above the curve are slow; runs of them with a jump at an edge are stretches. Steps 3 and 4 are
    done three times, since each knows better what the other needs.
@@ -28,7 +28,13 @@ LEAST_FACTOR: Final = 1.25
 
 _LEAST: Final = float(np.log(LEAST_FACTOR))
 _JUMP: Final = float(np.log(1.15))
-_JUMP_POINTS: Final = 8
+_JUMP_POINTS: Final = 40
+_LINE_POINTS: Final = 12
+_MEAN_POINTS: Final = 30
+_MEAN_JUMP: Final = float(np.log(1.2))
+_CLEAR: Final = 3.0
+_STEP_POINTS: Final = 60
+_STEP_GAIN: Final = 20.0
 _NORMAL_SHARE: Final = 0.25
 
 
@@ -67,9 +73,15 @@ class Judged:
         return float(low), float(high)
 
     def least_excess(self, slots: int) -> float:
-        """The ln of the factor from which on a stretch of ``slots`` slots would have been found, borders and all."""
-        typical = float(np.median(self.segmentation.weight))
-        return max(float(np.sqrt(2 * self.segmentation.penalty / (typical * slots))), _LEAST)
+        """The ln of the factor from which on a stretch of ``slots`` slots would have been found nine times in ten.
+
+        That is half as much again as the bare limits of change points and jumps.
+        """
+        typical, inflation = float(np.median(self.segmentation.weight)), self.segmentation.inflation
+        change = np.sqrt(2 * self.segmentation.penalty / (typical * slots))
+        edge = _CLEAR * np.sqrt(inflation * (1 / min(slots, _MEAN_POINTS) + 1 / _MEAN_POINTS) / typical)
+        level = _LEAST + 2 * np.sqrt(inflation / (typical * slots))
+        return max(1.5 * float(change), 1.5 * float(edge), float(level))
 
 
 def judge(series: Series, *, extra_penalty: float = 0.0) -> Judged:
@@ -79,37 +91,61 @@ def judge(series: Series, *, extra_penalty: float = 0.0) -> Judged:
     values = without_single_outliers(series.values, cut.weight)
     jumps = _jumps(values, cut)
     slow_segments = _first_guess(jumps, borders)
-    normal = np.full(len(values), float(np.median(values)))
+    normal, normal_variance = np.full(len(values), float(np.median(values))), np.zeros(len(values))
     for _ in range(3):
         slow = np.repeat(slow_segments, np.diff(borders))
         if slow.all():
             break
-        normal = _curve(series.at, values, ~slow, cut.weight)
-        slow_segments = _between_edges(_excess(values - normal, cut), jumps)
+        normal, normal_variance = _curve(series.at, values, ~slow, cut.weight)
+        slow_segments = _between_edges(_excess(values - normal, cut), jumps, values, cut)
     slow = np.repeat(slow_segments, np.diff(borders))
     above = series.values - normal
-    stretches = [
-        _stretch(series, above, cut, int(borders[first]), int(borders[end]))
-        for first, end in _runs(slow_segments)
-    ]
+    stretches = []
+    for first, end in _runs(slow_segments):
+        points = slice(int(borders[first]), int(borders[end]))
+        stretches.append(
+            _stretch(series.at[points], above[points], cut, points, float(normal_variance[points].mean()))
+        )
     return Judged(series, stretches, normal, cut, slow)
 
 
 def _jumps(values: Floats, cut: Segmentation) -> Floats:
-    """At each inner border the rise from the points just before it to those just after; 0 where it is no clear jump."""
+    """The rise at each inner border; 0 where it is no clear jump.
+
+    Either the means of the half minute on its two sides differ by more than a drift moves in that time, or the levels
+    do that lines through them lead to.
+    """
     found = np.zeros(max(len(cut.borders) - 2, 0))
     for index, (start, border, end) in enumerate(
         zip(cut.borders, cut.borders[1:], cut.borders[2:], strict=False)
     ):
-        left = slice(max(start, border - _JUMP_POINTS), border)
-        right = slice(border, min(end, border + _JUMP_POINTS))
-        rise = np.average(values[right], weights=cut.weight[right]) - np.average(
-            values[left], weights=cut.weight[left]
-        )
-        error = np.sqrt(cut.inflation * (1 / cut.weight[left].sum() + 1 / cut.weight[right].sum()))
-        if abs(rise) >= max(_JUMP, 2.5 * error):
-            found[index] = rise
+        for level, points, least in ((_mean, _MEAN_POINTS, _MEAN_JUMP), (_level_at_end, _JUMP_POINTS, _JUMP)):
+            before = slice(max(start, border - points), border)
+            after = slice(border, min(end, border + points))
+            left, left_variance = level(values[before][::-1], cut.weight[before][::-1])
+            right, right_variance = level(values[after], cut.weight[after])
+            error = np.sqrt(cut.inflation * (left_variance + right_variance))
+            if abs(right - left) >= max(least, _CLEAR * error):
+                found[index] = right - left
+                break
     return found
+
+
+def _mean(values: Floats, weight: Floats) -> tuple[float, float]:
+    total = float(weight.sum())
+    return float(weight @ values) / total, 1 / total
+
+
+def _level_at_end(values: Floats, weight: Floats) -> tuple[float, float]:
+    """The level to which points lead, the nearest first, and its variance: by a line, or their mean if they are few."""
+    mean, variance = _mean(values, weight)
+    if len(values) < _LINE_POINTS:
+        return mean, variance
+    x = np.arange(len(values)) + 0.5
+    centre = float(weight @ x) * variance
+    moment = float(weight @ (x - centre) ** 2)
+    slope = float(weight @ ((x - centre) * values)) / moment
+    return mean - slope * centre, variance + centre * centre / moment
 
 
 def _first_guess(jumps: Floats, borders: Ints) -> Flags:
@@ -118,16 +154,16 @@ def _first_guess(jumps: Floats, borders: Ints) -> Flags:
     return level - normal >= _LEAST
 
 
-def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> Floats:
-    """Local lines through medians of blocks of the normal points, read off at every point."""
+def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> tuple[Floats, Floats]:
+    """Local lines through medians of blocks of the normal points, read off at every point, and their variance."""
     chosen = np.flatnonzero(is_normal)
     size = max(10, len(chosen) // 400)
     blocks = np.array_split(chosen, max(len(chosen) // size, 1))
     x = np.array([float(np.mean(at[block])) for block in blocks])
     y = np.array([float(np.median(values[block])) for block in blocks])
     w = np.array([float(weight[block].sum()) for block in blocks])
-    reach = max(90.0, 0.15 * float(at[-1] - at[0] + 1))
-    level = np.empty(len(x))
+    reach = max(90.0, 0.08 * float(at[-1] - at[0] + 1))
+    level, variance = np.empty(len(x)), np.empty(len(x))
     for index, here in enumerate(x):
         # A reach that spans a long stretch without normal points grows until it has some to stand on.
         distance = np.abs(x - here)
@@ -138,7 +174,8 @@ def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> Floats
         moment = kernel @ (x - centre) ** 2
         slope = (kernel @ ((x - centre) * y)) / moment if moment > (0.1 * span) ** 2 * total else 0.0
         level[index] = (kernel @ y) / total + slope * (here - centre)
-    return np.interp(at, x, level)
+        variance[index] = (kernel @ (kernel / w)) / total**2
+    return np.interp(at, x, level), np.interp(at, x, variance)
 
 
 def _excess(above: Floats, cut: Segmentation) -> Floats:
@@ -146,27 +183,40 @@ def _excess(above: Floats, cut: Segmentation) -> Floats:
     return np.add.reduceat(above * cut.weight, starts) / np.add.reduceat(cut.weight, starts)
 
 
-def _between_edges(excess: Floats, jumps: Floats) -> Flags:
+def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentation) -> Flags:
     """Slow segments from a rise to a fall.
 
-    Of a run of slow segments what lies before its first rise and after its last fall is drift, unless the recording
-    begins or ends there, or there is no such jump: storage may recover slowly. A run without either is all drift. A
-    jump counts if it makes up half of the height it leads to.
+    Of a run of slow segments what lies before its first rise and after its last fall is drift. A jump counts if it
+    makes up half of the height it leads to. A run with only one of the two (the recording begins or ends in it, or
+    storage recovers slowly) has to look more like a step there than like a bend; one without either is all drift.
     """
     kept = np.zeros(len(excess), dtype=bool)
     for first, end in _runs(excess >= _LEAST):
         borders = range(max(first, 1), min(end, len(excess) - 1) + 1)
-        rises = [border for border in borders if border < end and jumps[border - 1] >= 0.5 * excess[border]]
-        falls = [
-            border for border in borders if border > first and -jumps[border - 1] >= 0.5 * excess[border - 1]
-        ]
-        if rises or falls:
-            kept[
-                rises[0] if rises else first : falls[-1]
-                if falls and falls[-1] > (rises or [first])[0]
-                else end
-            ] = True
+        rises = [at for at in borders if at < end and jumps[at - 1] >= 0.5 * excess[at]]
+        falls = [at for at in borders if at > first and -jumps[at - 1] >= 0.5 * excess[at - 1]]
+        if rises and falls and falls[-1] > rises[0]:
+            kept[rises[0] : falls[-1]] = True
+        elif rises and _is_step(values, cut, cut.borders[rises[0]]):
+            kept[rises[0] : end] = True
+        elif falls and _is_step(values, cut, cut.borders[falls[-1]]):
+            kept[first : falls[-1]] = True
     return kept
+
+
+def _is_step(values: Floats, cut: Segmentation, border: int) -> bool:
+    """Whether a line with a step at ``border`` fits the points around it clearly better than a cubic curve does."""
+    chosen = slice(max(border - _STEP_POINTS, 0), min(border + _STEP_POINTS, len(values)))
+    root = np.sqrt(cut.weight[chosen])
+    x = (np.arange(chosen.start, chosen.stop) - border + 0.5) / _STEP_POINTS
+    step = np.stack([np.ones(len(x)), x, x > 0], axis=1)
+    cubic = np.stack([np.ones(len(x)), x, x**2, x**3], axis=1)
+    rest = []
+    for shape in (step, cubic):
+        weighted = shape * root[:, None]
+        fit = np.linalg.lstsq(weighted, values[chosen] * root, rcond=None)[0]
+        rest.append(float(np.sum((values[chosen] * root - weighted @ fit) ** 2)))
+    return rest[1] - rest[0] >= _STEP_GAIN * cut.inflation
 
 
 def _runs(flags: Flags) -> list[tuple[int, int]]:
@@ -174,16 +224,14 @@ def _runs(flags: Flags) -> list[tuple[int, int]]:
     return [(int(first), int(end)) for first, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _stretch(series: Series, above: Floats, cut: Segmentation, first: int, end: int) -> Stretch:
-    mine, weight = above[first:end], cut.weight[first:end]
-    excess = float(np.average(mine, weights=weight))
-    return Stretch(
-        int(series.at[first]),
-        int(series.at[end - 1]) + 1,
-        excess,
-        mean_error(mine, weight),
-        float(excess**2 * weight.sum()),
-    )
+def _stretch(at: Ints, above: Floats, cut: Segmentation, points: slice, normal_variance: float) -> Stretch:
+    """Its error is that of its own mean, by its residuals or by the noise elsewhere, and that of the normal curve."""
+    weight = cut.weight[points]
+    excess = float(np.average(above, weights=weight))
+    total = float(weight.sum())
+    own = max(mean_error(above, weight) ** 2 if len(above) > 2 else 0.0, cut.inflation / total)
+    error = float(np.sqrt(own + cut.inflation * normal_variance))
+    return Stretch(int(at[0]), int(at[-1]) + 1, excess, error, excess**2 * total)
 
 
 def mean_error(values: Floats, weight: Floats) -> float:

@@ -1,8 +1,9 @@
 """In which layer a slow window spent its time.
 
-Each layer's growth is its mean latency in the window less its normal mean, operation by operation, weighted by the
-window's mix, so that a changed mix is no growth. What a layer added itself is its growth less that of the layer below
-(`waterfall` has the same differences of means, and the same limits: both layers have to see the same I/Os).
+Each layer's growth is the mean latency of a typical slot in the window less that of a normal one, operation by
+operation, weighted by the window's mix, so that a changed mix is no growth. What a layer added itself is its growth
+less that of the layer below (`waterfall` has the same differences of means, and the same limits: both layers have to
+see the same I/Os).
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .result import LayerTime
-from .series import LayerSlots, Slots
+from .series import Floats, LayerSlots, Slots, Stream
 
 Flags = npt.NDArray[np.bool_]
 
@@ -37,13 +38,17 @@ class _Grown:
 
 
 def layer_times(
-    slots: Slots, window: tuple[int, int], is_normal: Flags, ops: Sequence[str]
+    slots: Slots, window: tuple[int, int], is_normal: Flags, streams: Sequence[Stream]
 ) -> list[LayerTime]:
-    """Layers from the top down, over the operations ``ops``; without those that saw none in or out of it."""
+    """Layers from the top down, over the ``streams`` that were slow (everything, if none is named).
+
+    A layer that does not tell those streams apart is taken by their operations. Layers without I/Os in the window or
+    outside all windows are left out.
+    """
     grown: list[_Grown] = []
     mix: dict[str, float] = {}
     for name in TOP_DOWN:
-        means = _means(slots.layers[name], window, is_normal, ops) if name in slots.layers else {}
+        means = _means(slots.layers[name], window, is_normal, streams) if name in slots.layers else {}
         mix = mix or {op: count for op, (_, _, count) in means.items()}
         shared = {op: mix[op] for op in means if op in mix}
         total = sum(shared.values())
@@ -56,18 +61,32 @@ def layer_times(
 
 
 def _means(
-    layer: LayerSlots, window: tuple[int, int], is_normal: Flags, ops: Sequence[str]
+    layer: LayerSlots, window: tuple[int, int], is_normal: Flags, wanted: Sequence[Stream]
 ) -> dict[str, tuple[float, float, float]]:
-    """Per operation the mean latency outside all windows and in this one, in ns, and how many I/Os this one had."""
+    """Per operation: a typical slot's mean latency outside all windows and in this one, in ns, and the I/Os here."""
+    keys = {(stream.op, stream.file_id, stream.role, stream.instance) for stream in wanted}
+    ops = {stream.op for stream in wanted} or {stream.op for stream in layer.streams}
+    chosen = [
+        index
+        for index, stream in enumerate(layer.streams)
+        if (stream.op, stream.file_id, stream.role, stream.instance) in keys
+    ] or [index for index, stream in enumerate(layer.streams) if stream.op in ops]
+    is_mine = np.zeros(len(is_normal), dtype=bool)
+    is_mine[slice(*window)] = True
     found = {}
-    for op in ops:
-        rows = [index for index, stream in enumerate(layer.streams) if stream.op == op]
+    for op in sorted({layer.streams[index].op for index in chosen}):
+        rows = [index for index in chosen if layer.streams[index].op == op]
         sums, counts = layer.latency_sum_ns[rows].sum(axis=0), layer.begun_count[rows].sum(axis=0)
-        slow_count, normal_count = float(counts[slice(*window)].sum()), float(counts[is_normal].sum())
-        if slow_count and normal_count:
-            slow, normal = float(sums[slice(*window)].sum()), float(sums[is_normal].sum())
-            found[op] = (normal / normal_count, slow / slow_count, slow_count)
+        normal, slow = _typical(sums, counts, is_normal), _typical(sums, counts, is_mine)
+        if normal is not None and slow is not None:
+            found[op] = (normal, slow, float(counts[is_mine].sum()))
     return found
+
+
+def _typical(sums: Floats, counts: Floats, flags: Flags) -> float | None:
+    """Geometric mean over slots of each slot's mean latency: one slot that is far off does not make the level."""
+    chosen = flags & (counts > 0) & (sums > 0)
+    return float(np.exp(np.log(sums[chosen] / counts[chosen]).mean())) if chosen.any() else None
 
 
 def _time(entry: _Grown, lower: list[_Grown], top: _Grown) -> LayerTime:

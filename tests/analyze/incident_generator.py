@@ -143,7 +143,7 @@ def _when(random, seconds, length):
 
 def arrivals_grow(path, random, seconds=300):
     start, end = _when(random, seconds, 40)
-    rate = random.uniform(240, 300)
+    rate = random.uniform(300, 340)
     load = joined(base_load(random, seconds, rate), load_of(random, start, end, 2 * rate, process=1))
     done = served(load, service_times(random, load, seconds))
     late = done[load.at_s < end].max()
@@ -241,11 +241,11 @@ def heavy_tails(path, random, seconds=300):
 
 def two(path, random, seconds=400):
     """The disk slows, and later load grows."""
-    load = base_load(random, seconds, rate := random.uniform(200, 260))
+    load = base_load(random, seconds, rate := random.uniform(290, 320))
     load = joined(load, load_of(random, 250, 285, 2 * rate, process=1))
     service = service_times(random, load, seconds)
     slow = _inside(load, 100, 130)
-    service[slow] *= 3
+    service[slow] *= 2.2
     truths = [Truth(100, 130, "service-driven"), Truth(250, 285, "load-driven")]
     return write(path, load, served(load, service), seconds), truths
 

@@ -58,3 +58,22 @@ def test_what_was_planted_is_found(scenario, tmp_path):
     )
     score.take(incident(recording), truths, scenario.__name__)
     assert (score.misses, score.extras, score.wrong) == (0, 0, [])
+
+
+@pytest.mark.slow
+def test_precision_and_recall_over_hundreds_of_recordings(tmp_path):
+    """At least 95 of 100 windows found are planted ones, and of those planted; dates, causes, layers, files as well.
+
+    The conditions are those of `incident_generator`: 20 to 340 I/Os a second, ten minutes at most, one incident or two,
+    at least half as slow again as normal.
+    """
+    score, truths_planted = Score(), 0
+    for scenario in generator.SCENARIOS:
+        for seed in range(30):
+            recording, truths = scenario(tmp_path / "planted.iotrace", np.random.default_rng([2, seed]))
+            score.take(incident(recording), truths, scenario.__name__)
+            truths_planted += len(truths)
+    print(score.hits, score.misses, score.extras, score.wrong)
+    assert score.hits >= 0.95 * truths_planted
+    assert score.hits >= 0.95 * (score.hits + score.extras)
+    assert len(score.wrong) <= 0.05 * 3 * score.hits, score.wrong

@@ -1,0 +1,94 @@
+"""The incident command."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iotrace.analyze import validity
+from iotrace.analyze.incident import cut, incident, window_to_cut
+from iotrace.schemas import IotraceError, Recording
+
+from . import console
+from .amounts import parse_seconds
+from .findings import print_findings
+from .incident_tables import print_incidents
+from .options import Json, Overwrite, RecordingPath, Title
+from .summary import print_recording, recording_facts
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    app.command("incident")(incident_command)
+
+
+def incident_command(
+    recording: RecordingPath,
+    cut_number: Annotated[
+        int | None,
+        typer.Option(
+            "--cut",
+            metavar="N",
+            help="Write slow window N as a recording of its own, with as much before and after it.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="NAME.iotrace",
+            help="Where --cut writes it.",
+            show_default=False,
+        ),
+    ] = None,
+    margin: Annotated[
+        str | None,
+        typer.Option(
+            "--margin",
+            metavar="TIME",
+            help="How much before and after the window --cut takes: 30s, 5m.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    title: Title = None,
+    json: Json = False,
+) -> None:
+    """Find slow windows: when, in which layer, load or storage.
+
+    What is normal comes from the rest of the recording. Works on counter logs and DMV snapshots, too, as far as means
+    tell. Exit status 0 whether or not there is a slow window.
+
+    Example: iotrace incident prod.iotrace --cut 1 -o night.iotrace
+    """
+    if (cut_number is None) != (output is None):
+        raise IotraceError(
+            "--cut and --output go together",
+            hint="for example --cut 1 -o incident.iotrace; without them the slow windows are listed",
+        )
+    if margin is not None and cut_number is None:
+        raise IotraceError("--margin says how much --cut takes", hint="add --cut N -o NAME.iotrace")
+    margin_ns = None if margin is None else parse_seconds(margin) * 1_000_000_000
+    opened = Recording.open(recording)
+    with console.working("looking for slow windows"):
+        found = incident(opened)
+        findings = validity.check(opened) if found.basis == "I/Os" else []
+    written = None
+    if cut_number is not None and output is not None:
+        window, start_ns, end_ns = window_to_cut(found, cut_number, margin_ns)
+        name = title or f"{found.title}: slow window {window.number} ({window.cause})"
+        with console.working("cutting it out"):
+            written = cut(opened, output, (start_ns, end_ns), title=name, overwrite=overwrite)
+    if json:
+        facts = {"findings": [asdict(entry) for entry in findings]}
+        console.print_json(found.to_dict() | facts | ({"cut": recording_facts(written)} if written else {}))
+        return
+    if written is not None:
+        print_recording(written)
+        return
+    print_incidents(found, opened.manifest.clock.start_utc_ns)
+    print_findings(findings)
+    console.quality(recording.name, opened.manifest.quality)

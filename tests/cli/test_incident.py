@@ -1,0 +1,207 @@
+"""The incident command: bundled truth, means alone, cutting, words and exit status."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, validate
+
+from .conftest import Result, make_recording
+
+Iotrace = Callable[..., Result]
+BUNDLED = Path(__file__).parents[2] / "cli" / "bundled" / "pgbench.iotrace"
+
+
+def test_the_bundled_recording_holds_what_its_readme_says(iotrace: Iotrace) -> None:
+    """From second 155, for 20.4 s, another program's I/O on the same disk: the load is the same, the disk slower."""
+    first = json.loads(iotrace("incident", BUNDLED, "--json").out)["windows"][0]
+    assert abs(first["start_ns"] / 1e9 - 155) <= 2
+    assert abs(first["end_ns"] / 1e9 - 175.4) <= 2
+    assert (first["cause"], first["layer"]) == ("service-driven", "device")
+    assert any("another program" in (marker["text"] or "") for marker in first["markers"])
+
+
+def test_tables_fit_a_terminal_and_name_cause_layer_and_evidence(iotrace: Iotrace) -> None:
+    found = iotrace("incident", BUNDLED)
+    assert found.status == 0
+    assert "service-driven" in found.out
+    assert "Slow windows, the costliest first" in found.out
+    assert "neither more nor larger I/Os arrived" in " ".join(found.out.split())
+    assert "quality of pgbench.iotrace: good" in found.out
+    tables = [line for line in found.out.splitlines() if line.startswith("  ") and "x" in line]
+    assert tables
+    assert max(map(len, found.out.splitlines())) <= 80
+
+
+def test_nothing_found_says_what_would_have_been(iotrace: Iotrace, tmp_path: Path) -> None:
+    make_recording(tmp_path / "calm.iotrace", reads_per_second=100, seconds=120)
+    found = iotrace("incident", tmp_path / "calm.iotrace")
+    assert found.status == 0
+    assert "No slow window was found." in found.out
+    assert "would have been found: block 3.00 s at" in found.out
+    as_json = json.loads(iotrace("incident", tmp_path / "calm.iotrace", "--json").out)
+    assert as_json["windows"] == []
+    assert as_json["sensitivity"]
+
+
+def test_a_recording_too_short_to_say_what_is_normal(iotrace: Iotrace, tmp_path: Path) -> None:
+    make_recording(tmp_path / "short.iotrace", seconds=3)
+    found = iotrace("incident", tmp_path / "short.iotrace")
+    assert found.status == 0
+    assert "too few slots hold I/Os" in found.out
+
+
+def test_a_window_is_cut_out_and_described(iotrace: Iotrace, tmp_path: Path) -> None:
+    night = tmp_path / "night.iotrace"
+    found = iotrace("incident", BUNDLED, "--cut", 1, "--margin", "20s", "-o", night)
+    assert found.status == 0, found.err
+    assert validate(night) == []
+    manifest = Recording.open(night).manifest
+    assert 55e9 <= manifest.window_end_ns <= 65e9
+    assert "service-driven" in manifest.title
+    assert iotrace("describe", night).status == 0
+    again = json.loads(iotrace("incident", night, "--json").out)
+    assert again["windows"][0]["cause"] == "service-driven"
+    assert abs(again["windows"][0]["start_ns"] / 1e9 - 20) <= 3
+    refused = iotrace("incident", BUNDLED, "--cut", 1, "-o", night)
+    assert refused.status == 2
+    assert "exists already" in refused.err
+    assert iotrace("incident", BUNDLED, "--cut", 1, "-o", night, "--overwrite").status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--cut", "1"], "--cut and --output go together"),
+        (["-o", "x.iotrace"], "--cut and --output go together"),
+        (["--margin", "5s"], "--margin says how much --cut takes"),
+        (["--cut", "9", "-o", "x.iotrace"], "there is no slow window 9"),
+    ],
+)
+def test_wrong_use(iotrace: Iotrace, tmp_path: Path, words: list[str], problem: str) -> None:
+    make_recording(tmp_path / "calm.iotrace", reads_per_second=20, seconds=60)
+    found = iotrace("incident", tmp_path / "calm.iotrace", *words)
+    assert found.status == 2
+    assert problem in found.err
+    assert "hint: " in found.err
+
+
+def perfmon_log(random: np.random.Generator, slow: range, *, factor: float, load: float) -> str:
+    """Five-second samples of one disk: 200 reads of 8 KiB a second at 2 ms."""
+    names = (
+        "Avg. Disk sec/Read",
+        "Disk Reads/sec",
+        "Disk Read Bytes/sec",
+        "Avg. Disk sec/Write",
+        "Disk Writes/sec",
+    )
+    paths = [rf"\\HOST\PhysicalDisk({disk})\{name}" for disk in ("0 D:", "_Total") for name in names]
+    lines = [",".join(f'"{cell}"' for cell in ["(PDH-CSV 4.0) (UTC)(0)", *paths])]
+    start = datetime(2026, 11, 20, 1, 0, tzinfo=UTC)
+    for sample in range(240):
+        is_slow = sample in slow
+        rate = 200 * random.uniform(0.9, 1.1) * (load if is_slow else 1)
+        read = 0.002 * np.exp(random.normal(0, 0.1)) * (factor if is_slow else 1)
+        cells = [read, rate, rate * 8192, 0.001 * np.exp(random.normal(0, 0.1)), 50]
+        at = f"{start + timedelta(seconds=5 * sample):%m/%d/%Y %H:%M:%S}.000"
+        lines.append(",".join(f'"{cell}"' for cell in [at, *cells, *cells]))
+    return "\r\n".join(lines) + "\r\n"
+
+
+@pytest.mark.parametrize(("load", "cause"), [(1.0, "service-driven"), (3.0, "load-driven")])
+def test_a_counter_log_alone(iotrace: Iotrace, tmp_path: Path, load: float, cause: str) -> None:
+    log = tmp_path / "night.csv"
+    log.write_text(perfmon_log(np.random.default_rng(1), range(100, 130), factor=4.0, load=load), newline="")
+    assert iotrace("import", log, "-o", tmp_path / "night.iotrace").status == 0
+    found = json.loads(iotrace("incident", tmp_path / "night.iotrace", "--json").out)
+    assert found["basis"] == "means"
+    (window,) = found["windows"]
+    assert abs(window["start_ns"] / 1e9 - 500) <= 10
+    assert abs(window["end_ns"] / 1e9 - 650) <= 10
+    assert (window["cause"], window["layer"]) == (cause, "block")
+    read = next(entry for entry in window["seen_in"] if entry["stream"] == "read 0 D:")
+    assert read["factor_interval"][0] <= 4.0 <= read["factor_interval"][1]
+    assert not any("_Total" in (entry["stream"] or "") for entry in window["seen_in"])
+    assert any("quantiles cannot be known" in note for note in found["notes"])
+    assert any("Little's law" in sentence for sentence in window["evidence"])
+    shown = iotrace("incident", tmp_path / "night.iotrace")
+    assert "quantiles cannot be known" in " ".join(shown.out.split())
+
+
+def test_dmv_snapshots_alone(iotrace: Iotrace, tmp_path: Path) -> None:
+    """Two files, a snapshot every ten seconds; one file's stall grows fivefold for two minutes at the same rate."""
+    random = np.random.default_rng(2)
+    head = "capture_utc,database_id,file_id,sample_ms,num_of_reads,num_of_bytes_read,io_stall_read_ms,num_of_writes,"
+    lines = [head + "num_of_bytes_written,io_stall_write_ms,physical_name,type_desc,database_name"]
+    totals = {1: [0, 0, 0.0], 2: [0, 0, 0.0]}
+    start = datetime(2026, 11, 20, 1, 0, tzinfo=UTC)
+    for sample in range(181):
+        for file, name in ((1, "D:\\sales.mdf"), (2, "E:\\stock.mdf")):
+            if sample:
+                reads = int(random.poisson(1000))
+                slow = file == 1 and 60 < sample <= 72
+                totals[file][0] += reads
+                totals[file][1] += reads * 8192
+                totals[file][2] += reads * 3 * np.exp(random.normal(0, 0.1)) * (5 if slow else 1)
+            reads, size, stall = totals[file]
+            at = f"{start + timedelta(seconds=10 * sample):%Y-%m-%d %H:%M:%S}.000"
+            lines.append(
+                f"{at},5,{file},{sample * 10_000},{reads},{size},{int(stall)},0,0,0,{name},ROWS,Sales"
+            )
+    log = tmp_path / "files.csv"
+    log.write_text("\n".join(lines) + "\n")
+    imported = iotrace("import", log, "-o", tmp_path / "dmv.iotrace")
+    assert imported.status == 0, imported.err
+    found = json.loads(iotrace("incident", tmp_path / "dmv.iotrace", "--json").out)
+    (window,) = found["windows"]
+    assert abs(window["start_ns"] / 1e9 - 600) <= 20
+    assert abs(window["end_ns"] / 1e9 - 720) <= 20
+    assert (window["cause"], window["layer"]) == ("service-driven", "sql")
+    streams = [entry["stream"] for entry in window["seen_in"] if entry["stream"]]
+    assert streams == ["read D:\\sales.mdf"]
+
+
+def test_neither_io_nor_latency_counters(iotrace: Iotrace, tmp_path: Path) -> None:
+    log = tmp_path / "cpu.csv"
+    rows = "".join(f'"11/20/2026 01:00:{second:02}.000","{second}"\r\n' for second in range(30))
+    log.write_text(
+        '"(PDH-CSV 4.0) (UTC)(0)","\\\\H\\Processor(_Total)\\% Processor Time"\r\n' + rows, newline=""
+    )
+    assert iotrace("import", log, "-o", tmp_path / "cpu.iotrace").status == 0
+    found = iotrace("incident", tmp_path / "cpu.iotrace")
+    assert found.status == 2
+    assert "no I/Os and no counters of latency" in found.err
+
+
+def test_hostile_names_do_not_drive_the_terminal(iotrace: Iotrace, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    issued = np.sort(random.uniform(0, 120e9, 12_000)).astype(np.int64)
+    latency = 1e6 * np.exp(random.normal(0, 0.3, 12_000)) * np.where((issued > 50e9) & (issued < 70e9), 8, 1)
+    names = ["D:\\\x1b[31m<script>\u202e" + "x" * 4000 + ".mdf", "D:\\other.mdf"]
+    with RecordingWriter(tmp_path / "hostile.iotrace") as writer:
+        writer.append("files", pa.table({"file_id": [0, 1], "path": names, "role": ["data", "data"]}))
+        writer.append(
+            "markers", pa.table({"at_ns": [51_000_000_000], "kind": ["note"], "text": ["\x1b]0;gone\x07"]})
+        )
+        writer.append("io", pa.table({
+            "layer": ["sql"] * 12_000, "op": ["read"] * 12_000, "issued_ns": issued,
+            "completed_ns": issued + latency.astype(np.int64), "size_bytes": [8192] * 12_000,
+            "file_id": random.integers(0, 2, 12_000),
+        }))  # fmt: skip
+        manifest = Manifest("captured", "\x1b[2Jhostile", Clock(1_790_000_000_000_000_000, 100, "QPC"))
+        manifest.window_end_ns = 120_000_000_000
+        writer.commit(manifest)
+    found = iotrace("incident", tmp_path / "hostile.iotrace")
+    assert found.status == 0
+    assert "service-driven" in found.out
+    assert "\x1b" not in found.out
+    assert "\x07" not in found.out
+    assert "\u202e" not in found.out
+    assert max(map(len, found.out.splitlines())) <= 80
+    as_json = json.loads(iotrace("incident", tmp_path / "hostile.iotrace", "--json").out)
+    assert names[0] in [row["name"] for row in as_json["windows"][0]["blame"]]
