@@ -90,14 +90,14 @@ def judge(series: Series, *, extra_penalty: float = 0.0) -> Judged:
     borders = np.array(cut.borders)
     values = without_single_outliers(series.values, cut.weight)
     jumps = _jumps(values, cut)
-    slow_segments = _first_guess(jumps, borders)
+    slow_segments = _first_guess(values, jumps, cut, _reach(series.at))
     normal, normal_variance = np.full(len(values), float(np.median(values))), np.zeros(len(values))
     for _ in range(3):
         slow = np.repeat(slow_segments, np.diff(borders))
         if slow.all():
             break
         normal, normal_variance = _curve(series.at, values, ~slow, cut.weight)
-        slow_segments = _between_edges(_excess(values - normal, cut), jumps, values, cut)
+        slow_segments = _between_edges(_excess(values - normal, cut), jumps, values, cut, _reach(series.at))
     slow = np.repeat(slow_segments, np.diff(borders))
     above = series.values - normal
     stretches = []
@@ -148,10 +148,15 @@ def _level_at_end(values: Floats, weight: Floats) -> tuple[float, float]:
     return mean - slope * centre, variance + centre * centre / moment
 
 
-def _first_guess(jumps: Floats, borders: Ints) -> Flags:
+def _first_guess(values: Floats, jumps: Floats, cut: Segmentation, reach: float) -> Flags:
+    """Segments above the normal level by the sum of jumps, or above both neighbours and too short for a drift."""
+    lengths = np.diff(cut.borders).astype(np.float64)
     level = np.concatenate([[0.0], np.cumsum(jumps)])
-    normal = weighted_median(level, np.diff(borders).astype(np.float64), _NORMAL_SHARE)
-    return level - normal >= _LEAST
+    high = level - weighted_median(level, lengths, _NORMAL_SHARE) >= _LEAST
+    means = _excess(values, cut)
+    above = np.minimum(means[1:-1] - means[:-2], means[1:-1] - means[2:])
+    high[1:-1] |= (above >= _LEAST) & (lengths[1:-1] <= reach)
+    return high
 
 
 def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> tuple[Floats, Floats]:
@@ -162,7 +167,7 @@ def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> tuple[
     x = np.array([float(np.mean(at[block])) for block in blocks])
     y = np.array([float(np.median(values[block])) for block in blocks])
     w = np.array([float(weight[block].sum()) for block in blocks])
-    reach = max(90.0, 0.08 * float(at[-1] - at[0] + 1))
+    reach = _reach(at)
     level, variance = np.empty(len(x)), np.empty(len(x))
     for index, here in enumerate(x):
         # A reach that spans a long stretch without normal points grows until it has some to stand on.
@@ -178,17 +183,23 @@ def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> tuple[
     return np.interp(at, x, level), np.interp(at, x, variance)
 
 
+def _reach(at: Ints) -> float:
+    """How far, in slots, the normal curve looks to each side: what changes more slowly is drift."""
+    return max(90.0, 0.08 * float(at[-1] - at[0] + 1))
+
+
 def _excess(above: Floats, cut: Segmentation) -> Floats:
     starts = np.array(cut.borders[:-1])
     return np.add.reduceat(above * cut.weight, starts) / np.add.reduceat(cut.weight, starts)
 
 
-def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentation) -> Flags:
+def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentation, reach: float) -> Flags:
     """Slow segments from a rise to a fall.
 
     Of a run of slow segments what lies before its first rise and after its last fall is drift. A jump counts if it
     makes up half of the height it leads to. A run with only one of the two (the recording begins or ends in it, or
-    storage recovers slowly) has to look more like a step there than like a bend; one without either is all drift.
+    storage recovers slowly) has to be too short for a drift, or look more like a step there than like a bend; one
+    without either is all drift.
     """
     kept = np.zeros(len(excess), dtype=bool)
     for first, end in _runs(excess >= _LEAST):
@@ -197,9 +208,11 @@ def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentat
         falls = [at for at in borders if at > first and -jumps[at - 1] >= 0.5 * excess[at - 1]]
         if rises and falls and falls[-1] > rises[0]:
             kept[rises[0] : falls[-1]] = True
-        elif rises and _is_step(values, cut, cut.borders[rises[0]]):
+            continue
+        is_short = first > 0 and end < len(excess) and cut.borders[end] - cut.borders[first] <= reach
+        if rises and (is_short or _is_step(values, cut, cut.borders[rises[0]])):
             kept[rises[0] : end] = True
-        elif falls and _is_step(values, cut, cut.borders[falls[-1]]):
+        elif falls and (is_short or _is_step(values, cut, cut.borders[falls[-1]])):
             kept[first : falls[-1]] = True
     return kept
 
