@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from iotrace.analyze.units import DASH
-from iotrace.replay.characterize import size_text
+from iotrace.replay.characterize import kind_text, size_text
 
 from . import console
 from .characterize_run import CellResult, SeriesResult
@@ -16,6 +16,8 @@ def print_series(results: Sequence[SeriesResult]) -> None:
     for one in results:
         if one.cells:
             _print_one(one)
+    for sentence in contrasts(results):
+        console.paragraph(sentence)
     judged = [(one, one.saturation()) for one in results if one.cells]
     rows = [
         [
@@ -33,6 +35,34 @@ def print_series(results: Sequence[SeriesResult]) -> None:
     if len(rows) > 1:
         console.heading("Saturation")
         console.table(["series", "outstanding", "95 %", "IOPS", "state"], rows)
+
+
+def contrasts(results: Sequence[SeriesResult]) -> list[str]:
+    """What more outstanding I/Os would gain where a log, which has one at a time, cannot have them."""
+    by_size = [one for one in results if one.series.axis == "size" and one.cells]
+    single = next((one for one in by_size if one.series.cells[0].outstanding == 1), None)
+    sentences = []
+    for other in by_size:
+        count = other.series.cells[0].outstanding
+        if (
+            single is None
+            or other is single
+            or kind_text(other.series.cells[0]) != kind_text(single.series.cells[0])
+        ):
+            continue
+        moved = {one.cell.size_bytes: one.step.achieved_mb_per_s for one in other.cells if one.step.is_judged}
+        pairs = [
+            (one.cell.size_bytes, one.step.achieved_mb_per_s, moved[one.cell.size_bytes])
+            for one in single.cells
+            if one.step.is_judged and moved.get(one.cell.size_bytes) and one.step.achieved_mb_per_s
+        ]
+        if pairs:
+            (small, one_small, many_small), (large, one_large, many_large) = pairs[0], pairs[-1]
+            sentences.append(
+                f"{count} outstanding move {many_small / one_small:.3g} times the MB/s of 1 at {size_text(small)} and "
+                f"{many_large / one_large:.3g} times at {size_text(large)}: what only a queue gets, and one log never has."
+            )
+    return sentences
 
 
 def _print_one(result: SeriesResult) -> None:

@@ -37,6 +37,8 @@ _START: Final = re.compile(r"^\{", re.MULTILINE)
 _VERSION: Final = re.compile(r'"fio version"\s*:')
 _OPS: Final = {"read": "read", "write": "write", "trim": "discard", "mixed": TOTAL_OP}
 _MICROSECOND_NS: Final = 1000
+_FILE_BYTES_MAX: Final = 48 << 20
+"""Decoded JSON takes some ten times its size in memory."""
 _RATES: Final = {
     **dict.fromkeys(("bw_min", "bw_max", "bw_mean", "bw_dev"), "KiB/s"),
     **dict.fromkeys(("iops_min", "iops_max", "iops_mean"), "1/s"),
@@ -50,7 +52,7 @@ def _recognises(text: str) -> bool:
 
 def parse(path: Path, name: str) -> list[Run]:
     """One run for each group of jobs. Words that fio printed around the JSON do not matter."""
-    text = read_text(path, name)
+    text = read_text(path, name, _FILE_BYTES_MAX)
     start = _START.search(text)
     try:
         data, _ = json.JSONDecoder().raw_decode(text, start.start() if start else 0)

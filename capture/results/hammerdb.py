@@ -29,7 +29,6 @@ _CLI: Final = re.compile(r"HammerDB CLI v?(\d[\w.]{0,20})", re.IGNORECASE)
 _SETTING: Final = re.compile(
     r"\s+(?:[a-z]+_)?(count_ware|rampup|duration|allwarehouse|keyandthink|driver|total_iterations)\s+=\s+(\S{1,40})\s*$"
 )
-_REPORT_AT: Final = re.compile(r"Hammerdb Time Profile Report @ (.{1,60})$")
 _TCL_TIME: Final = re.compile(r"(\w{3} \w{3} \d{2} [\d:]{8}) (\S{1,12}) (\d{4})")
 _MARKS: Final = (
     "Hammerdb Log @",
@@ -85,8 +84,8 @@ class _Log:
         self._unplaced = False
         for line in lines:
             self._line(line)
-        for number, (place, summary) in enumerate(summaries(lines)):
-            self._profile(number, lines, place, summary)
+        for number, summary in enumerate(summaries(lines)):
+            self._profile(number, summary)
         if len(self.runs) > 1:
             for run in self.runs:
                 users = "" if run.virtual_users is None else f" {run.virtual_users} virtual users"
@@ -193,13 +192,8 @@ class _Log:
         self._unplaced |= moment is None
         return moment
 
-    def _profile(self, number: int, lines: list[str], place: int, summary: Summary) -> None:
+    def _profile(self, number: int, summary: Summary) -> None:
         """A time profile of all virtual users: of the run of this file that it followed, or one of its own."""
-        ended = None
-        for line in reversed(lines[max(place - 100_000, 0) : place]):
-            if found := _REPORT_AT.search(line):
-                ended = utc_ns(found[1])
-                break
         fitting = [run for run in self.runs if run.virtual_users == summary.users and len(run.ops) == 1]
         if fitting:
             attach_profile(fitting[0], summary.ops, summary.notes)
@@ -209,7 +203,7 @@ class _Log:
                     self._stem if not number else f"{self._stem} {number + 1}",
                     TOOL,
                     virtual_users=summary.users,
-                    ended_utc_ns=ended,
+                    ended_utc_ns=None if summary.written is None else utc_ns(summary.written),
                     duration_ns=None if summary.elapsed_ms is None else summary.elapsed_ms * MILLISECOND_NS,
                     ops=list(summary.ops),
                     notes=[*summary.notes],

@@ -18,6 +18,7 @@ _SUMMARY: Final = re.compile(
     r">>>>> (?:SUMMARY OF (\d+) ACTIVE VIRTUAL USERS(?: : MEDIAN ELAPSED TIME : (\d+)ms)?"
     r"|COMBINED METRICS ACROSS ALL USERS)"
 )
+_REPORT_AT: Final = re.compile(r"Hammerdb Time Profile Report @ (.{1,60})$")
 _USER: Final = re.compile(r">>>>> VIRTUAL USER (\d+) :")
 _PROC: Final = re.compile(r">>>>> PROC: (\w{1,64})")
 _CELL: Final = re.compile(r"(CALLS|MIN|AVG|MAX|TOTAL|P\d\d|SD|RATIO): +(\d+(?:\.\d+)?)(ms|%)?")
@@ -31,27 +32,31 @@ _TRANSACTIONS: Final = frozenset({"NEWORD", "PAYMENT", "DELIVERY", "SLEV", "OSTA
 
 @dataclass(slots=True)
 class Summary:
-    """What a time profile says of all virtual users together."""
+    """What a time profile says of all virtual users together. ``written`` is when, in HammerDB's words."""
 
     users: int | None
     elapsed_ms: int | None
+    written: str | None = None
     ops: list[OpResult] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def summaries(lines: Sequence[str]) -> Iterator[tuple[int, Summary]]:
-    """Each summary and the line it begins at."""
+def summaries(lines: Sequence[str]) -> Iterator[Summary]:
+    """Each summary in order."""
     users: set[str] = set()
+    written: str | None = None
     for place, line in enumerate(lines):
-        if found := _USER.match(line):
+        if found := _REPORT_AT.search(line):
+            written = found[1]
+        elif found := _USER.match(line):
             users.add(found[1])
         elif found := _SUMMARY.match(line):
             count = small(found[1]) if found[1] else len(users) or None
-            summary = Summary(count, whole(found[2], 1 << 40) if found[2] else None)
+            summary = Summary(count, whole(found[2], 1 << 40) if found[2] else None, written)
             _take(summary, lines, place + 1)
             users = set()
             if summary.ops:
-                yield place, summary
+                yield summary
 
 
 def _take(summary: Summary, lines: Sequence[str], start: int) -> None:

@@ -103,14 +103,12 @@ def read_runs(parse: Parse, path: Path, name: str, tool: str) -> ResultsTrace:
     return ResultsTrace(runs, Path(name).name, truncated=truncated)
 
 
-def read_text(path: Path, name: str) -> str:
+def read_text(path: Path, name: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
     """A whole file as text, whichever shell redirected it. Raises `IotraceError` for one that is too big."""
     with path.open("rb") as file:
-        data = file.read(TEXT_BYTES_MAX + 1)
-    if len(data) > TEXT_BYTES_MAX:
-        raise IotraceError(
-            f"'{name}' is over {TEXT_BYTES_MAX >> 20} MiB", hint="results of tests are smaller"
-        )
+        data = file.read(bytes_max + 1)
+    if len(data) > bytes_max:
+        raise IotraceError(f"'{name}' is over {bytes_max >> 20} MiB", hint="results of tests are smaller")
     return decode(data)
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -95,6 +96,16 @@ def test_a_log_is_written_one_flush_after_another_in_growing_sizes(
     assert [cell["iops"] for cell in one["cells"]] == pytest.approx([1e9 / SERVICE_NS] * 3, rel=0.02)
     assert one["best_size"]["size_bytes"] is None
     assert many["cells"][0]["iops"] == pytest.approx(6e9 / SERVICE_NS, rel=0.02)
+
+
+def test_a_log_is_contrasted_with_what_a_queue_gets(iotrace: Callable[..., Result], target: Path) -> None:
+    """The disk serves six at a time, so 64 outstanding move six times as much, whatever the size."""
+    result = characterize(iotrace, target, "--profile", "log", "--size", "4K,16K")
+
+    said = " ".join(result.out.split())
+    found = re.search(r"64 outstanding move (\S+) times the MB/s of 1 at 4K and (\S+) times at 16K", said)
+    assert found is not None
+    assert [float(value) for value in found.groups()] == pytest.approx([6, 6], rel=0.05)
 
 
 @pytest.mark.parametrize("profile", ["oltp-read", "log"])
