@@ -58,9 +58,12 @@ def contrasts(results: Sequence[SeriesResult]) -> list[str]:
         ]
         if pairs:
             (small, one_small, many_small), (large, one_large, many_large) = pairs[0], pairs[-1]
+            gains = (
+                f"{many_small / one_small:.3g} times the MB/s of 1 at {size_text(small)} and "
+                f"{many_large / one_large:.3g} times at {size_text(large)}"
+            )
             sentences.append(
-                f"{count} outstanding move {many_small / one_small:.3g} times the MB/s of 1 at {size_text(small)} and "
-                f"{many_large / one_large:.3g} times at {size_text(large)}: what only a queue gets, and one log never has."
+                f"{count} outstanding move {gains}: what only a queue gets, and one log never has."
             )
     return sentences
 

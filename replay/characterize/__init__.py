@@ -5,6 +5,5 @@ from .workload import PRESETS, PROFILES, Cell, Matrix, Series, aligned, kind_tex
 
 __all__ = [
     "FILE_BYTES", "PRESETS", "PROFILES", "Cell", "CellOptions", "Characterization", "Matrix", "Series", "aligned",
-    "kind_text",
-    "size_text",
+    "kind_text", "size_text",
 ]  # fmt: skip

@@ -243,9 +243,7 @@ def test_clocks_a_day_apart_are_named(write, imported):
         "other.csv begins 30.0 h after" in note and "a clock is wrong" in note for note in quality.notes
     )
     assert quality.verdict == "usable"
-    assert quality.reasons == [
-        "1 gap of over a day between sources: rates over the whole window are too low"
-    ]
+    assert quality.reasons == ["1 gap of over a day between sources: rates over the whole window are too low"]
 
 
 def test_a_step_of_ten_years_inside_one_source_is_named(write, imported):
