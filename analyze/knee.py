@@ -35,6 +35,7 @@ from .knee_closed import is_closed, knee_closed
 from .knee_curve import Curve
 from .knee_fit import knee_range, two_segments
 from .knee_resample import REPLICATES, interval, widened
+from .knee_results import is_tested, knee_results
 from .knee_slo import slo_knee
 from .knee_step import Samples, Step, measure, scales_relative
 from .knee_votes import PEAK_POWER, agreement, open_votes
@@ -64,8 +65,9 @@ def knee(
     ``slo`` is text as `slo.parse` takes it, or its result. ``scales`` are the steps' loads relative to the recording
     they replay; by default what each replay noted. ``watched`` has for each step what a recorder saw of its target
     meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is. Runs of closed loops go by
-    their numbers outstanding instead (`knee_closed`). The same steps and ``seed`` give the same answer. Raises
-    `IotraceError` for no steps, unreadable ones, or a bad objective.
+    their numbers outstanding instead (`knee_closed`), imported results by what they differ in (`knee_results`). The
+    same steps and ``seed`` give the same answer. Raises `IotraceError` for no steps, unreadable ones, or a bad
+    objective.
     """
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     if not steps:
@@ -75,6 +77,8 @@ def knee(
     if scales is not None and len(scales) != len(steps):
         raise ValueError(f"{len(scales)} scales for {len(steps)} steps")
     watched = watched or [None] * len(steps)
+    if any(is_tested(one) for one in steps):
+        return knee_results(steps, objectives=objectives, seed=seed)
     if any(is_closed(one) for one in steps):
         return knee_closed(steps, objectives=objectives, seed=seed)
     measured = [

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .estimate import Estimate
-from .knee_step import Step
+from .knee_step import Step, Transactions
 from .knee_usl import Usl
 from .slo import Objective
 
@@ -112,7 +112,11 @@ class Knee:
     sentence: str = ""
     headroom: str = ""
     outstanding: Estimate | None = None
-    """Where a series of closed loops saturates, in I/Os in flight."""
+    """Where a series of closed loops saturates, in I/Os in flight or what ``load_word`` says."""
+    load_word: str = "outstanding"
+    per_minute: Estimate | None = None
+    """Most transactions of a test of transactions, in ``per_minute_word``: NOPM or TPM."""
+    per_minute_word: str = ""
     usl: Usl | None = None
     """The Universal Scalability Law through the steps."""
     agreement: str = ""
@@ -148,6 +152,9 @@ class Knee:
             "mb_per_s": self.mb_per_s and self.mb_per_s.to_dict(),
             "scale": self.scale and self.scale.to_dict(),
             "outstanding": self.outstanding and self.outstanding.to_dict(),
+            "load_word": self.load_word,
+            "per_minute": self.per_minute and self.per_minute.to_dict(),
+            "per_minute_word": self.per_minute_word,
             "onset_iops": self.onset_iops and self.onset_iops.to_dict(),
             "sustained_iops": self.sustained_iops and self.sustained_iops.to_dict(),
             "highest_kept_up_iops": self.highest_kept_up_iops,
@@ -177,4 +184,4 @@ def _holds_at(one: SloKnee, iops: float) -> bool | None:
     return False if one.state == "missed_at_lowest" else None
 
 
-__all__ = ["Estimate", "Knee", "SloKnee", "SloState", "State", "Vote"]
+__all__ = ["Estimate", "Knee", "SloKnee", "SloState", "State", "Transactions", "Vote"]

@@ -13,7 +13,7 @@ from .knee_slo import slo_knee
 from .knee_step import Samples, Step, measure
 from .knee_votes import agreement, closed_votes
 from .knee_words import describe_slo
-from .saturation import saturation
+from .saturation import Saturation, Units, saturation
 from .slo import Objective
 
 _STATES: Final[dict[str, State]] = {
@@ -42,41 +42,51 @@ def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] =
         )
     for count, step, _ in measured:
         step.outstanding = count
-    found = saturation(measured, seed=seed)
     ordered = [step for _, step, _ in measured]
-    lowest, highest = ordered[0].offered_iops, ordered[-1].offered_iops
-    answer = Knee(
-        _STATES[found.state], "throughput" if found.state == "reached" else None, found.iops, None, None, None,
-        found.iops if found.state in {"reached", "at_lowest"} else None, highest, None, lowest, highest, None, ordered,
-    )  # fmt: skip
-    answer.outstanding = found.outstanding
-    if found.state not in {"reached", "at_lowest"}:
-        answer.iops = None
-    if answer.iops is not None and ordered[0].offered_iops:
-        answer.mb_per_s = answer.iops.scaled(ordered[0].offered_mb_per_s / ordered[0].offered_iops)
-    answer.sentence = found.sentence
-    if found.outstanding is not None and found.state == "reached":
-        loads = [float(count) for count, step, _ in measured if step.is_judged]
-        depth = queue_depth(found.outstanding, loads, is_corner=found.is_corner)
-        answer.causes = [depth] if depth is not None else []
-    _vote(answer)
+    answer = closed_answer(saturation(measured, seed=seed), ordered, Units())
     _add_objectives(answer, measured, objectives, seed)
-    if found.outstanding is not None:
-        for count, step, _ in measured:
-            # A closed loop bounds its own queue: response says how long it is, so objectives were judged before.
-            step.is_saturated = count > found.outstanding.high
+    mark_saturated(answer)
     return answer
 
 
-def _vote(answer: Knee) -> None:
-    judged = [step for step in answer.steps if step.is_judged and step.outstanding]
-    if len(judged) < 3:
-        return
-    load = np.array([float(step.outstanding or 0) for step in judged])
-    carried = np.array([step.achieved_iops for step in judged])
-    answer.votes, answer.usl = closed_votes(answer.outstanding, answer.iops, load, carried)
+def closed_answer(
+    found: Saturation, steps: list[Step], units: Units, *, rates: Sequence[float] | None = None
+) -> Knee:
+    """The answer for ``steps``, ascending, whose throughput (``rates``, by default their IOPS) saturates so."""
+    lowest, highest = steps[0].offered_iops, steps[-1].offered_iops
+    is_known = found.state in {"reached", "at_lowest"}
+    iops = found.iops if is_known and rates is None else None
+    answer = Knee(
+        _STATES[found.state], "throughput" if found.state == "reached" else None, iops, None, None, None,
+        iops, highest, None, lowest, highest, None, steps,
+    )  # fmt: skip
+    answer.outstanding, answer.load_word, answer.sentence = found.outstanding, units.load, found.sentence
+    if rates is not None:
+        answer.per_minute, answer.per_minute_word = found.iops, units.throughput
+    if iops is not None and lowest:
+        answer.mb_per_s = iops.scaled(steps[0].offered_mb_per_s / lowest)
+    judged = [index for index, step in enumerate(steps) if step.is_judged]
+    loads = np.array([float(steps[index].outstanding or 0) for index in judged])
+    carried = np.array([steps[index].achieved_iops if rates is None else rates[index] for index in judged])
+    if found.outstanding is not None and found.state == "reached":
+        depth = queue_depth(found.outstanding, loads.tolist(), is_corner=found.is_corner, unit=units.load)
+        answer.causes = [depth] if depth is not None and rates is None else []
+    if len(judged) >= 3:
+        answer.votes, answer.usl = closed_votes(
+            answer.outstanding, found.iops if is_known else None, loads, carried
+        )
+        if answer.outstanding is not None:
+            answer.agreement = agreement(
+                answer.votes, f"{answer.outstanding.value:.3g} {units.load}", units.load, units.throughput
+            )
+    return answer
+
+
+def mark_saturated(answer: Knee) -> None:
+    """Mark the steps beyond the knee. A closed loop bounds its own queue, so objectives are judged before this."""
     if answer.outstanding is not None:
-        answer.agreement = agreement(answer.votes, f"{answer.outstanding.value:.3g} in flight")
+        for step in answer.steps:
+            step.is_saturated = (step.outstanding or 0) > answer.outstanding.high
 
 
 def _add_objectives(

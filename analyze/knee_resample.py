@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .estimate import Estimate
+from .knee_fit import LATENCY_NOISE
 from .knee_step import Samples, Selection
 
 REPLICATES: Final = 400
@@ -23,7 +24,13 @@ Floats = npt.NDArray[np.float64]
 def log_quantiles(
     samples: Samples, selection: Selection, quantile: float, random: np.random.Generator
 ) -> Floats:
-    """Natural log of the quantile in ns: the step's own first, then `REPLICATES` resampled ones. NaN without I/Os."""
+    """Natural log of the quantile in ns: the step's own first, then `REPLICATES` resampled ones. NaN without I/Os.
+
+    A quantile that another tool printed has replicates that scatter by `LATENCY_NOISE`.
+    """
+    if samples.summary_ns is not None:
+        noise = random.normal(0, LATENCY_NOISE, REPLICATES)
+        return np.asarray(np.log(samples.summary_ns[quantile]) + np.concatenate([[0.0], noise]))
     values, counts = samples.by_block(selection)
     if not counts.sum():
         return np.full(REPLICATES + 1, np.nan)

@@ -37,6 +37,15 @@ Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """What a test of transactions measured at one number of users."""
+
+    new_orders_per_minute: float | None
+    transactions_per_minute: float | None
+    new_order_ns_mean: float | None
+
+
 @dataclass(slots=True)
 class Step:
     """One load step. Rates are I/Os or 10^6 bytes per second; latencies nanoseconds, None with too few I/Os."""
@@ -71,11 +80,16 @@ class Step:
     """Latency was still falling: caches filled, or a backlog from before drained. Such a step is not steady."""
     layers: Layers | None = None
     """Where the time went, where the device layer shows."""
+    load_word: str = "outstanding"
+    """What ``outstanding`` counts: I/Os, or a load test's threads or virtual users."""
+    law_error_max: float = LAW_ERROR_MAX
+    transactions: Transactions | None = None
+    """What a test of transactions came to; it knows of no I/Os."""
 
     @property
     def littles_law_holds(self) -> bool:
-        """Whether what was under way agrees with arrivals and latency to 10 %."""
-        return abs(self.littles_law_ratio - 1) <= LAW_ERROR_MAX
+        """Whether what was under way agrees with arrivals and latency, as far as both are known."""
+        return not abs(self.littles_law_ratio - 1) > self.law_error_max
 
     @property
     def is_judged(self) -> bool:
@@ -84,22 +98,25 @@ class Step:
         The generator kept up, the I/Os succeeded, and it was in balance: either saturated, or steady with Little's law
         holding.
         """
+        # What an overload leaves under way at its end is no fault of the step; a closed loop cannot be overloaded.
+        is_overload = self.is_saturated and self.outstanding is None
         return (
             not self.generator_limited
             and self.error_count <= ERROR_SHARE_MAX * (self.io_count + self.error_count)
-            and (self.is_saturated or (not self.is_warming and self.littles_law_holds))
+            and (is_overload or (not self.is_warming and self.littles_law_holds))
         )
 
     @property
     def load_text(self) -> str:
         """The load as its user named it: ``4x``, ``32 outstanding``, or the rate offered."""
         if self.outstanding is not None:
-            return f"{self.outstanding:,} outstanding"
+            return f"{self.outstanding:,} {self.load_word}"
         return f"{self.offered_iops:,.0f} IOPS" if self.scale is None else f"{self.scale:g}x"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return asdict(self) | {"is_judged": self.is_judged}
+        facts = asdict(self) | {"is_judged": self.is_judged}
+        return {name: None if value != value else value for name, value in facts.items()}  # noqa: PLR0124 - NaN
 
 
 @dataclass(slots=True)
@@ -115,6 +132,8 @@ class Samples:
     """Completion rate of each block while at least 1 % of the I/Os were still to come."""
     completed_bytes_per_s: Floats
     """The same in bytes."""
+    summary_ns: dict[float, float] | None = None
+    """Latency by quantile where that is all there is: another tool's figures, with no I/O behind them."""
 
     def by_block(self, quantile_of: "Selection") -> tuple[Int64s, Int64s]:
         """Bucket values in ns, ascending [m], and counts [block, m] of the I/Os the selection covers."""
@@ -143,6 +162,19 @@ class Selection:
         if self.role:
             keep &= np.asarray(table["role"].cast(pa.string()).to_pylist(), dtype=object) == self.role
         return np.asarray(keep, dtype=np.bool_)
+
+
+def summary_samples(step: Step, latency_ns: dict[float, float]) -> Samples:
+    """Samples of a step of which only its rates and some quantiles of latency are known."""
+    nothing = pa.table({name: pa.array([], pa.int64()) for name in ("block", "bucket_ns", "io_count")})
+    words = pa.array([], pa.string())
+    return Samples(
+        nothing.append_column("role", words).append_column("op", words),
+        1,
+        np.array([step.achieved_iops]),
+        np.array([step.achieved_mb_per_s * 1e6]),
+        latency_ns,
+    )
 
 
 def measure(

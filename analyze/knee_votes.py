@@ -15,6 +15,7 @@ from .estimate import Estimate
 from .knee_answer import Vote
 from .knee_fit import kneedle, kneedle_concave, peak_power
 from .knee_usl import Usl, fit_usl
+from .units import DASH
 
 VOTE_SHARE: Final = 0.25
 PEAK_POWER: Final = "peak power"
@@ -77,12 +78,15 @@ def closed_votes(
     return votes, usl
 
 
-def agreement(votes: Sequence[Vote], knee: str) -> str:
-    """A sentence on what the votes say of the knee, whose own words are ``knee``; empty where nobody sees one."""
+def agreement(votes: Sequence[Vote], knee: str, load: str = "in flight", throughput: str = "IOPS") -> str:
+    """A sentence on what the votes say of the knee, whose own words are ``knee``; empty where nobody sees one.
+
+    ``load`` and ``throughput`` are the units of closed loops.
+    """
     heard = [vote for vote in votes if vote.method != PEAK_POWER and vote.agrees is not None]
     against = [vote for vote in heard if not vote.agrees]
     if against:
-        said = ", ".join(f"{vote.method} sees it at {_place(vote)}" for vote in against)
+        said = ", ".join(f"{vote.method} sees it at {place(vote, load, throughput)}" for vote in against)
         return f"The estimators disagree: the knee is put at {knee}, but {said}."
     names = [vote.method for vote in heard]
     if not names:
@@ -126,7 +130,8 @@ def _is_near(knee: Estimate, vote: float, load: Floats) -> bool:
     return bool(low <= vote <= high)
 
 
-def _place(vote: Vote) -> str:
+def place(vote: Vote, load: str = "in flight", throughput: str = "IOPS") -> str:
+    """Where a vote sees the knee: ``32 in flight``, ``2,010 IOPS``, a dash where it sees none."""
     if vote.outstanding is not None:
-        return f"{vote.outstanding:,.3g} in flight"
-    return f"{vote.iops:,.0f} IOPS"
+        return f"{vote.outstanding:,.3g} {load}"
+    return DASH if vote.iops is None else f"{vote.iops:,.0f} {throughput}"

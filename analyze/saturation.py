@@ -92,14 +92,14 @@ def saturation_of(
     if x[0] >= GAIN_SHARE * x[best] and n[-1] >= BEYOND_FACTOR * n[0]:
         words = f"Saturated already at {n[0]:g} {units.load}, the least tested, with {_rate(most, units)}."
         return Saturation("at_lowest", _exactly(n[0]), most, words)
+    first = int(np.argmax(x >= GAIN_SHARE * x[best]))
+    if n[-1] < BEYOND_FACTOR * n[first]:
+        grew = f"{units.throughput} still grew at {n[-1]:g} {units.load}, the most tested"
+        return Saturation("not_reached", None, most, f"Not saturated: {grew}.")
     plateau = fit_plateau(n, x)
-    if plateau is not None and plateau.is_flat and n[-1] >= BEYOND_FACTOR * plateau.knee.value:
+    if plateau is not None and plateau.is_flat:
         found, most = _corner(n, carried, plateau), _carried(plateau, most)
     else:
-        first = int(np.argmax(x >= GAIN_SHARE * x[best]))
-        if n[-1] < BEYOND_FACTOR * n[first]:
-            grew = f"{units.throughput} still grew at {n[-1]:g} {units.load}, the most tested"
-            return Saturation("not_reached", None, most, f"Not saturated: {grew}.")
         plateau = None
         found = _levelled(n, carried, first, best)
     words = (

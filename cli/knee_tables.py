@@ -1,8 +1,10 @@
 """A knee on the screen: the sentence first, then the steps it stands on."""
 
-from iotrace.analyze.knee_answer import Knee, Vote
+import math
+
+from iotrace.analyze.knee_answer import Knee
 from iotrace.analyze.knee_step import Step
-from iotrace.analyze.knee_votes import usl_text
+from iotrace.analyze.knee_votes import place, usl_text
 from iotrace.analyze.units import DASH, format_duration_ns
 
 from . import console
@@ -16,21 +18,20 @@ def print_knee(found: Knee) -> None:
         if sentence:
             console.paragraph(sentence)
     console.heading("Steps")
-    print_steps(found.steps)
+    if found.per_minute is None:
+        print_steps(found.steps)
+    else:
+        print_transactions(found.steps)
     if found.agreement:
         console.paragraph(found.agreement)
     if found.votes:
-        console.paragraph("other estimators: " + "; ".join(_vote(vote) for vote in found.votes), style="dim")
+        units = (_in_flight(found.load_word), found.per_minute_word or "IOPS")
+        said = [f"{vote.method} {place(vote, *units)}" for vote in found.votes]
+        console.paragraph("other estimators: " + "; ".join(said), style="dim")
     if found.usl is not None:
         console.paragraph(usl_text(found.usl), style="dim")
     for note in found.notes:
         console.paragraph(f"note: {note}")
-
-
-def _vote(vote: Vote) -> str:
-    if vote.outstanding is not None:
-        return f"{vote.method} {vote.outstanding:,.3g} in flight"
-    return f"{vote.method} {DASH if vote.iops is None else f'{vote.iops:,.0f} IOPS'}"
 
 
 def print_steps(steps: list[Step]) -> None:
@@ -41,8 +42,8 @@ def print_steps(steps: list[Step]) -> None:
             f"{step.offered_iops:,.0f}",
             f"{step.achieved_iops:,.0f}",
             f"{step.achieved_mb_per_s:,.1f}",
-            f"{step.in_flight_mean:,.1f}",
-            f"{step.littles_law_ratio:.2f}",
+            _figure(step.in_flight_mean, ",.1f"),
+            _figure(step.littles_law_ratio, ".2f"),
             format_duration_ns(step.response_ns["p50"]),
             format_duration_ns(step.response_ns["p99"]),
             format_duration_ns(step.service_ns["p99"]),
@@ -65,9 +66,33 @@ def print_steps(steps: list[Step]) -> None:
     console.table(heads, rows)
 
 
+def print_transactions(steps: list[Step]) -> None:
+    """One line a run, by rising number of virtual users; latencies are those of a new order."""
+    rows = [
+        [
+            f"{step.outstanding:,}",
+            _figure(step.transactions.new_orders_per_minute, ",.0f"),
+            _figure(step.transactions.transactions_per_minute, ",.0f"),
+            *(format_duration_ns(step.response_ns[name]) for name in ("p50", "p95", "p99")),
+            _state(step),
+        ]
+        for step in steps
+        if step.transactions is not None
+    ]
+    console.table(["virtual\nusers", "\nNOPM", "\nTPM", "NEWORD\np50", "\np95", "\np99", "state"], rows)
+
+
+def _in_flight(load_word: str) -> str:
+    return "in flight" if load_word == "outstanding" else load_word
+
+
+def _figure(value: float | None, form: str) -> str:
+    return DASH if value is None or math.isnan(value) else format(value, form)
+
+
 def _load(step: Step) -> str:
     if step.outstanding is not None:
-        return f"o{step.outstanding}"
+        return f"{step.load_word[0]}{step.outstanding}"
     return DASH if step.scale is None else f"{step.scale:g}x"
 
 

@@ -13,6 +13,7 @@ from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.ceiling.beside_knee import beside_knee
 from iotrace.analyze.knee import knee
 from iotrace.analyze.knee_answer import Knee
+from iotrace.analyze.knee_results import is_tested
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity_sweep import check_sweep
 from iotrace.analyze.walk import StepSummary
@@ -116,7 +117,9 @@ def knee_command(
     inputs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SWEEP", help="A sweep, or several recordings at rising load.", show_default=False
+            metavar="SWEEP",
+            help="A sweep, several recordings at rising load, or imported results of a load test.",
+            show_default=False,
         ),
     ],
     slo: Slo = None,
@@ -130,14 +133,16 @@ def knee_command(
     Example: iotrace knee sweep.iotrace --slo "p99<15ms"
     """
     path = read_path(ceiling) if ceiling is not None else None
-    if len(inputs) == 1:
-        sweep = Sweep.open(inputs[0])
-        if not sweep.steps:
-            raise IotraceError(
-                f"'{inputs[0]}' has no finished step", hint="run the sweep again with --overwrite"
-            )
-        return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, path=path, json=json)
-    return _answer([Recording.open(one) for one in inputs], None, slo, path=path, json=json)
+    if len(inputs) > 1 or _is_tested(inputs[0]):
+        return _answer([Recording.open(one) for one in inputs], None, slo, path=path, json=json)
+    sweep = Sweep.open(inputs[0])
+    if not sweep.steps:
+        raise IotraceError(f"'{inputs[0]}' has no finished step", hint="run the sweep again with --overwrite")
+    return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, path=path, json=json)
+
+
+def _is_tested(path: Path) -> bool:
+    return (path / "manifest.json").is_file() and is_tested(Recording.open(path))
 
 
 def _answer(
