@@ -183,6 +183,24 @@ def test_hammerdb_and_its_time_profiles_become_a_sweep_by_virtual_users(tmp_path
     assert found == [(120_500, 6_000_000), (201_000, 9_500_000), (230_100, 41_000_000)]
 
 
+def test_without_dates_a_profile_goes_by_its_virtual_users(tmp_path):
+    def undated(name):
+        lines = (FIXTURES / name).read_text().splitlines(keepends=True)
+        path = tmp_path / name
+        path.write_text("".join(line for line in lines if " @ " not in line))
+        return path
+
+    # The profiles come in another order than the runs.
+    parts = re.split(r"(?=MSSQLServer Hammerdb)", (FIXTURES / "hdbxtprofile.log").read_text())
+    (tmp_path / "reversed.log").write_text("".join(reversed(parts)).replace(" @ ", " at "))
+    made = import_any([undated("hammerdb.log"), tmp_path / "reversed.log"], tmp_path / "out.iotrace")
+    assert [step.scale for step in made.steps] == [8, 16, 32]
+    for recording, p99_ns in zip(made.recordings(), (6_000_000, 9_500_000, 41_000_000), strict=True):
+        rows = {row["op"]: row for row in recording.read("results").to_pylist()}
+        assert quantiles(rows["NEWORD"])[0.99] == p99_ns
+        assert rows["total"]["started_ns"] is None
+
+
 def test_no_password_is_kept(tmp_path):
     import_any([FIXTURES / "hammerdb.log"], tmp_path / "out.iotrace")
     for path in (tmp_path / "out.iotrace").rglob("*"):

@@ -9,6 +9,7 @@ import pytest
 
 from iotrace.capture.importing import import_any, import_files
 from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.results.fio_json import quantiles_of
 from iotrace.schemas import IotraceError, Recording, validate
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "results"
@@ -84,6 +85,11 @@ def test_times_since_1970_date_the_recording(tmp_path):
     recording = import_files([path], tmp_path / "out.iotrace")
     assert recording.manifest.clock.start_utc_ns == 1_795_315_812_038 * 10**6
     assert sorted(recording.read("io")["completed_ns"].to_pylist()) == [0, 2_000_000]
+
+
+def test_a_percentile_is_the_first_bin_that_reaches_its_share():
+    bins = [(10, 1), (20, 2), (30, 1)]
+    assert quantiles_of(bins, [0.25, 0.5, 0.75, 0.76]) == [(0.25, 10), (0.5, 20), (0.75, 20), (0.76, 30)]
 
 
 @pytest.fixture(scope="module")
