@@ -24,6 +24,7 @@ from .description import (
     Latency,
     LayerCount,
     LayerLatency,
+    OpCount,
     SizeCount,
     Workload,
 )
@@ -124,6 +125,10 @@ class _Describer:
         for row in self.layers:
             names = ("layer", "io_count", "failed_count", "unfinished_count")
             description.layers.append(LayerCount(*(row[name] for name in names)))
+        for op in dict.fromkeys(row["op"] for row in self.streams):
+            mine = [row for row in self.streams if row["op"] == op]
+            sums = (sum(row[name] for row in mine) for name in ("io_count", "failed_count", "size_bytes"))
+            description.operations.append(OpCount(op, *sums))
         self._note_gaps()
         description.workloads.extend(self._workloads())
         description.sizes.extend(SizeCount(**row) for row in self.ask("size_distribution", layer=self.layer))

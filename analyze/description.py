@@ -141,6 +141,16 @@ class LayerLatency:
 
 
 @dataclass(frozen=True, slots=True)
+class OpCount:
+    """What was asked for of one operation at the workload layer."""
+
+    op: str
+    io_count: int
+    failed_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LayerCount:
     """What one layer saw."""
 
@@ -198,6 +208,7 @@ class Description:
     block_bytes: int
     """Granularity of the working set."""
     layers: list[LayerCount] = field(default_factory=list)
+    operations: list[OpCount] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     """Everything together first, then each device, then each device and role."""
     sizes: list[SizeCount] = field(default_factory=list)

@@ -10,6 +10,7 @@ from iotrace.schemas import Recording
 
 from . import validity_recording, validity_replay
 from .comparison import Comparison
+from .description import Description
 from .validity_subject import Finding, Rule, Subject
 
 __all__ = ["RULES", "Finding", "Rule", "Subject", "check"]
@@ -19,13 +20,18 @@ RULES: Final[tuple[Rule, ...]] = (*validity_replay.RULES, *validity_recording.RU
 
 
 def check(
-    recording: Recording, *, comparison: Comparison | None = None, quantile: float = 0.99
+    recording: Recording,
+    *,
+    comparison: Comparison | None = None,
+    quantile: float = 0.99,
+    description: Description | None = None,
 ) -> list[Finding]:
     """Findings of every rule that fires for ``recording``, the invalidating ones first.
 
-    ``comparison`` adds the rules on what was compared (the recording is its b); ``quantile`` is the highest one quoted.
+    ``comparison`` adds the rules on what was compared (the recording is its b); ``quantile`` is the highest one quoted;
+    ``description`` is what `describe` found of it, if it was asked.
     Raises `IotraceError` if the recording's data cannot be read.
     """
-    subject = Subject(recording, comparison, quantile)
+    subject = Subject(recording, comparison, quantile, description)
     fired = [rule.judge(subject) for rule in RULES if subject.is_replay or not rule.replays_only]
     return sorted((finding for finding in fired if finding), key=lambda finding: finding.level != "invalid")

@@ -10,6 +10,7 @@ from iotrace.schemas import Recording
 from . import library
 from .comparison import Comparison
 from .describe import BLOCK_BYTES, workload_layer
+from .description import Description
 
 Level = Literal["invalid", "warning"]
 
@@ -33,6 +34,8 @@ class Subject:
     comparison: Comparison | None = None
     quantile: float = 0.99
     """The highest quantile that is quoted."""
+    description: Description | None = None
+    """What `describe` found, if it was asked: spares passing over the rows again."""
     replay: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +49,11 @@ class Subject:
     @cached_property
     def counts(self) -> dict[str, dict[str, int]]:
         """Per operation at the workload layer: io_count and failed_count."""
+        if self.description is not None:
+            return {
+                entry.op: {name: getattr(entry, name) for name in ("io_count", "failed_count", "size_bytes")}
+                for entry in self.description.operations
+            }
         with library.opened(self.recording) as connection:
             layer = workload_layer(row["layer"] for row in library.run(connection, "layers").to_pylist())
             counts: dict[str, dict[str, int]] = {}
@@ -58,6 +66,8 @@ class Subject:
     @cached_property
     def working_set_bytes(self) -> int:
         """Bytes touched at the workload layer, in blocks of 64 KiB."""
+        if self.description is not None and self.description.total is not None:
+            return self.description.total.working_set_bytes
         with library.opened(self.recording) as connection:
             layer = workload_layer(row["layer"] for row in library.run(connection, "layers").to_pylist())
             rows = library.run(

@@ -38,7 +38,7 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
     opened = Recording.open(recording)
     with console.working("describing"):
         found = describe(opened)
-        findings = validity.check(opened)
+        findings = validity.check(opened, description=found)
     if json:
         facts = {
             "clocks": clock_facts(opened.manifest),

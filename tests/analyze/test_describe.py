@@ -223,6 +223,78 @@ def test_a_metronome_has_none_and_a_burst_shows_as_peak_to_mean(make_recording):
     assert found.in_flight[0].peak == 100
 
 
+def test_sequential_readers_that_take_turns_show_in_the_look_back(make_recording):
+    """Three readers of one file, each from its own place: no I/O continues the one before it."""
+    ios = [
+        {"issued_ns": 3 * i + reader, "completed_ns": 3 * i + reader + 1, "device_id": 0, "file_id": 0,
+         "offset_bytes": (reader << 30) + i * 8192}
+        for i in range(100)
+        for reader in range(3)
+    ]  # fmt: skip
+    read = describe(make_recording(ios, window_ns=SECOND)).total.read
+    assert read.sequential_share == 0
+    assert read.near_sequential_share == pytest.approx(297 / 300)
+
+
+def test_the_working_set_over_time_and_its_hot_spots(make_recording):
+    """Ten seconds over the same MiB, then ten over the next; a third of all I/Os at one place of the second half."""
+    mib = 1 << 20
+    ios = [
+        {
+            "issued_ns": int(i * SECOND / 100),
+            "completed_ns": int(i * SECOND / 100) + 5,
+            "device_id": 0,
+            "file_id": 0,
+            "offset_bytes": i % 16 * 65536 + (mib if i >= 1000 else 0),
+            "size_bytes": 4096,
+        }
+        for i in range(2000)
+    ]
+    ios += [io | {"offset_bytes": 640 * mib} for io in ios[1000:]]
+    found = describe(make_recording(ios, window_ns=20 * SECOND))
+    assert [entry.io_count for entry in found.touched_slices] == [100] * 10 + [200] * 10
+    assert [entry.touched_bytes for entry in found.touched_slices] == [mib] * 10 + [mib + 65536] * 10
+    news = [entry.new_bytes for entry in found.touched_slices]
+    assert news == [mib] + [0] * 9 + [mib + 65536] + [0] * 9
+    first, second = found.hot_spots
+    assert (first.device, first.offset_bytes, first.size_bytes, first.io_count) == ("sda", 0, 16 * mib, 2000)
+    assert (second.offset_bytes, second.share) == (640 * mib, pytest.approx(1 / 3))
+    assert second.io_count_by_slice == [0] * 10 + [100] * 10
+    json.dumps(found.to_dict())
+
+
+def test_counters_alone_give_the_table_of_drives(make_recording):
+    """Two seconds of a drive and of a file, as perfmon and the DMVs have them."""
+    common = {
+        "interval_ns": SECOND,
+        "source": "h",
+        "object": "PhysicalDisk",
+        "counter": "c",
+        "layer": "block",
+    }
+    values = {
+        "read_iops": 200.0, "read_bytes_per_second": 200 * 16384.0, "read_latency_ns": 15e6, "queue_length": 3.0
+    }  # fmt: skip
+    counters = [
+        common | {"at_ns": at * SECOND, "instance": instance, "metric": metric, "value": value}
+        for at in (1, 2)
+        for instance in ("0 D:", "_Total")
+        for metric, value in values.items()
+    ]
+    found = describe(
+        make_recording({"issued_ns": np.array([], dtype=np.int64)}, 2 * SECOND, tables={"counters": counters})
+    )
+    assert [row["instance"] for row in found.drives] == ["0 D:", "_Total"]
+    drive = found.drives[0]
+    assert (drive["read_ios_per_s"], drive["read_size_bytes"], drive["read_latency_mean_ns"]) == (
+        200,
+        16384,
+        15e6,
+    )
+    assert (drive["queue_length_mean"], drive["write_ios_per_s"]) == (3, None)
+    assert "only counters" in found.notes[0]
+
+
 def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_recording):
     ios = [{"issued_ns": 0, "completed_ns": 5, "error": 5}, {"issued_ns": 1, "completed_ns": None}]
     found = describe(make_recording(ios, window_ns=SECOND))

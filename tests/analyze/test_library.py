@@ -49,6 +49,7 @@ UNIT_WORDS = {
     "id": ("_id", "_key"),
     "I/Os/s": ("_per_s",),
     "bytes/s": ("_per_s",),
+    "files": ("_count",),
 }
 
 
@@ -69,6 +70,12 @@ def test_query_keeps_the_house_rules(query):
     assert not re.findall(rf"\b({keywords})\b", body), "keywords are upper case"
     assert {name[1:] for name in re.findall(r"\$\w+", body)} == {p.name for p in query.parameters}
     assert ";" not in body
+
+
+def test_every_query_has_a_test_with_a_trace_and_an_expected_table():
+    folder = Path(__file__).parent
+    tests = "".join(path.read_text("utf-8") for path in folder.glob("test_queries_*.py"))
+    assert [query.name for query in QUERIES if f'"{query.name}"' not in tests] == []
 
 
 @pytest.mark.parametrize("query", OWN, ids=lambda query: query.name)

@@ -5,6 +5,7 @@ import pytest
 
 from iotrace.analyze import validity
 from iotrace.analyze.compare import compare
+from iotrace.analyze.describe import describe
 from iotrace.schemas import Quality
 
 GIB = 1 << 30
@@ -148,6 +149,19 @@ def test_no_rule_fires_at_its_limit(make_recording, changes):
 def test_rules_on_replays_are_silent_on_captures(make_recording):
     found = validity.check(make_recording([{"issued_ns": 0, "completed_ns": 1}], window_ns=MINUTE))
     assert [finding.rule for finding in found] == ["too-few-ios"]
+
+
+def test_what_describe_found_spares_the_rules_their_queries(make_recording):
+    rows = [
+        {"issued_ns": i, "completed_ns": i + 9, "device_id": 0, "offset_bytes": i * 300_000, "op": op,
+         "error": 5 if i % 7 == 0 else 0}
+        for i in range(50)
+        for op in ("read", "write", "flush")
+    ]  # fmt: skip
+    recording = make_recording(rows, window_ns=MINUTE)
+    asked, told = validity.Subject(recording), validity.Subject(recording, description=describe(recording))
+    assert told.counts == asked.counts
+    assert told.working_set_bytes == asked.working_set_bytes > 0
 
 
 def test_rules_on_comparisons(make_recording):
