@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from ..knee_answer import Knee
 from ..knee_step import Step
 from ..units import format_count, format_duration_ns
@@ -11,6 +13,7 @@ from .axes import Axis, linear
 from .charts import SERIES, STYLES, Band, Chart, Key, Line, Mark, Panel, Readout, Table
 
 _SERIES_MAX = len(SERIES)
+_CURVE_POINTS = 40
 
 
 def outstanding_chart(knee: Knee) -> Chart:
@@ -30,6 +33,12 @@ def outstanding_chart(knee: Knee) -> Chart:
         where = knee.outstanding
         marks.append(Band("knee", where.low, where.high, "saturates", where.value))
         keys.append(Key("knee", "saturation, 95 % interval", "box"))
+    if knee.usl is not None and knee.usl.fits:
+        places = sorted({float(step.outstanding or 1) for step in knee.steps})
+        curve = np.geomspace(places[0], places[-1], _CURVE_POINTS)
+        law = knee.usl.throughput(curve)
+        marks.append(Line("other", tuple(zip(curve.tolist(), law.tolist(), strict=True))))
+        keys.append(Key("other", "Universal Scalability Law"))
     return Chart(
         "carried",
         "IOPS by I/Os outstanding",

@@ -5,7 +5,7 @@ import math
 from ..comparison import ClassComparison, Comparison, Figure
 from ..units import DASH, format_count, format_duration_ns, format_ratio_with_interval
 from .axes import Axis, categories
-from .charts import Chart, Key, Limit, Line, Mark, Panel, Readout, Table
+from .charts import Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
 
 _ROWS_MAX = 24
 _TABLE_ROWS_MAX = 200
@@ -32,14 +32,12 @@ def ratio_chart(found: Comparison) -> Chart | None:
         place = float(len(shown) - 1 - number)
         style = entry.op if entry.op in ("read", "write") else "third"
         if figure.ratio_interval is not None:
-            marks.append(
-                Line(
-                    style,
-                    ((figure.ratio_interval[0], place), (figure.ratio_interval[1], place)),
-                    is_solid=True,
-                )
-            )
-        marks.append(Line(style, ((figure.ratio or 1.0, place),), "circle" if style == "read" else "square"))
+            low, high = figure.ratio_interval
+            marks.append(Line(style, ((low, place), (high, place)), is_solid=True))
+        symbol: Symbol = "circle" if style == "read" else "square"
+        if figure.ratio_interval is None:
+            symbol = "ring"
+        marks.append(Line(style, ((figure.ratio or 1.0, place),), symbol))
         readouts.append(
             Readout(
                 place - 0.5,
@@ -54,8 +52,8 @@ def ratio_chart(found: Comparison) -> Chart | None:
         "ratios",
         "How many times as long",
         f"{shown[0][0].b_metric.capitalize()} time of {found.b.title} over {shown[0][0].a_metric} time of "
-        f"{found.a.title}, by operation, role and size; the line is the 95 % interval. Left of 1 is faster. "
-        f"{_said(shown)}{left_out}",
+        f"{found.a.title}, by operation, role and size; the line is the 95 % interval, a ring has none. Left of 1 is "
+        f"faster. {_said(shown)}{left_out}",
         _ratio_axis(shown),
         (Panel(categories("", list(reversed(names))), tuple(marks), 24 * len(shown) + 10),),
         _table(found),

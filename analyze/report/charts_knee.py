@@ -5,7 +5,7 @@ from typing import Final
 
 from ..knee_answer import Knee
 from ..knee_step import Step
-from ..units import DASH, format_count, format_duration_ns
+from ..units import format_count, format_duration_ns
 from .axes import linear, logarithmic
 from .charts import Band, Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
 from .charts_closed import outstanding_chart
@@ -30,7 +30,7 @@ def steps_table(knee: Knee) -> Table:
     """Every step in figures, those that are not judged included and named."""
     rows = tuple(
         (
-            DASH if step.scale is None and step.outstanding is None else step_name(step),
+            step.load_text,
             _state(step),
             format_count(step.offered_iops),
             format_count(step.achieved_iops),
@@ -48,7 +48,7 @@ def steps_table(knee: Knee) -> Table:
     return Table(
         "Steps of the sweep, by offered load",
         (
-            "scale",
+            "load",
             "judged as",
             "offered IOPS",
             "carried IOPS",
@@ -73,18 +73,13 @@ def steps_table(knee: Knee) -> Table:
 def _state(step: Step) -> str:
     if step.generator_limited:
         return "not judged: generator late"
-    if not step.is_judged:
-        return "not judged: I/Os failed"
-    if step.is_saturated:
+    if step.is_saturated and step.is_judged:
         return "saturated" if step.is_steady else "saturated, still getting slower"
-    return "kept up"
-
-
-def step_name(step: Step) -> str:
-    """A step in a few characters: ``4x``, ``32 outstanding``, ``1,250 IOPS``."""
-    if step.outstanding is not None:
-        return f"{step.outstanding} outstanding"
-    return f"{step.offered_iops:,.0f} IOPS" if step.scale is None else f"{step.scale:g}x"
+    if step.is_warming:
+        return "not judged: still settling"
+    if not step.littles_law_holds:
+        return "not judged: cut off, Little's law does not hold"
+    return "kept up" if step.is_judged else "not judged: I/Os failed"
 
 
 def _latency(knee: Knee, judged: list[Step]) -> Chart:
@@ -165,7 +160,7 @@ def _carried(knee: Knee, *, is_alone: bool) -> Chart:
         most = knee.sustained_iops
         said = f"It carried at most {most.value:,.0f} IOPS [{most.low:,.0f}, {most.high:,.0f}]."
     rows = tuple(
-        (step_name(step), format_count(step.offered_iops), format_count(step.achieved_iops))
+        (step.load_text, format_count(step.offered_iops), format_count(step.achieved_iops))
         for step in knee.steps
     )
     table = Table("Load offered and carried", ("step", "offered IOPS", "carried IOPS"), rows)
@@ -187,7 +182,7 @@ def _readouts(steps: list[Step], words: list[str]) -> tuple[Readout, ...]:
     middles = [(before + after) / 2 for before, after in pairwise(places)]
     edges = [0.0, *middles, places[-1] * 1.2]
     return tuple(
-        Readout(low, high, f"{step_name(step)}, {step.offered_iops:,.0f} IOPS: {said}")
+        Readout(low, high, f"{step.load_text}, {step.offered_iops:,.0f} IOPS: {said}")
         for step, low, high, said in zip(steps, edges, edges[1:], words, strict=False)
         if high > low
     )

@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from ..comparison import WaterfallStep
-from ..units import DASH, format_count, format_duration_ns
+from ..units import (
+    DASH,
+    format_count,
+    format_duration_ns,
+    format_duration_with_interval,
+    format_share_with_interval,
+)
 from .axes import categories, linear
 from .charts import Box, Boxes, Chart, Key, Note, Panel, Readout, Table
 
@@ -57,19 +63,22 @@ def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | No
         ),
         Table(
             "Mean service time by layer",
-            ("I/Os", "layer", "count", "mean", "added to the layer below", "remark"),
+            ("I/Os", "layer", "remark", "count", "mean", "added to the layer below", "share of the top"),
             tuple(
                 (
                     f"{name} {step.op}s".strip(),
                     step.layer,
+                    step.problem or "",
                     format_count(step.io_count),
                     format_duration_ns(step.mean_ns),
-                    DASH if step.residual_ns is None else signed(step.residual_ns),
-                    step.problem or "",
+                    DASH
+                    if step.residual_ns is None
+                    else format_duration_with_interval(step.residual_ns, step.residual_interval_ns),
+                    format_share_with_interval(step.share, step.share_interval),
                 )
                 for name, step in rows
             ),
-            2,
+            3,
         ),
         (
             Key("third", "the lowest layer's own time", "box"),

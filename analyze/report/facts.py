@@ -6,6 +6,7 @@ from typing import Any
 
 from ..comparison import Comparison
 from ..description import Description
+from ..incident import Incidents
 from ..knee_answer import Knee
 from ..slo import Objective
 
@@ -41,6 +42,8 @@ class RecordingFacts:
     description: Description
     objectives: list[ObjectiveCheck]
     sentence: str
+    incidents: Incidents | None = None
+    """Slow windows; None where nothing in it tells of latency over time."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -49,7 +52,13 @@ class RecordingFacts:
             "sentence": self.sentence,
             "objectives": [check.to_dict() for check in self.objectives],
             "description": self.description.to_dict(),
+            "incidents": self.incidents and _without_timelines(self.incidents),
         }
+
+
+def _without_timelines(found: Incidents) -> dict[str, Any]:
+    """Slot by slot a long recording would fill megabytes; `incident --json` has that."""
+    return {name: value for name, value in found.to_dict().items() if name != "timelines"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,26 +4,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas import Recording, Sweep
 
 from .. import histogram, library
-from ..compare import compare
+from ..compare import compare_all
 from ..comparison import Comparison
 from ..describe import describe
 from ..histogram import Histogram, Histograms
 from ..knee import knee
+from ..knee_votes import usl_text
 from ..slo import Objective
 from ..waterfall import waterfall
 from . import tables, verdict
 from .charts import Chart
 from .charts_closed import series_chart
 from .charts_compare import ratio_chart
+from .charts_incident import marked
 from .charts_knee import knee_charts
 from .charts_latency import pair_chart, percentile_chart
 from .charts_layers import layer_chart
 from .charts_size import size_chart, stream_name
 from .charts_time import time_charts
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
+from .incidents import find_incidents, incident_section, incident_sentence
 from .section import Section
 
 _COMPARED_MAX = 4
@@ -42,8 +45,12 @@ def tell_sweep(sweep: Sweep, objectives: Sequence[Objective]) -> tuple[SweepFact
     section = Section(
         f"{'Closed loops' if is_closed else 'Sweep'}: {facts.title}",
         " ".join([found.sentence, *([f"{found.headroom}."] if found.headroom else [])]),
-        points=[one.sentence for one in found.objectives],
-        notes=list(found.notes),
+        points=[
+            *(one.sentence for one in found.objectives),
+            *(cause.sentence for cause in found.causes),
+            *([f"{found.agreement[:1].upper()}{found.agreement[1:]}"] if found.agreement else []),
+        ],
+        notes=[*found.notes, *([usl_text(found.usl)] if found.usl is not None else [])],
         charts=knee_charts(found),
         tables=tables.sweep_tables(facts),
     )
@@ -63,9 +70,12 @@ def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:
     )
 
 
-def tell_recording(recording: Recording, objectives: Sequence[Objective]) -> tuple[RecordingFacts, Section]:
-    """Describe a recording and draw it. Raises `IotraceError` if it cannot be read."""
+def tell_recording(
+    recording: Recording, objectives: Sequence[Objective]
+) -> tuple[RecordingFacts, list[Section]]:
+    """Describe a recording, find its slow windows and draw both. Raises `IotraceError` if it cannot be read."""
     described = describe(recording)
+    incidents = find_incidents(recording)
     charts: list[Chart] = []
     checks: list[ObjectiveCheck] = []
     layer = described.workload_layer
@@ -87,70 +97,86 @@ def tell_recording(recording: Recording, objectives: Sequence[Objective]) -> tup
                 for role, op in streams
             }
             window = (described.window_start_ns, described.window_ns)
-            charts = time_charts(connection, layer, window, metric)
+            charts = time_charts(connection, layer, window, metric, marked(incidents) if incidents else ())
         drawn = [
             percentile_chart(by_stream, metric, layer),
             size_chart(described.sizes),
             layer_chart({"": waterfall(service, [one.layer for one in described.layers])}),
         ]
         charts += [chart for chart in drawn if chart is not None]
-    facts = RecordingFacts(recording.name, described, checks, verdict.recording_sentence(described))
+    sentence = verdict.recording_sentence(described)
+    facts = RecordingFacts(recording.name, described, checks, sentence, incidents)
     all_tables = tables.recording_tables(facts)
     section = Section(
         f"Recording: {described.title}",
         facts.sentence,
-        points=[check.sentence for check in checks],
+        points=[
+            *(check.sentence for check in checks),
+            *([incident_sentence(incidents)] if incidents and not incidents.windows else []),
+        ],
         notes=list(described.notes),
         lead=all_tables[:2],
         charts=charts,
         tables=all_tables[2:],
     )
-    return facts, section
+    slow = incident_section(recording, incidents) if incidents else None
+    return facts, [slow, section] if slow else [section]
 
 
-def pairs_of(recordings: Sequence[Recording]) -> list[tuple[Recording, Recording]]:
-    """What is held against what: every later recording against the first one captured, or against the first.
+def compared(recordings: Sequence[Recording]) -> tuple[Recording, list[Recording]] | None:
+    """What is held against what: the others against the first one captured, or against the first.
 
-    Closed loops have no load in common with anything, so they are left out.
+    Closed loops have no load in common with anything and recordings without I/Os no latencies, so they are left out.
     """
-    open_ones = [one for one in recordings if (one.manifest.replay or {}).get("loop") != "closed"]
-    if len(open_ones) < 2:
+    alike = [
+        one
+        for one in recordings
+        if (one.manifest.replay or {}).get("loop") != "closed" and one.manifest.rows.get("io")
+    ]
+    if len(alike) < 2:
+        return None
+    first = next((place for place, one in enumerate(alike) if one.manifest.kind != "replayed"), 0)
+    base = alike.pop(first)
+    return base, alike[:_COMPARED_MAX]
+
+
+def tell_comparisons(recordings: Sequence[Recording]) -> list[tuple[ComparisonFacts, Section]]:
+    """Compare the recordings that can be compared, and draw it. Raises `IotraceError` if one cannot be read."""
+    sides = compared(recordings)
+    if sides is None:
         return []
-    before = next((one for one in open_ones if one.manifest.kind != "replayed"), open_ones[0])
-    return [(before, one) for one in open_ones if one is not before][:_COMPARED_MAX]
+    base, others = sides
+    return [
+        _tell_comparison(base, after, found)
+        for after, found in zip(others, compare_all(base, others), strict=True)
+    ]
 
 
-def tell_pair(before: Recording, after: Recording) -> tuple[ComparisonFacts, Section] | None:
-    """Compare two recordings and draw it; None where one of them holds no I/Os to compare."""
-    try:
-        found = compare(before, after)
-    except IotraceError as problem:
-        if "holds no I/Os" in problem.message:
-            return None
-        raise
+def _tell_comparison(
+    before: Recording, after: Recording, found: Comparison
+) -> tuple[ComparisonFacts, Section]:
     facts = ComparisonFacts(before.name, after.name, verdict.comparison_sentence(found), found)
-    names = ("A", "B")
     drawn = [
         ratio_chart(found),
-        _pair_chart(before, after, found, names),
-        layer_chart({"A": found.a.waterfall, "B": found.b.waterfall}),
+        _pair_chart(before, after, found),
+        layer_chart({found.a.label: found.a.waterfall, found.b.label: found.b.waterfall}),
     ]
     section = Section(
         f"Comparison: {found.b.title} against {found.a.title}",
         facts.sentence,
+        points=[one.sentence for one in found.verdicts],
         notes=[
-            *found.warnings,
+            *found.basis,
+            *(f"{warning[:1].upper()}{warning[1:]}." for warning in found.warnings),
             *([f"Not compared: {'; '.join(found.unmatched[:12])}."] if found.unmatched else []),
         ],
-        lead=[tables.sides_table(found)],
+        lead=[tables.sides_table(found), tables.work_table(found)],
         charts=[chart for chart in drawn if chart is not None],
     )
     return facts, section
 
 
-def _pair_chart(
-    before: Recording, after: Recording, found: Comparison, names: tuple[str, str]
-) -> Chart | None:
+def _pair_chart(before: Recording, after: Recording, found: Comparison) -> Chart | None:
     metrics = next(
         ((one.a_metric, one.b_metric) for one in found.classes if one.b_metric == found.headline_metric), None
     )
@@ -161,7 +187,9 @@ def _pair_chart(
         with library.opened(recording) as connection:
             histograms = Histograms(library.run(connection, "latency_histogram", metric=metric))
         sides.append({op: histograms.merged(layer=side.layer, op=op) for op in _PAIRED_OPS})
-    return pair_chart({op: (sides[0][op], sides[1][op]) for op in _PAIRED_OPS}, names, metrics)
+    return pair_chart(
+        {op: (sides[0][op], sides[1][op]) for op in _PAIRED_OPS}, (found.a.label, found.b.label), metrics
+    )
 
 
 def _check(objective: Objective, histograms: Histograms, layer: str, metric: str) -> ObjectiveCheck:

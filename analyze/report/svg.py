@@ -198,7 +198,7 @@ def _limit(limit: Limit, place: _Place, y: _Height, top: float, bottom: float, n
         x = place.x(limit.value)
         yield f'<path class="limit" d="M{_n(x)} {_n(top)}V{_n(bottom)}"/>'
         beside, anchor = (x - 5, "end") if x > (place.left + place.right) / 2 else (x + 5, "")
-        yield f'<text class="note {anchor}" x="{_n(beside)}" y="{_n(top + 14)}">{_text(limit.words)}</text>'
+        yield f'<text class="note {anchor}" x="{_n(beside)}" y="{_n(top - 6)}">{_text(limit.words)}</text>'
         return
     at = y(limit.value)
     yield f'<path class="limit" d="M{_n(place.left)} {_n(at)}H{_n(place.right)}"/>'

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from ..comparison import Comparison
+from ..comparison import Comparison, WorkAspect
 from ..description import Description, Flow, Latency, Workload
+from ..knee_answer import Vote
 from ..result_tables import result_tables
 from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
 from .charts import Table, shortened
@@ -63,10 +64,40 @@ def sides_table(found: Comparison) -> Table:
             format_duration_ns(side.span_ns),
             side.quality_verdict,
         )
-        for name, side in (("A", found.a), ("B", found.b))
+        for name, side in ((found.a.label, found.a), (found.b.label, found.b))
     )
     columns = ("", "recording", "kind", "layer", "I/Os", "IOPS", "moved", "length", "quality")
     return Table("What is compared", columns, rows, 4)
+
+
+def work_table(found: Comparison) -> Table:
+    """Whether the two did the same work: a latency means little beside one of other work."""
+    rows = tuple(
+        (
+            aspect.name,
+            aspect.meaning or ("differs" if aspect.differs else "alike"),
+            *(_work_value(aspect, value) for value in (aspect.a, aspect.expected, aspect.b)),
+        )
+        for aspect in found.work
+    )
+    return Table(
+        f"Did {found.b.label} do the same work? {'Yes' if found.same_work else 'No'}",
+        ("", "what it means", found.a.label, "expected", found.b.label),
+        rows,
+        2,
+    )
+
+
+def _work_value(aspect: WorkAspect, value: float | None) -> str:
+    if value is None:
+        return DASH
+    if aspect.unit == "share":
+        return format_share(value)
+    if aspect.unit == "bytes":
+        return format_bytes(value)
+    if aspect.unit == "ns":
+        return format_duration_ns(value)
+    return format_rate(value) if aspect.unit == "I/Os per second" else f"{value:.3g}"
 
 
 def _workloads(described: Description) -> Table:
@@ -202,15 +233,14 @@ def _processes(described: Description) -> Table:
 
 def _votes(facts: SweepFacts) -> Table:
     words = {True: "agrees", False: "differs", None: DASH}
-    rows = tuple(
-        (
-            vote.method,
-            "no knee" if vote.iops is None else f"{format_rate(vote.iops).removesuffix('/s')} IOPS",
-            words[vote.agrees],
-        )
-        for vote in facts.knee.votes
-    )
+    rows = tuple((vote.method, _vote(vote), words[vote.agrees]) for vote in facts.knee.votes)
     return Table("What other estimators say", ("method", "knee at", "with the knee above"), rows)
+
+
+def _vote(vote: Vote) -> str:
+    if vote.outstanding is not None:
+        return f"{vote.outstanding:,.3g} in flight"
+    return "no knee" if vote.iops is None else f"{vote.iops:,.0f} IOPS"
 
 
 def _name(workload: Workload, described: Description) -> str:

@@ -1,8 +1,9 @@
 """The verdict in words; it claims only what the inputs support, so without a sweep it knows of no knee."""
 
 from collections.abc import Sequence
+from typing import Final
 
-from ..comparison import Comparison, Figure
+from ..comparison import Comparison, Verdict
 from ..description import Description
 from ..knee_answer import Knee, SloKnee
 from ..knee_words import latency_text, load_text, percent_text, scale_text
@@ -10,6 +11,7 @@ from ..result_tables import result_tables
 from ..slo import Objective
 from ..units import format_bytes, format_duration_ns, format_ratio_with_interval
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
+from .incidents import incident_sentence
 
 
 def sweep_verdict(knee: Knee, target: str | None) -> str:
@@ -60,25 +62,28 @@ def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -
     return f"The {subject} is {latency_text(quantile_ns)}, {word} the objective of {limit}."
 
 
+_STANDING: Final = {
+    "faster": "is faster than",
+    "slower": "is slower than",
+    "no difference": "shows no difference from",
+}
+
+
 def comparison_sentence(found: Comparison) -> str:
     """How the second recording's latency stands to the first one's, and whether they did the same work."""
-    parts = []
-    for op in ("read", "write"):
-        entry = found.headline(op)
-        given = [figure for figure in entry.figures if figure.ratio is not None] if entry else []
-        if given:
-            # Figures come as mean, p50, p95, p99: the last one given is the furthest out.
-            figure = given[-1]
-            ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
-            parts.append(f"{ratio} for {op}s ({figure.quantity} {_from_to(figure)})")
-    if not parts:
+    if not found.verdicts:
         return f"{found.b.title} and {found.a.title} share too few I/Os to compare their latencies."
+    directions = {one.direction for one in found.verdicts}
+    standing = _STANDING.get(directions.pop(), "stands beside") if len(directions) == 1 else "stands beside"
     load = f", at {found.scale:g}x the recorded load," if found.scale is not None else ""
-    doubt = "; but the two did not do the same work" if not found.same_work else ""
-    return (
-        f"{_capital(found.b.title)}{load} takes these multiples of the time of {found.a.title}: "
-        f"{' and '.join(parts)}{doubt}."
-    )
+    parts = [
+        f"at the {one.quantity} {one.op}s take {format_ratio_with_interval(one.ratio, one.ratio_interval)} as long"
+        f"{_from_to(found, one)}"
+        for one in found.verdicts
+    ]
+    doubts = list(dict.fromkeys(one.reservation.rstrip(".") for one in found.verdicts if one.reservation))
+    doubt = f"; {'; '.join(text[:1].lower() + text[1:] for text in doubts)}" if doubts else ""
+    return f"{_capital(found.b.title)}{load} {standing} {found.a.title}: {' and '.join(parts)}{doubt}."
 
 
 def overall(
@@ -92,26 +97,41 @@ def overall(
     ``spoiled`` are the titles of findings that forbid to rely on it.
     """
     checks = [
-        f"{recording.description.title}: {check.sentence}" if len(recordings) > 1 else check.sentence
+        _of(recording, check.sentence, recordings)
         for recording in recordings
         for check in recording.objectives
     ]
+    slow = [
+        _of(recording, incident_sentence(recording.incidents), recordings)
+        for recording in recordings
+        if recording.incidents is not None and recording.incidents.windows
+    ]
     if sweeps:
         sentence = " ".join(sweep.verdict for sweep in sweeps)
-        also = [one.sentence for one in comparisons] + checks
+        also = [one.sentence for one in comparisons] + checks + slow
     else:
         said = [one.sentence for one in comparisons] or [one.sentence for one in recordings]
         sentence = said[0]
         also = [
             *said[1:],
             *checks,
+            *slow,
             "No sweep is part of this report, so it says nothing of a knee or of headroom.",
         ]
     return (f"Not to be relied on ({'; '.join(spoiled)}). {sentence}" if spoiled else sentence), also
 
 
-def _from_to(figure: Figure) -> str:
-    return f"{format_duration_ns(figure.a_ns)} → {format_duration_ns(figure.b_ns)}"
+def _of(recording: RecordingFacts, sentence: str, every: Sequence[RecordingFacts]) -> str:
+    """The sentence, and of which recording it speaks if there are several."""
+    return f"{recording.description.title}: {sentence}" if len(every) > 1 else sentence
+
+
+def _from_to(found: Comparison, one: Verdict) -> str:
+    entry = found.headline(one.op)
+    figures = [figure for figure in entry.figures if figure.quantity == one.quantity] if entry else []
+    if not figures:
+        return ""
+    return f" ({format_duration_ns(figures[0].a_ns)} → {format_duration_ns(figures[0].b_ns)})"
 
 
 def _capital(text: str) -> str:

@@ -39,7 +39,7 @@ def write_report(
     recordings = [one for one in inputs if isinstance(one, Recording)]
     swept = [gather.tell_sweep(one, objectives) for one in inputs if isinstance(one, Sweep)]
     series = gather.tell_series([facts for facts, _ in swept])
-    compared = [told for pair in gather.pairs_of(recordings) if (told := gather.tell_pair(*pair))]
+    compared = gather.tell_comparisons(recordings)
     recorded = [gather.tell_recording(one, objectives) for one in recordings]
     facts = _facts(
         inputs,
@@ -51,7 +51,8 @@ def write_report(
     )
     sections = [section for _, section in swept]
     sections += [series] if series else []
-    sections += [section for _, section in [*compared, *recorded]]
+    sections += [section for _, section in compared]
+    sections += [section for _, some in recorded for section in some]
     text = render(facts, sections)
     _write(path, text)
     facts.path, facts.size_bytes = path, len(text.encode())

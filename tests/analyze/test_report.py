@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.report import write_report
-from iotrace.analyze.report.gather import pairs_of
+from iotrace.analyze.report.gather import compared
 from iotrace.schemas import IotraceError, Recording, SweepWriter
 
 from . import knee_simulator as simulator
-from .report_inputs import REPLAY_FACTOR
+from .report_inputs import REPLAY_FACTOR, SLOW_FROM_S, SLOW_UNTIL_S
 
 
 def test_a_sweep_gives_the_verdict_and_it_comes_first(whole_report):
@@ -29,6 +29,7 @@ def test_nothing_is_claimed_without_a_sweep(tmp_path, night):
     facts = write_report([night], tmp_path / "report.html", slo="p95<100ms")
     assert "knee" not in facts.verdict
     assert any("says nothing of a knee or of headroom" in sentence for sentence in facts.also)
+    assert any("It was slow once" in sentence for sentence in facts.also)
     assert facts.recordings[0].objectives[0].is_met is True
     assert facts.sweeps == []
     assert facts.comparisons == []
@@ -58,19 +59,41 @@ def test_a_replay_is_held_against_what_was_captured(whole_report):
     assert low <= REPLAY_FACTOR * 1.05
     assert high >= REPLAY_FACTOR * 0.9
     assert found.sentence.startswith(
-        "The candidate, at 1x the recorded load, takes these multiples of the time of"
+        "The candidate, at 1x the recorded load, is faster than the night: at the p"
     )
     text = whole_report.path.read_text("utf-8")
     assert "Comparison: the candidate against the night" in text
     assert text.index("Comparison:") < text.index("Recording: the night")
 
 
-def test_what_was_captured_comes_first_in_a_comparison(night, replayed):
-    assert pairs_of([replayed, night]) == [(night, replayed)]
-    assert pairs_of([night, replayed, replayed]) == [(night, replayed), (night, replayed)]
-    assert pairs_of([night]) == []
+def test_what_was_captured_comes_first_in_a_comparison(night, replayed, make_recording):
+    assert compared([replayed, night]) == (night, [replayed])
+    assert compared([night, replayed, replayed]) == (night, [replayed, replayed])
+    assert compared([night]) is None
     closed = Recording(replayed.path, replace(replayed.manifest, replay={"loop": "closed"}))
-    assert pairs_of([night, closed]) == []
+    empty = make_recording({"issued_ns": [], "completed_ns": []})
+    assert compared([night, closed, empty]) is None
+
+
+def test_a_slow_window_is_told_and_marked(whole_report):
+    night = next(one for one in whole_report.recordings if one.name == "night")
+    (window,) = night.incidents.windows
+    assert window.start_ns / 1e9 == pytest.approx(SLOW_FROM_S, abs=1)
+    assert window.end_ns / 1e9 == pytest.approx(SLOW_UNTIL_S, abs=1)
+    assert window.layer == "device"
+    assert window.cause == "service-driven"
+    assert any("It was slow once" in sentence for sentence in whole_report.also)
+    text = whole_report.path.read_text("utf-8")
+    section = text[text.index("Slow windows: the night</h2>") : text.index("Recording: the night</h2>")]
+    assert "Latency against normal over time" in section
+    assert "Window 1: whose it was" in section
+    assert "D:\\sales.mdf" in section
+    assert "2026-01-03 00:2" in section, "when it was on the clock"
+    rest = text[text.index("Recording: the night</h2>") :]
+    assert rest.count('class="band slow"') >= 4, "on every panel of the load and on the heat map"
+    assert "Slow windows: the candidate" not in text
+    data = whole_report.to_dict()
+    assert data["recordings"][0]["incidents"]["windows"][0]["cause"] == "service-driven"
 
 
 def test_a_sweep_comes_before_a_comparison(whole_report):

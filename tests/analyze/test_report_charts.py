@@ -152,7 +152,7 @@ def test_layers_add_up_from_the_bottom_and_keep_their_sign():
     chart = layer_chart({"": steps})
     boxes = {mark.style: mark.boxes[0][:2] for mark in chart.panels[0].marks if isinstance(mark, Boxes)}
     assert boxes == {"third": (0, 5), "added": (5, 8), "other": (6, 8)}
-    assert [row[4] for row in chart.table.rows] == ["–", "+3.00 ms", "-2.00 ms"]  # noqa: RUF001
+    assert [row[5] for row in chart.table.rows] == ["–", "3.00 ms", "-2.00 ms"]  # noqa: RUF001
     assert "clock error" in chart.shows
     assert layer_chart({"": steps[2:]}) is None
 
