@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
-use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_schema::ArrowError;
 
 use super::rows::IoRow;
@@ -103,14 +104,14 @@ impl IoColumns {
 struct Nullable<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     /// Of each value whether it is there.
-    valid: Vec<bool>,
+    valid: BooleanBufferBuilder,
 }
 
 impl<T: ArrowPrimitiveType> Nullable<T> {
     fn with_capacity(rows: usize) -> Self {
         Self {
             values: Vec::with_capacity(rows),
-            valid: Vec::with_capacity(rows),
+            valid: BooleanBufferBuilder::new(rows),
         }
     }
 
@@ -118,12 +119,18 @@ impl<T: ArrowPrimitiveType> Nullable<T> {
     fn extend(&mut self, rows: &[IoRow], value: impl Fn(&IoRow) -> Option<T::Native>) {
         self.values
             .extend(rows.iter().map(|row| value(row).unwrap_or_default()));
-        self.valid
-            .extend(rows.iter().map(|row| value(row).is_some()));
+        let there = rows.iter().filter(|row| value(row).is_some()).count();
+        if there == 0 || there == rows.len() {
+            self.valid.append_n(rows.len(), there > 0);
+        } else {
+            for row in rows {
+                self.valid.append(value(row).is_some());
+            }
+        }
     }
 
-    fn finish(self) -> ArrayRef {
-        let (valid, _) = BooleanArray::from(self.valid).into_parts();
+    fn finish(mut self) -> ArrayRef {
+        let valid = self.valid.finish();
         let nulls = (valid.count_set_bits() < valid.len()).then(|| valid.into());
         Arc::new(PrimitiveArray::<T>::new(self.values.into(), nulls))
     }

@@ -9,7 +9,8 @@ use super::fields::Fields;
 pub const HEADER_BYTES: usize = 72;
 /// No session has larger buffers (the system's limit is 16 MiB); whatever a file says, no more is allocated.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
-const BATCH_BYTES: usize = 2 << 20;
+/// What is read at once is to stay in the processor's own cache.
+const BATCH_BYTES: usize = 1 << 19;
 
 pub const FLAG_EVENTS_LOST: u16 = 0x02;
 pub const FLAG_BUFFER_LOST: u16 = 0x04;

@@ -133,7 +133,11 @@ fn manifest_disk(event: ManifestEvent, facts: &mut Facts) -> Option<()> {
     Some(())
 }
 
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "an I/O that is handed on through memory is loaded wider than it was stored, and that stalls"
+)]
+#[inline(always)]
 fn completed(io: DiskIo, facts: &mut Facts) {
     if facts.wanted != Wanted::EventsOnly {
         if facts.latest_disk.replace(io.disk) != Some(io.disk) {

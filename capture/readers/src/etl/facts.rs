@@ -303,7 +303,11 @@ pub struct Facts {
 
 impl Facts {
     /// Take an event of I/O.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "an event that is handed on through memory is loaded wider than it was stored, and that stalls"
+    )]
+    #[inline(always)]
     pub fn add(&mut self, event: Event) {
         let ticks = event.ticks();
         self.earliest = Some(self.earliest.map_or(ticks, |earliest| earliest.min(ticks)));

@@ -273,7 +273,11 @@ impl Shared<'_> {
         facts.index.push(Indexed {
             number,
             position,
-            bytes: bytes.len() as u32,
+            // Behind the valid data of a stored buffer there is nothing.
+            bytes: match header.flags & FLAG_COMPRESSED {
+                0 => bytes.len().min(header.filled),
+                _ => bytes.len(),
+            } as u32,
             processor: header.processor,
             sequence: header.sequence,
             earliest,

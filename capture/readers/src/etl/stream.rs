@@ -18,9 +18,10 @@ use super::merge::{Moment, NEVER, Tournament, moment};
 use super::read::{Payload, payload};
 use crate::error::Unreadable;
 
-/// Bytes of buffers, decompressed, that each thread decodes at a time: their events are to stay in the processor's cache,
-/// and to be worth starting a thread.
-const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of buffers, decompressed, that are decoded at a time: their events are to stay in the processor's own cache.
+const CHUNK_BYTES: usize = 1 << 18;
+/// The same for each of several threads: it is to be worth starting them.
+const CHUNK_BYTES_PER_THREAD: usize = 1 << 20;
 
 /// See the module.
 pub struct Stream {
@@ -52,6 +53,8 @@ struct Run {
     rank: u32,
     events: Vec<Event>,
     next: usize,
+    /// When the event after that is. Known beforehand, it keeps the merge from waiting for memory at each event.
+    then: Moment,
 }
 
 impl Run {
@@ -65,10 +68,12 @@ impl Run {
         }
     }
 
-    /// When its next event is; `None` at its end.
+    /// When one of its events is.
     #[inline]
-    fn moment(&self) -> Option<Moment> {
-        Some(moment(self.events.get(self.next)?.ticks(), self.rank))
+    fn moment(&self, event: usize) -> Moment {
+        self.events
+            .get(event)
+            .map_or(NEVER, |event| moment(event.ticks(), self.rank))
     }
 }
 
@@ -112,15 +117,15 @@ impl Stream {
         }
         let slot = self.entered[place];
         let run = &mut self.runs[slot];
-        run.next += 1;
-        if let Some(moment) = run.moment() {
-            self.tournament.set(place, moment);
+        if run.then < NEVER {
+            self.tournament.set(place, run.then);
         } else {
             self.tournament.leave(place);
+            // What is free is not filled before the next call.
             self.free.push(slot);
         }
-        // What is free is not filled before the next call.
-        let run = &self.runs[slot];
+        run.next += 1;
+        run.then = run.moment(run.next + 1);
         Ok(run.events.get(run.next - 1))
     }
 
@@ -132,8 +137,11 @@ impl Stream {
         if let Some(slot) = self.loaded.pop_front() {
             self.next_pending += 1;
             self.look_ahead();
-            if let Some(moment) = self.runs[slot].moment() {
-                let place = self.tournament.enter(moment);
+            let run = &mut self.runs[slot];
+            let first = run.moment(0);
+            if first < NEVER {
+                run.then = run.moment(1);
+                let place = self.tournament.enter(first);
                 if place >= self.entered.len() {
                     self.entered.resize(place + 1, 0);
                 }
@@ -185,11 +193,15 @@ impl Stream {
             Some(_) => self.header.buffer_bytes as usize,
             None => 0,
         };
+        let chunk_bytes = match self.threads {
+            1 => CHUNK_BYTES,
+            threads => CHUNK_BYTES_PER_THREAD * threads,
+        };
         let mut bytes = 0;
         let count = self.pending[self.next_pending..]
             .iter()
             .take_while(|(_, entry)| {
-                let is_room = !entry.is_kept() && bytes < CHUNK_BYTES * self.threads;
+                let is_room = !entry.is_kept() && bytes < chunk_bytes;
                 bytes += session_bytes.max(entry.bytes as usize);
                 is_room
             })
