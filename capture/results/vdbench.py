@@ -2,8 +2,8 @@
 
 Facts: vdbench's Flat.java and its manual. Columns are found by their names. A run is the row whose interval is
 ``avg_2-N``: the mean without the first interval; the rows before it become counters. Response times are milliseconds
-from issue to completion; vdbench prints no percentiles. ``reqrate`` is 999988 where ``iorate=max`` was asked for and
-999977 in the run that finds the curve.
+from issue to completion; vdbench prints no percentiles. ``reqrate`` is a number just below
+a million where no rate was asked for (999988 and 999977, it is said; not confirmed).
 """
 
 import re
