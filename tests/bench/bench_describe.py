@@ -1,10 +1,11 @@
 """describe on a synthetic recording: time, memory and bytes per I/O, against the same figures computed in memory.
 
 Usage: bench_describe.py [ROWS [MORE_ROWS]], 10 million if not given. With MORE_ROWS (the goal speaks of 100 million)
-describe is measured on these too, and how much longer it takes. Processor time stands beside the time on the clock, since
-others may be using the machine. The peer reads the whole table into memory (pandas if it is there, else pyarrow and numpy)
-and computes fewer figures: sizes, quantiles, I/Os in flight, burstiness and working set of everything together, where
-describe gives them for each device and role. Each runs in a process of its own, so that peak memory is its own.
+describe is measured on these too, and how much longer it takes. Processor time stands beside the time on the clock,
+since others may be using the machine. The peer reads the whole table into memory (pandas if it is there, else pyarrow
+and numpy) and computes fewer figures: sizes, quantiles, I/Os in flight, burstiness and working set of everything
+together, where describe gives them for each device and role. Each runs in a process of its own, so that peak memory
+is its own.
 """
 
 import resource
