@@ -184,7 +184,7 @@ def _sizes(found: Description) -> None:
     for (role, op), per_class in sorted(counts.items()):
         total = sum(per_class)
         what = op if role == "unattributed" else f"{role} {op}"
-        console.paragraph(f"{what}: {format_count(total)} I/Os")
+        console.paragraph(f"{what}: {format_count(total)} I/O{'s' if total != 1 else ''}")
         rows = [
             [label, format_share(count / total), _bar(count / total)]
             for label, count in zip(labels, per_class, strict=True)
