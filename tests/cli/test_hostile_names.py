@@ -8,9 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.schemas import Recording
+from iotrace.schemas import Recording, SweepWriter
 
-from ..hostile_names import INVALID_UTF8, assert_harmless, assert_harmless_json, write_recording
+from ..hostile_names import (
+    HOSTILE_NAMES,
+    INVALID_UTF8,
+    LONE_SURROGATE,
+    assert_harmless,
+    assert_harmless_json,
+    write_recording,
+)
 from .conftest import Result
 
 LINES_MAX = 400
@@ -32,6 +39,33 @@ def test_tables_show_hostile_names_harmlessly(
     as_json = iotrace(*arguments, "--json")
     assert as_json.status == shown.status
     assert_harmless_json(as_json.out)
+
+
+def test_a_knee_of_steps_with_hostile_names_is_shown_harmlessly(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    title = HOSTILE_NAMES["lines of its own"] + HOSTILE_NAMES["escape sequences"] + LONE_SURROGATE
+    writer = SweepWriter(
+        tmp_path / "s.iotrace", title=title.encode("utf-8", "replace").decode(), source_uuid=None
+    )
+    for scale in (1.0, 2.0, 4.0):
+        writer.add(scale, write_recording(writer.step_path(scale)))
+    shown = iotrace("knee", tmp_path / "s.iotrace")
+    assert_harmless(shown.out + shown.err)
+    assert "itself went wrong" not in shown.err
+
+
+@pytest.mark.parametrize("command", ["inspect", "describe", "validate", "query"])
+def test_a_hostile_file_name_is_told_harmlessly(
+    iotrace: Callable[..., Result], tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "[red]\x1b[2J\nquality of prod: good\u202e.etl"
+    path.write_bytes(bytes(range(256)))
+    question = ["SELECT 1"] if command == "query" else []
+    shown = iotrace(command, path, *question)
+    assert shown.status == 2
+    assert_harmless(shown.out + shown.err)
+    assert "[red]" in shown.err
 
 
 @pytest.fixture
