@@ -7,7 +7,8 @@ I/O; and two of 2 GB, whose import is to need no more memory than a short log's:
 disk I/O among 70 events. The walker only finds events and counts the disk ones, in stored buffers: less than the reader
 does. Beside it the pure-Python readers of others, where they are installed (pip install etl-parser dissect.etl), on the
 first buffers of the same file; a ratio is only printed if they find nearly all events there. Best of three after the
-file is in the page cache. Prints; asserts nothing.
+file is in the page cache. One thread is judged by processor time, as the other readers are, which what else runs on the
+machine disturbs less; several threads and whole imports by the clock on the wall. Prints; asserts nothing.
 """
 
 import importlib.util
@@ -195,10 +196,10 @@ def measure_peers(data, our_rate, folder):
         if importlib.util.find_spec(module) is None:
             print(f"  {name}: not installed")
             continue
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             found = count(data[:end])
-            rate = found / (time.perf_counter() - start)
+            rate = found / (time.process_time() - start)
         except Exception as problem:  # noqa: BLE001 - whatever a peer cannot read
             print(f"  {name}: fails on this log ({type(problem).__name__})")
             continue
@@ -208,12 +209,12 @@ def measure_peers(data, our_rate, folder):
         print(f"  {name}: {rate:,.0f} events/s; iotrace on one thread {our_rate / rate:,.0f} x that")
 
 
-def best(run, rounds=3):
+def best(run, rounds=3, clock=time.perf_counter):
     times = []
     for _ in range(rounds):
-        start = time.perf_counter()
+        start = clock()
         run()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 
@@ -241,7 +242,7 @@ def main():
         (data for label, data in logs.items() if "7" in label), logs["nothing but disk I/O, stored"]
     )[:WALKER_BYTES]
     walker_events, _ = walk_in_python(walked)
-    walker = walker_events / best(lambda: walk_in_python(walked), 1)
+    walker = walker_events / best(lambda: walk_in_python(walked), 1, time.process_time)
     print(f"plain Python walker: {walker:,.0f} events/s\n")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.etl"
@@ -250,7 +251,8 @@ def main():
             events, rows = read_all(path, 1)
             print(f"{label}: {len(data) / 1e6:,.0f} MB, {events:,} events, {rows:,} I/Os")
             for threads in sorted({1, os.cpu_count() or 1}, reverse=True):
-                rate = events / best(lambda path=path, threads=threads: read_all(path, threads))
+                clock = time.process_time if threads == 1 else time.perf_counter
+                rate = events / best(lambda path=path, threads=threads: read_all(path, threads), clock=clock)
                 print(
                     f"  {threads} thread(s): {rate / 1e6:6.1f} M events/s  {rate / walker:6.0f} x the walker"
                 )
