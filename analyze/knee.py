@@ -118,7 +118,7 @@ def knee_of(
     kept_up, saturated = _sort_out(steps, answer)
     random = np.random.default_rng(seed)
     carried = [steps[index].achieved_iops for index in kept_up] + carried_by_late_steps(steps, saturated)
-    wall = wall_of(samples, saturated, max(carried, default=0.0), random)
+    wall = wall_of(steps, samples, saturated, max(carried, default=0.0), random)
     if kept_up:
         answer.highest_kept_up_iops = steps[kept_up[-1]].offered_iops
         answer.highest_kept_up_scale = steps[kept_up[-1]].scale

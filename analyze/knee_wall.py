@@ -11,6 +11,10 @@ from .knee_plateau import COLLAPSE_SHARE
 from .knee_resample import interval, rates, steady_part, widened
 from .knee_step import CARRIED_SHARE_MIN, Samples, Step
 
+WELL_BEYOND: Final = 1.25
+"""Steps that offered this many times the most carried were never idle, however bursty the load."""
+EQUAL_SHARE: Final = 0.97
+"""Steps that carried at least this share of the most carried did so all the same."""
 PRECISION: Final = 0.005
 """No throughput is claimed to be known better than to half a percent: one more run would differ as much."""
 
@@ -18,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def wall_of(
+    steps: Sequence[Step],
     samples: Sequence[Samples],
     saturated: list[int],
     floor: float,
@@ -27,8 +32,15 @@ def wall_of(
     if not saturated:
         return None
     carried = {index: steady_part(samples[index].completed_iops) for index in saturated}
-    best = max(saturated, key=lambda index: float(carried[index].mean()))
-    wall = np.asarray(carried[best].mean() * rates(carried[best], random))
+    most = max(float(one.mean()) for one in carried.values())
+    # The best of several steps is best by luck, too; and one barely beyond the wall still had pauses between bursts.
+    beyond = [one for index, one in carried.items() if steps[index].offered_iops >= WELL_BEYOND * most]
+    if not beyond or np.mean([one.mean() for one in beyond]) < COLLAPSE_SHARE * most:
+        beyond = [one for one in carried.values() if one.mean() >= EQUAL_SHARE * most]
+    wall: Floats = np.mean([one.mean() * rates(one, random) for one in beyond], axis=0)
+    if len(beyond) > 1:
+        spread = float(np.std([one.mean() for one in beyond], ddof=1)) / len(beyond) ** 0.5
+        wall[1:] += random.normal(0, spread, len(wall) - 1)
     # A device can carry less once it is overloaded; what it did carry below stands.
     return np.maximum(wall, floor) if is_collapse(wall, floor) else wall
 

@@ -20,6 +20,8 @@ CARRIED_SHARE_MIN: Final = 0.95
 LATENCY_FACTOR: Final = 3.0
 """Latency this many times that of the lowest load has begun to climb."""
 BEND_RESOLUTION: Final = 0.15
+WELL_BEYOND: Final = 1.5
+"""What is carried at most is measured at this many times the highest load held, at least."""
 RESOLUTION: Final = 0.05
 STEPS_MAX: Final = 12
 
@@ -83,7 +85,8 @@ def next_scale(
     too much for the storage (see `is_too_much`) or for the load generator. With ``scales`` those are taken in rising
     order instead, likewise no further than the first that is too much. If the very first is too much, it is halved,
     down to a sixteenth. Then the gap between the highest scale that was held and the lowest that was not is halved (in
-    ratio) until it is within ``resolution`` (0.05: 5 %); after it the gap in which latency first passes
+    ratio) until it is within ``resolution`` (0.05: 5 %); if no step offered `WELL_BEYOND` times what was held, one does
+    (not with ``scales``); after it the gap in which latency first passes
     ``latency_factor`` times that of the lowest load, until within ``bend_resolution``; never more than ``steps_max``
     steps in all. With ``refine`` False only the ladder is climbed. A scale that the generator could not drive bounds
     the walk from above but is no bend: the gap below it is halved down to a quarter at most.
@@ -109,7 +112,17 @@ def next_scale(
         lower = ceiling / 2
         return lower if lower >= first / 16 * (1 - 1e-9) else None
     goal = resolution if ceiling == failed else max(resolution, 0.25)
-    return _between(held, ceiling, goal) or _around_bend(done, latency_factor, bend_resolution)
+    return (
+        _between(held, ceiling, goal)
+        or (_well_beyond(done, held) if ladder is None and ceiling == failed else None)
+        or _around_bend(done, latency_factor, bend_resolution)
+    )
+
+
+def _well_beyond(done: Sequence[StepSummary], held: float) -> float | None:
+    """A scale at which the storage is never idle: just beyond the wall, bursts still leave it pauses for a while."""
+    highest = max(step.scale for step in done)
+    return None if highest >= WELL_BEYOND * held * (1 - 1e-9) else float(f"{WELL_BEYOND * held:.3g}")
 
 
 def _around_bend(done: Sequence[StepSummary], latency_factor: float, resolution: float) -> float | None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,9 @@ from typing import Final
 from iotrace.analyze.walk import StepSummary, next_scale, summarise_step
 from iotrace.replay import Progress, ReplayOptions, replay
 from iotrace.schemas import Recording, Sweep, SweepWriter
+from iotrace.schemas.sweep import watched_path
+
+from .watching import watched
 
 STEP_SECONDS: Final = 10.0
 """Shorter steps have too few I/Os for a p99 at ordinary rates."""
@@ -29,6 +33,8 @@ def run_sweep(
     scale_max: float = 64.0,
     title: str | None = None,
     overwrite: bool = False,
+    watch: bool = False,
+    load: str = "1x",
     on_start: StepStarts = lambda _number, _scale, _seconds: None,
     on_done: Callable[[StepSummary, Recording], None] = lambda _summary, _recording: None,
 ) -> Sweep:
@@ -36,7 +42,8 @@ def run_sweep(
 
     A step plays the recording, or the part ``options.window_ns`` names, again and again until it has lasted
     ``step_seconds``; a higher load therefore repeats it more often, and every step does the same kind of work (copies
-    of mode superpose last as long as the recording at any load). An interrupted step is kept and ends the sweep.
+    of mode superpose last as long as the recording at any load). An interrupted step is kept and ends the sweep. With
+    ``watch`` the Linux recorder runs beside every step, and its recording is kept beside it. ``load`` says what 1x is.
     """
     first, last = options.window_ns or (0, recording.manifest.window_end_ns)
     window_seconds = max((last - first) / 1e9, 1e-3)
@@ -44,7 +51,12 @@ def run_sweep(
         output,
         title=title or f"Sweep of {recording.manifest.title}",
         source_uuid=recording.manifest.uuid,
-        settings={"targets": list(options.targets), "window_ns": [first, last], "step_seconds": step_seconds},
+        settings={
+            "targets": list(options.targets),
+            "window_ns": [first, last],
+            "step_seconds": step_seconds,
+            "load": load,
+        },
         overwrite=overwrite,
     )
     done: list[StepSummary] = []
@@ -65,12 +77,17 @@ def run_sweep(
             return writer.sweep
         speed = 1.0 if options.mode == "superpose" else scale
         repeat = max(1, math.ceil(step_seconds * speed / window_seconds - 1e-9))
-        step = replay(
-            recording,
-            writer.step_path(scale),
-            replace(options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"),
-            progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
-        )
+        path = writer.step_path(scale)
+        beside = watched(options.targets, watched_path(path)) if watch else nullcontext()
+        with beside:
+            step = replay(
+                recording,
+                path,
+                replace(
+                    options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
+                ),
+                progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
+            )
         writer.add(scale, step)
         if (step.manifest.replay or {}).get("interrupted"):
             return writer.sweep

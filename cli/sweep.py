@@ -63,6 +63,14 @@ def sweep_command(
         int,
         typer.Option("--steps", min=2, max=100, metavar="N", help="Most steps to run.", rich_help_panel=HOW),
     ] = 12,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Record the target's layers meanwhile (root), to name the one that saturates; costs some 3 % of IOPS.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     play: PlayOptions = PlayOptions(),  # noqa: B008 - frozen; stands for its fields
     slo: Slo = None,
     overwrite: Overwrite = False,
@@ -106,11 +114,13 @@ def sweep_command(
             steps_max=steps,
             title=title,
             overwrite=overwrite,
+            watch=watch,
+            load=_load_words(play.window, play.busiest),
             on_start=start,
             on_done=done,
         )
     console.say(f"wrote {sweep.path}: {len(sweep.steps)} steps")
-    return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, json=json)
+    return _answer_sweep(sweep, slo, json=json)
 
 
 def knee_command(
@@ -135,14 +145,30 @@ def knee_command(
     path = read_path(ceiling) if ceiling is not None else None
     if len(inputs) > 1 or _is_tested(inputs[0]):
         return _answer([Recording.open(one) for one in inputs], None, slo, path=path, json=json)
-    sweep = Sweep.open(inputs[0])
-    if not sweep.steps:
-        raise IotraceError(f"'{inputs[0]}' has no finished step", hint="run the sweep again with --overwrite")
-    return _answer(sweep.recordings(), [step.scale for step in sweep.steps], slo, path=path, json=json)
+    return _answer_sweep(Sweep.open(inputs[0]), slo, path=path, json=json)
 
 
 def _is_tested(path: Path) -> bool:
     return (path / "manifest.json").is_file() and is_tested(Recording.open(path))
+
+
+def _load_words(window: str | None, busiest: str | None) -> str:
+    """What 1x is: ``1x (the busiest 60m recorded)``."""
+    if busiest is not None:
+        return f"1x (the busiest {busiest} recorded)"
+    return "1x" if window is None else f"1x ({window})"
+
+
+def _answer_sweep(sweep: Sweep, slo: str | None, *, path: HardwarePath | None = None, json: bool) -> int:
+    if not sweep.steps:
+        raise IotraceError(
+            f"'{sweep.path}' has no finished step",
+            hint="run the sweep again and let at least one step finish",
+        )
+    scales = [step.scale for step in sweep.steps]
+    load = str(sweep.settings.get("load", "1x"))
+    steps, watched = sweep.recordings(), sweep.watched()
+    return _answer(steps, scales, slo, path=path, json=json, watched=watched, baseline=load)
 
 
 def _answer(
@@ -152,12 +178,10 @@ def _answer(
     *,
     path: HardwarePath | None = None,
     json: bool,
+    watched: list[Recording | None] | None = None,
+    baseline: str = "1x",
 ) -> int:
-    if not steps:
-        raise IotraceError(
-            "the sweep has no finished step", hint="run it again and let at least one step finish"
-        )
-    found = knee(steps, slo=slo, scales=scales)
+    found = knee(steps, slo=slo, scales=scales, watched=watched, baseline=baseline)
     findings = check_sweep(steps)
     held = beside_knee(path, found, steps) if path is not None else None
     if json:

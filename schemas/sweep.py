@@ -1,5 +1,7 @@
 """A sweep: a folder ``NAME.iotrace/`` with one recording per load step and a ``sweep.json`` that orders them.
 
+A recorder that watched the target meanwhile leaves a second recording beside the step (`watched_path`).
+
 Steps are kept as they finish, so an interrupted sweep still holds every completed step. Any recording can be a
 step; replays at rising scale are the usual ones.
 
@@ -72,9 +74,19 @@ class Sweep:
                 )
         return sweep
 
+    def watched(self) -> list[Recording | None]:
+        """What a recorder saw of each step's target meanwhile, in the order of `recordings`; None where none ran."""
+        paths = [watched_path(self.path / step.folder) for step in self.steps]
+        return [Recording.open(path) if (path / "manifest.json").is_file() else None for path in paths]
+
     def recordings(self) -> list[Recording]:
         """Open the recordings of all steps, in order."""
         return [Recording.open(self.path / step.folder) for step in self.steps]
+
+
+def watched_path(step: Path) -> Path:
+    """Where a recorder beside a step writes: ``000-1x.watched.iotrace`` beside ``000-1x.iotrace``."""
+    return step.with_name(f"{step.name.removesuffix('.iotrace')}.watched.iotrace")
 
 
 class SweepWriter:

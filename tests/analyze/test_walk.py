@@ -39,6 +39,11 @@ def test_bend_is_closed_in_to_five_percent(capacity_iops):
     assert len(scales) <= 12
 
 
+@pytest.mark.parametrize("capacity_iops", [1990, 2100, 3000, 3900])
+def test_one_step_is_well_beyond_the_wall(capacity_iops):
+    assert max(walk(capacity_iops)) >= 1.4 * capacity_iops / 500
+
+
 def test_load_rises_geometrically_while_the_storage_keeps_up():
     assert walk(1e9, scale_max=32) == [1, 2, 4, 8, 16, 32]
 
