@@ -20,6 +20,8 @@ DEVICE_SLOWER: Final = 2.0
 """A device that answers this many times more slowly under load than without is no longer flat."""
 CLIMB_MIN: Final = 2.0
 """Latency has to climb this many times from the lowest step before a layer can be blamed."""
+FULL_SHARE: Final = 0.75
+"""A device whose average in flight is this share of its most is full: it is never given more."""
 LAYER_SHARE: Final = 0.6
 """A layer that took this share of the climb is where the time went."""
 _DEPTH_SPREAD_MAX: Final = 2.0
@@ -121,17 +123,19 @@ def layer(low: Layers, high: Layers) -> Cause | None:
             f"{latency_text(high.device_ns)} at {high.name}.{full}",
         )
     queued = max(high.block_ns - high.device_ns, 0.0) - max(low.block_ns - low.device_ns, 0.0)
-    if queued >= LAYER_SHARE * climb:
+    above = max(high.total_ns - high.block_ns, 0.0) - max(low.total_ns - low.block_ns, 0.0)
+    # Where no slot is free, an I/O may wait before the block layer has it: asynchronous submission does not block.
+    is_full = high.device_in_flight >= FULL_SHARE * high.device_in_flight_max
+    if queued >= LAYER_SHARE * climb or (is_full and queued + above >= LAYER_SHARE * climb):
         return Cause(
             "host_queue",
             "block",
             "the block layer above the device saturates",
             "The block layer above the device saturates, which is the host's own queue: at "
-            f"{high.name} an I/O took {latency_text(high.block_ns)} in it, of which the device took "
-            f"{latency_text(high.device_ns)} ({latency_text(low.device_ns)} at {low.name}) with never more than "
-            f"{high.device_in_flight_max:,} in flight. Look at the queue depth and the scheduler.",
+            f"{high.name} an I/O took {latency_text(high.total_ns)}, of which the device had it for "
+            f"{latency_text(high.device_ns)} ({latency_text(low.device_ns)} at {low.name}), hardly ever more than "
+            f"{high.device_in_flight_max:,} at a time. Look at the queue depth and the scheduler.",
         )
-    above = max(high.total_ns - high.block_ns, 0.0) - max(low.total_ns - low.block_ns, 0.0)
     if above >= LAYER_SHARE * climb:
         return Cause(
             "above_block",

@@ -15,8 +15,14 @@ def causes(answer: Knee, saturated: Sequence[Samples]) -> list[Cause]:
 
 def _layer(answer: Knee) -> Cause | None:
     """From the least loaded step to the first that did not hold; without one, to the highest."""
-    judged = [step for step in answer.steps if step.is_judged and step.layers is not None]
-    held = [step for step in judged if not step.is_saturated]
+    shown = [step for step in answer.steps if step.layers is not None]
+    judged = [step for step in shown if step.is_judged]
+    # Layers' clocks start when an I/O is issued, so that a late generator does not spoil them while all was carried.
+    held = [
+        step
+        for step in shown
+        if not step.is_saturated and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
+    ]
     if not held or answer.state not in {"reached", "disagree", "unresolved"}:
         return None
     beyond = [step for step in judged if step.is_saturated and step.offered_iops > held[0].offered_iops]

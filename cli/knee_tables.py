@@ -57,7 +57,7 @@ def print_steps(steps: list[Step]) -> None:
         "done\nIOPS",
         "\nMB/s",
         "in\nflight",
-        "Little's\nlaw",
+        "Little\nlaw",
         "response\np50",
         "\np99",
         "service\np99",

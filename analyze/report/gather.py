@@ -35,7 +35,13 @@ _PAIRED_OPS = ("read", "write")
 
 def tell_sweep(sweep: Sweep, objectives: Sequence[Objective]) -> tuple[SweepFacts, Section]:
     """Find the knee of a sweep and draw it. Raises `IotraceError` as `knee` does."""
-    found = knee(sweep.recordings(), slo=objectives, scales=[step.scale for step in sweep.steps])
+    found = knee(
+        sweep.recordings(),
+        slo=objectives,
+        scales=[step.scale for step in sweep.steps],
+        watched=sweep.watched(),
+        baseline=str(sweep.settings.get("load", "1x")),
+    )
     targets = sweep.settings.get("targets") or [sweep.settings.get("target")]
     target = ", ".join(str(one) for one in targets if one) or None
     name = sweep.path.name.removesuffix(".iotrace")

@@ -4,13 +4,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze import knee_cause
 from iotrace.analyze.estimate import Estimate
+from iotrace.analyze.knee import knee
 from iotrace.analyze.knee_layers import Layers
+from iotrace.schemas import Clock, Manifest, RecordingWriter
 
 sys.path.insert(0, str(Path(__file__).parent))
+import knee_simulator as simulator
 
 
 def layers(name, total_ms, block_ms, device_ms, in_flight=1.0, most=4):
@@ -22,10 +26,17 @@ def layers(name, total_ms, block_ms, device_ms, in_flight=1.0, most=4):
     [
         ((60, 59.9, 59), "device", "device", "0.2 ms at 1x and 59 ms at 4x"),
         ((900, 899, 64, 128, 128), "device", "device", "the queue above it"),
-        ((80, 79, 0.21, 4, 4), "host_queue", "block", "never more than 4 in flight"),
+        ((80, 79, 0.21, 4, 4), "host_queue", "block", "hardly ever more than 4 at a time"),
+        ((80, 0.9, 0.21, 3.9, 4), "host_queue", "block", "hardly ever more than 4 at a time"),
         ((80, 0.24, 0.21), "above_block", "above block", "cgroup"),
     ],
-    ids=["slower device", "device whose slots are all taken", "host queue", "limit on the process"],
+    ids=[
+        "slower device",
+        "all slots taken",
+        "host queue",
+        "host queue before submission",
+        "limit on the process",
+    ],
 )
 def test_layer_that_took_the_time_is_named(high, kind, layer, words):
     cause = knee_cause.layer(layers("1x", 0.25, 0.23, 0.2), layers("4x", *high))
@@ -99,3 +110,41 @@ def test_no_ceiling_is_claimed_where_sizes_do_not_change():
     assert knee_cause.ceiling_in_time([(ios, ios * 8192)]) is None
     assert knee_cause.ceiling_in_time([(ios[:5], ios[:5] * 8192)]) is None
     assert knee_cause.ceiling_in_time([]) is None
+
+
+def watched(folder, step, arrival_s, device_s, completed_s):
+    """What a recorder that began 7 s earlier saw: the block layer from arrival on, the device from ``device_s`` on."""
+    columns = {
+        "issued_ns": np.concatenate([arrival_s, device_s]),
+        "completed_ns": np.concatenate([completed_s] * 2),
+    }
+    nanoseconds = {name: np.round((values + 7) * 1e9).astype(np.int64) for name, values in columns.items()}
+    count = len(arrival_s)
+    with RecordingWriter(folder / f"{step.name}-watched.iotrace") as writer:
+        rest = {
+            "layer": ["block"] * count + ["device"] * count,
+            "op": ["read"] * 2 * count,
+            "size_bytes": [8192] * 2 * count,
+        }
+        writer.append("io", pa.table(nanoseconds | rest))
+        start_utc_ns = step.manifest.clock.start_utc_ns - 7_000_000_000
+        return writer.commit(Manifest("captured", "beside", Clock(start_utc_ns, 1.0, "simulated")))
+
+
+@pytest.mark.parametrize("saturated", ["device", "block"])
+def test_what_a_recorder_saw_beside_the_steps_names_the_layer(tmp_path, saturated):
+    """2,000 IOPS of one server: the wait is the device's if it starts with the arrival, else the queue's before it."""
+    steps, beside = [], []
+    for index, load in enumerate([400, 800, 1200, 1600, 3000]):
+        random = np.random.default_rng(index)
+        arrival = simulator.poisson(random, load, 3000)
+        completed = simulator.first_come_first_served(arrival, np.full(len(arrival), 1 / 2000))
+        steps.append(simulator.write_step(tmp_path, arrival, completed, scale=load / 400, name=f"{load}"))
+        taken = arrival if saturated == "device" else completed - 1 / 2000
+        beside.append(watched(tmp_path, steps[-1], arrival, taken, completed))
+
+    found = knee(steps, watched=beside)
+
+    assert found.saturated_layer == saturated
+    assert found.causes[0].clause in found.sentence
+    assert knee(steps).saturated_layer is None

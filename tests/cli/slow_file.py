@@ -27,7 +27,19 @@ def attributes(size_bytes: int) -> bytes:
     times = (0, 0, 0, 0, 0, 0)
     mode = stat.S_IFREG | 0o600
     return struct.pack("<QII", 3600, 0, 0) + struct.pack(
-        "<QQQQQQIIIIIIIIII", 1, size_bytes, size_bytes // 512, *times[:3], *times[3:], mode, 1, 0, 0, 0, 4096, 0
+        "<QQQQQQIIIIIIIIII",
+        1,
+        size_bytes,
+        size_bytes // 512,
+        *times[:3],
+        *times[3:],
+        mode,
+        1,
+        0,
+        0,
+        0,
+        4096,
+        0,
     )
 
 
