@@ -33,6 +33,7 @@ NEVER_NS: Final = np.iinfo(np.int64).min
 _COLUMNS: Final = (
     "layer", "op", "issued_ns", "completed_ns", "offset_bytes", "size_bytes", "device_id", "file_id", "error"
 )  # fmt: skip
+_OFFSET_MAX: Final = 1 << 62
 _OVERLAP_ROWS_MAX: Final = 1 << 23
 _READ_AHEAD: Final = 2
 _STRETCH_ROWS: Final = 1 << 17
@@ -255,8 +256,11 @@ def _numbers(column: pa.ChunkedArray, null: int, kind: type[np.integer]) -> Ints
 def _offsets(column: pa.ChunkedArray) -> Int64s:
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(np.iinfo(np.uint64).max, pa.uint64()))
-    # The largest uint64 is -1 as int64: unknown; so is any other offset that no device can have.
-    return np.asarray(column.to_numpy()).astype(np.uint64, copy=False).view(np.int64)
+    offsets = np.asarray(column.to_numpy()).astype(np.uint64, copy=False)
+    if len(offsets) and int(offsets.max()) > _OFFSET_MAX:
+        offsets = np.where(offsets > _OFFSET_MAX, np.iinfo(np.uint64).max, offsets)
+    # The largest uint64 is -1 as int64: unknown, as is an offset that no device can have.
+    return offsets.view(np.int64)
 
 
 def _positions(column: pa.ChunkedArray, words: tuple[str, ...], name: str) -> Ints:

@@ -263,6 +263,19 @@ def test_the_working_set_over_time_and_its_hot_spots(make_recording):
     json.dumps(found.to_dict())
 
 
+def test_offsets_that_no_device_can_have_are_no_place(make_recording):
+    places = [(2**63 - 1, 4096), (2**63 - 10, 2**32 - 1), (0, 8192), (2**62 - 1, 1), (8192, 512)]
+    ios = [
+        {"issued_ns": i, "completed_ns": i + 5, "device_id": 0, "offset_bytes": offset, "size_bytes": size}
+        for i, (offset, size) in enumerate(places)
+    ]
+    ios.append({"issued_ns": 1 << 60, "completed_ns": 1 << 61, "device_id": 0, "offset_bytes": 8704})
+    total = describe(make_recording(ios, window_ns=SECOND)).total
+    assert total.read.io_count == 6
+    assert total.working_set_bytes == 2 * 65536
+    assert total.read.sequential_share == pytest.approx(1 / 6)
+
+
 def test_counters_alone_give_the_table_of_drives(make_recording):
     """Two seconds of a drive and of a file, as perfmon and the DMVs have them."""
     common = {
