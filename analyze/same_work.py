@@ -115,12 +115,7 @@ def check_same_work(a: Work, b: Work, replay: dict[str, Any] | None) -> SameWork
     """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a."""
     distance = mix_distance(a, b)
     aspects = [_mix_aspect(distance), *_aspects(a, b, replay)]
-    warnings = []
-    if a.layer != b.layer:
-        warnings.append(
-            f"a is measured at the {a.layer} layer, b at the {b.layer} layer: their clocks differ"
-        )
-    warnings += [_in_words(aspect) for aspect in aspects if aspect.differs]
+    warnings = [_in_words(aspect) for aspect in aspects if aspect.differs]
     if replay is not None:
         warnings += _check_replay(a, b, replay)
     return SameWork(distance, aspects, warnings)

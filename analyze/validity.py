@@ -2,20 +2,26 @@
 
 A rule looks at a `Subject` and says nothing, or one sentence of what is wrong with figures taken from it. ``invalid``
 means that the figures are no property of the storage; ``warning`` that they need the sentence beside them.
+docs/methods.md lists every rule; a test holds the list, and a case that fires and one that does not, to the registry.
 """
 
 from typing import Final
 
 from iotrace.schemas import Recording
 
-from . import validity_recording, validity_replay
+from . import validity_comparison, validity_load, validity_recording, validity_target
 from .comparison import Comparison
 from .description import Description
 from .validity_subject import Finding, Rule, Subject
 
 __all__ = ["RULES", "Finding", "Rule", "Subject", "check"]
 
-RULES: Final[tuple[Rule, ...]] = (*validity_replay.RULES, *validity_recording.RULES)
+RULES: Final[tuple[Rule, ...]] = (
+    *validity_target.RULES,
+    *validity_load.RULES,
+    *validity_recording.RULES,
+    *validity_comparison.RULES,
+)
 """Every rule, in the order findings are shown."""
 
 
@@ -33,5 +39,6 @@ def check(
     Raises `IotraceError` if the recording's data cannot be read.
     """
     subject = Subject(recording, comparison, quantile, description)
-    fired = [rule.judge(subject) for rule in RULES if subject.is_replay or not rule.replays_only]
+    scopes = {subject.scope} | ({"comparison"} if comparison is not None else set())
+    fired = [rule.judge(subject) for rule in RULES if rule.scopes & scopes]
     return sorted((finding for finding in fired if finding), key=lambda finding: finding.level != "invalid")

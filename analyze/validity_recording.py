@@ -1,16 +1,19 @@
-"""Rules about any recording, and about a comparison of two."""
+"""Rules about any recording: whether what it holds suffices for what is said of it."""
 
 from typing import Final
 
 from .histogram import is_printable
 from .units import format_count, format_duration_ns, format_share
-from .validity_subject import Finding, Rule, Subject
+from .validity_subject import ANY, CAPTURED, Finding, Rule, Subject
 
 SHORT_NS: Final = 30_000_000_000
 """Shorter runs miss cache flushes, checkpoints and garbage collection, which come by the half minute and more."""
+SHORT_CELL_NS: Final = 5_000_000_000
+"""A cell of a characterization offers an even load after a warm-up, and settles sooner."""
 
-UNLIKE_MIX: Final = 0.20
-"""From here on two mixes of operations and sizes are different workloads."""
+_CLOCK_STEPS: Final = 10
+_UNFINISHED: Final = 0.001
+_OFFSET_NS: Final = 1_000_000
 
 
 def data_lost(subject: Subject) -> Finding | None:
@@ -18,27 +21,38 @@ def data_lost(subject: Subject) -> Finding | None:
     quality = subject.recording.manifest.quality
     if quality.verdict == "good":
         return None
+    hint = {
+        "captured": "record again with larger buffers",
+        "replay": "replay again",
+        "characterization": "run characterize again",
+    }[subject.scope]
     return Finding(
         "data-lost",
         "invalid" if quality.verdict == "poor" else "warning",
         f"the recording's quality is {quality.verdict}",
         "; ".join(quality.reasons) or "no reason is given",
-        "record again with larger buffers; until then counts are lower bounds and tails are uncertain",
+        f"{hint}; until then counts are lower bounds and tails are uncertain",
     )
 
 
 def too_short(subject: Subject) -> Finding | None:
     """Short runs see one state of the storage."""
-    duration_ns = subject.recording.manifest.duration_ns
-    if duration_ns >= SHORT_NS:
+    is_cell = subject.scope == "characterization"
+    duration_ns, least_ns = subject.recording.manifest.duration_ns, SHORT_CELL_NS if is_cell else SHORT_NS
+    if duration_ns >= least_ns:
         return None
     return Finding(
         "too-short",
         "warning",
         "too short to be typical",
-        f"{format_duration_ns(duration_ns)} long: caches, checkpoints and garbage collection need "
-        f"{format_duration_ns(SHORT_NS)} at the very least to show",
-        "record or replay several minutes",
+        f"{format_duration_ns(duration_ns)} long: "
+        + (
+            f"an even load takes {format_duration_ns(least_ns)} at the very least to settle"
+            if is_cell
+            else "caches, checkpoints and garbage collection need "
+            f"{format_duration_ns(least_ns)} at the very least to show"
+        ),
+        "give every cell more --seconds" if is_cell else f"{subject.again} several minutes",
     )
 
 
@@ -59,7 +73,12 @@ def too_few_ios(subject: Subject) -> Finding | None:
         "warning",
         f"too few I/Os for a p{subject.quantile * 100:g}",
         f"{words}; it takes {format_count(needed)} for 100 to lie beyond it",
-        "record or replay longer, or quote a lower quantile",
+        (
+            "give every cell more --seconds"
+            if subject.scope == "characterization"
+            else f"{subject.again} longer"
+        )
+        + ", or quote a lower quantile",
     )
 
 
@@ -79,46 +98,120 @@ def failed_ios(subject: Subject) -> Finding | None:
     )
 
 
-def unlike_work(subject: Subject) -> Finding | None:
-    """Latencies of different work differ because of the work."""
-    comparison = subject.comparison
-    if comparison is None or comparison.same_work:
+def unfinished_ios(subject: Subject) -> Finding | None:
+    """An I/O whose end was not seen is more often a slow one than a fast one."""
+    unfinished = subject.unfinished_count
+    total = sum(counts["io_count"] for counts in subject.counts.values())
+    if unfinished <= _UNFINISHED * total:
         return None
     return Finding(
-        "unlike-work",
-        "invalid" if comparison.mix_distance > UNLIKE_MIX else "warning",
-        "the two did not do the same work",
-        "; ".join(comparison.warnings),
-        "compare a recording with a replay of it, over the same window",
+        "unfinished-ios",
+        "warning",
+        "I/Os were not seen to end",
+        f"{format_count(unfinished)} of {format_count(total)} ({format_share(unfinished / total)}) have no latency; "
+        "those still in flight at the end, or whose completion was lost, are the slow ones more often than not",
+        f"{subject.again} until the storage is quiet, and take tails as lower bounds",
     )
 
 
-def clock_error(subject: Subject) -> Finding | None:
-    """An I/O cannot spend less time in a layer than in the one below."""
-    if subject.comparison is None:
+def coarse_clock(subject: Subject) -> Finding | None:
+    """A clock in whole milliseconds tells nothing of latencies below them."""
+    resolution_ns = subject.recording.manifest.clock.resolution_ns
+    if resolution_ns < 10_000:
         return None
-    problems = [
-        f"{side.title}: {step.problem}"
-        for side in (subject.comparison.a, subject.comparison.b)
-        for step in side.waterfall
-        if step.problem and step.problem.startswith("clock error")
-    ]
-    if not problems:
+    counts = sum(count for count, _ in subject.fifths)
+    mean_ns = sum(count * mean for count, mean in subject.fifths) / counts if counts else 0.0
+    if not counts or mean_ns >= _CLOCK_STEPS * resolution_ns:
         return None
     return Finding(
-        "clock-error",
-        "invalid",
-        "clocks of different layers disagree",
-        "; ".join(problems),
-        "trust each layer alone, not the difference; record all layers with one tool",
+        "coarse-clock",
+        "warning",
+        "the clock is too coarse for these latencies",
+        f"it counts in steps of {format_duration_ns(resolution_ns)}, and the mean latency is "
+        f"{format_duration_ns(mean_ns)}: quantiles are no finer than a step, and short I/Os show as 0",
+        "record with a source of a finer clock (ETW, the Linux recorder)",
+    )
+
+
+def clocks_not_aligned(subject: Subject) -> Finding | None:
+    """Sources whose clocks were not measured against one another may be apart by more than what is looked for."""
+    loose = [
+        source
+        for source in subject.recording.manifest.sources
+        if source.alignment is not None
+        and source.alignment.method == "utc"
+        and (source.alignment.uncertainty_ns is None or source.alignment.uncertainty_ns > _OFFSET_NS)
+    ]
+    if not loose:
+        return None
+    apart = ", ".join(
+        f"{source.name} ("
+        + (
+            "unknown"
+            if source.alignment is None or source.alignment.uncertainty_ns is None
+            else f"± {format_duration_ns(source.alignment.uncertainty_ns)}"
+        )
+        + ")"
+        for source in loose
+    )
+    return Finding(
+        "clocks-not-aligned",
+        "warning",
+        "the sources' clocks were not measured against one another",
+        f"placed by the UTC they state: {apart}; what came first across sources cannot be told more finely than that, "
+        "durations within a source are not touched",
+        "record sources that see the same I/Os, which aligns their clocks",
     )
 
 
 RULES: Final = (
-    Rule("data-lost", data_lost, replays_only=False),
-    Rule("too-short", too_short, replays_only=False),
-    Rule("too-few-ios", too_few_ios, replays_only=False),
-    Rule("failed-ios", failed_ios, replays_only=False),
-    Rule("unlike-work", unlike_work, replays_only=False),
-    Rule("clock-error", clock_error, replays_only=False),
+    Rule(
+        "data-lost",
+        "the recording's quality is not good (lost events, cut off, clock steps, gaps)",
+        "counts are lower bounds, and slow moments lose most; invalid where 1 % or a whole buffer is lost",
+        ANY,
+        data_lost,
+    ),
+    Rule(
+        "too-short",
+        "it lasted less than 30 s, a cell of a characterization less than 5 s",
+        "checkpoints, cache flushes and garbage collection come more rarely than that",
+        ANY,
+        too_short,
+    ),
+    Rule(
+        "too-few-ios",
+        "fewer than 100 reads or writes lie beyond the highest quantile quoted",
+        "such a quantile is an anecdote, and is not printed",
+        ANY,
+        too_few_ios,
+    ),
+    Rule(
+        "failed-ios",
+        "an I/O ended with an error",
+        "failed I/Os are in no latency; invalid above 1 %",
+        ANY,
+        failed_ios,
+    ),
+    Rule(
+        "unfinished-ios",
+        "over 0.1 % of the I/Os have no completion",
+        "these are slow ones more often than not: tails are lower bounds",
+        ANY,
+        unfinished_ios,
+    ),
+    Rule(
+        "coarse-clock",
+        "the mean latency is less than ten steps of the recording's clock",
+        "quantiles are no finer than a step of the clock",
+        CAPTURED,
+        coarse_clock,
+    ),
+    Rule(
+        "clocks-not-aligned",
+        "a source was placed by its UTC alone, to no better than 1 ms",
+        "what came first across sources cannot be told; durations within a source are not touched",
+        CAPTURED,
+        clocks_not_aligned,
+    ),
 )

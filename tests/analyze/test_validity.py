@@ -1,186 +1,102 @@
-"""Each rule fires on what it is about, and is silent on a sound run."""
+"""Each rule of validity fires on what it is about, is silent just beside it, and is in the documentation."""
 
-import numpy as np
+import re
+from pathlib import Path
+
 import pytest
 
 from iotrace.analyze import validity
-from iotrace.analyze.compare import compare
 from iotrace.analyze.describe import describe
-from iotrace.schemas import Quality
 
-GIB = 1 << 30
-MINUTE = 60_000_000_000
-COUNT = 12_000
-SOUND = {
-    "backend": "io_uring",
-    "direct": True,
-    "targets": [{"name": "/dev/sdx", "kind": "device", "direct": True, "filled": True}],
-    "planned_ios": COUNT,
-    "issued_ios": COUNT,
-    "completed_ios": COUNT,
-    "failed_ios": 0,
-    "skipped_ios": 0,
-    "adjusted_ios": 0,
-    "delayed_ios": 0,
-    "max_in_flight": 1024,
-    "lateness_ns_p99": 5_000,
-    "response_ns_p50": 300_000,
-    "generator_limited": False,
-    "interrupted": False,
-    "device_counters": {
-        "sdx": {
-            "before": {"read_bytes": 0, "written_bytes": 0},
-            "after": {"read_bytes": COUNT * (1 << 20), "written_bytes": 0},
-        }
-    },
-}
+from .validity_cases import CASES, FURTHER, SECOND, Case
+
+METHODS = Path(__file__).parents[2] / "docs" / "methods.md"
+RULES = {rule.id: rule for rule in validity.RULES}
 
 
-def _replay(
-    make_recording,
-    *,
-    count=COUNT,
-    size_bytes=1 << 20,
-    window_ns=MINUTE,
-    failed=0,
-    host=None,
-    quality=None,
-    **changes,
-):
-    at = np.arange(count) * (MINUTE // COUNT)
-    error = np.zeros(count, dtype=np.int32)
-    error[:failed] = 5
-    return make_recording(
-        {
-            "intended_ns": at,
-            "issued_ns": at,
-            "completed_ns": at + 300_000,
-            "offset_bytes": np.arange(count) << 20,
-            "size_bytes": np.full(count, size_bytes),
-            "device_id": np.zeros(count, dtype=np.int32),
-            "error": error,
-        },
-        window_ns=window_ns,
-        kind="replayed",
-        host=host or {"cpu_governor": "performance"},
-        quality=quality or Quality(),
-        replay=SOUND | changes,
-    )
+def _fired(rule_id, case, make_recording):
+    """What the rule says of the case, which has to be in its scope."""
+    subject = case.subject(make_recording)
+    assert RULES[rule_id].scopes & {subject.scope, "comparison" if subject.comparison else subject.scope}
+    return RULES[rule_id].judge(subject)
 
 
-def test_a_sound_replay_has_no_findings(make_recording):
-    assert validity.check(_replay(make_recording)) == []
+@pytest.mark.parametrize("rule_id", RULES)
+def test_rule_fires(make_recording, rule_id):
+    cases = CASES[rule_id]
+    finding = _fired(rule_id, cases.fires, make_recording)
+    assert finding is not None
+    assert finding.level == cases.level
+    assert cases.word in finding.detail
+    assert finding.title
+    assert finding.hint
 
 
-NOT_DIRECT = [SOUND["targets"][0] | {"direct": False}]
-NOT_FILLED = [SOUND["targets"][0] | {"filled": False}]
-BUSY = {
-    "sdx": {
-        "before": {"read_bytes": 0, "written_bytes": 0},
-        "after": {"read_bytes": 20 * GIB, "written_bytes": 0},
-    }
-}
+@pytest.mark.parametrize("rule_id", RULES)
+def test_rule_is_silent_beside_what_it_is_about(make_recording, rule_id):
+    assert _fired(rule_id, CASES[rule_id].silent, make_recording) is None
 
 
-@pytest.mark.parametrize(
-    ("rule", "level", "changes", "word"),
-    [
-        ("cache-not-bypassed", "invalid", {"direct": False}, "page cache"),
-        ("cache-not-bypassed", "invalid", {"targets": NOT_DIRECT}, "/dev/sdx"),
-        (
-            "generator-limited",
-            "invalid",
-            {"generator_limited": True, "generator_lateness_ns": {"p50": 10, "p99": 30_001}},
-            "p99 30.0 µs",
-        ),
-        ("target-not-filled", "warning", {"targets": NOT_FILLED}, "/dev/sdx"),
-        ("small-footprint", "warning", {"size_bytes": 8192}, "MiB were touched"),
-        ("interrupted", "warning", {"interrupted": True}, "12,000"),
-        ("interrupted", "warning", {"issued_ios": 11_000}, "11,000 of 12,000"),
-        (
-            "threads-backend",
-            "warning",
-            {"backend": "threads", "backend_reason": "no io_uring here"},
-            "no io_uring here",
-        ),
-        ("delayed-by-cap", "warning", {"delayed_ios": 1}, "1,024"),
-        ("not-as-recorded", "warning", {"skipped_ios": 500}, "500"),
-        ("not-as-recorded", "warning", {"adjusted_ios": 500}, "500"),
-        ("other-io", "warning", {"device_counters": BUSY}, "20.0 GiB"),
-        ("processor-slowed", "warning", {"host": {"cpu_governor": "powersave"}}, "powersave"),
-        ("processor-slowed", "warning", {"host": {"cpu_governor": None}}, "unknown"),
-        ("data-lost", "invalid", {"quality": Quality(events_lost=1000).judge(1000)}, "1,000 events lost"),
-        ("data-lost", "warning", {"quality": Quality(truncated_tail=True).judge(1000)}, "cut off"),
-        ("too-short", "warning", {"window_ns": 29_000_000_000}, "29.0 s"),
-        (
-            "too-few-ios",
-            "warning",
-            {"count": 9_999, "planned_ios": 9_999, "issued_ios": 9_999},
-            "9,999 reads",
-        ),
-        ("failed-ios", "warning", {"failed": 1}, "1 of 12,000"),
-        ("failed-ios", "invalid", {"failed": 200}, "200 of 12,000"),
-    ],
-)
-def test_rule_fires(make_recording, rule, level, changes, word):
-    found = {finding.rule: finding for finding in validity.check(_replay(make_recording, **changes))}
-    assert rule in found
-    assert found[rule].level == level
-    assert word in found[rule].detail
-    assert found[rule].title
-    assert found[rule].hint
+@pytest.mark.parametrize(("rule_id", "case", "level", "word"), FURTHER)
+def test_rule_fires_in_other_ways(make_recording, rule_id, case, level, word):
+    finding = _fired(rule_id, case, make_recording)
+    assert finding is not None
+    assert finding.level == level
+    assert word in finding.detail
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({"lateness_ns_p99": 30_000}, id="lateness at its limit"),
-        pytest.param({"skipped_ios": 60, "adjusted_ios": 60}, id="one I/O in a hundred changed"),
-        pytest.param({"device_counters": {"sdx": {"before": None, "after": None}}}, id="no counters"),
-        pytest.param({"device_counters": {}}, id="no devices"),
-        pytest.param({"window_ns": 30_000_000_000}, id="half a minute"),
-        pytest.param({"host": {"name": "h"}}, id="nothing said of the governor"),
-    ],
-)
-def test_no_rule_fires_at_its_limit(make_recording, changes):
-    assert validity.check(_replay(make_recording, **changes)) == []
+@pytest.mark.parametrize("scope", ["replay", "captured", "characterization"])
+def test_what_is_sound_has_no_findings(make_recording, scope):
+    assert validity.check(Case(scope).recording(make_recording)) == []
+
+
+def test_a_cell_of_ten_seconds_is_long_enough(make_recording):
+    """What characterize does if nothing else is asked for."""
+    cell = Case("characterization", manifest={"window_ns": 10 * SECOND})
+    assert validity.check(cell.recording(make_recording)) == []
 
 
 def test_rules_on_replays_are_silent_on_captures(make_recording):
-    found = validity.check(make_recording([{"issued_ns": 0, "completed_ns": 1}], window_ns=MINUTE))
+    found = validity.check(make_recording([{"issued_ns": 0, "completed_ns": 1}], window_ns=60 * SECOND))
     assert [finding.rule for finding in found] == ["too-few-ios"]
+
+
+ALSO_OF_CELLS = [
+    rule.id for rule in validity.RULES if "characterization" in rule.scopes and rule.id != "too-short"
+]
+
+
+@pytest.mark.parametrize("rule_id", ALSO_OF_CELLS)
+def test_hints_name_the_command_that_made_the_recording(make_recording, rule_id):
+    """What came from characterize cannot be replayed again. A cell is too short only below 5 s."""
+    case = CASES[rule_id].fires
+    cell = Case("characterization", case.io, case.manifest, case.replay)
+    finding = _fired(rule_id, cell, make_recording)
+    assert finding is not None
+    assert not re.search(r"\breplay\b|\brecord\b", f"{finding.title} {finding.detail} {finding.hint}")
 
 
 def test_what_describe_found_spares_the_rules_their_queries(make_recording):
     rows = [
-        {"issued_ns": i, "completed_ns": i + 9, "device_id": 0, "offset_bytes": i * 300_000, "op": op,
+        {"issued_ns": i, "completed_ns": i + 9 if i else None, "device_id": 0, "offset_bytes": i * 300_000, "op": op,
          "error": 5 if i % 7 == 0 else 0}
         for i in range(50)
         for op in ("read", "write", "flush")
     ]  # fmt: skip
-    recording = make_recording(rows, window_ns=MINUTE)
+    recording = make_recording(rows, window_ns=60 * SECOND)
     asked, told = validity.Subject(recording), validity.Subject(recording, description=describe(recording))
     assert told.counts == asked.counts
+    assert told.unfinished_count == asked.unfinished_count == 3
     assert told.working_set_bytes == asked.working_set_bytes > 0
 
 
-def test_rules_on_comparisons(make_recording):
-    def recording(size_bytes, device_ns):
-        rows = [
-            {"issued_ns": i, "completed_ns": i + length, "layer": layer, "size_bytes": size_bytes}
-            for i in range(300)
-            for layer, length in (("block", 700), ("device", device_ns))
-        ]
-        return make_recording(rows, window_ns=MINUTE)
-
-    sound, other, skewed = recording(8192, 500), recording(65536, 500), recording(8192, 900)
-    rules = {
-        name: [finding.rule for finding in validity.check(b, comparison=compare(sound, b), quantile=0.5)]
-        for name, b in (("sound", sound), ("other", other), ("skewed", skewed))
-    }
-    assert rules == {"sound": [], "other": ["unlike-work"], "skewed": ["clock-error"]}
+def test_every_rule_has_its_cases_and_no_case_is_left_over():
+    assert list(CASES) == list(RULES)
 
 
-def test_every_rule_has_a_test_that_makes_it_fire():
-    tested = {mark.args[1][i][0] for mark in test_rule_fires.pytestmark for i in range(len(mark.args[1]))}
-    assert {rule.id for rule in validity.RULES} == tested | {"unlike-work", "clock-error"}
+def test_the_documentation_lists_every_rule_as_it_is():
+    section = METHODS.read_text("utf-8").partition("\n## Validity rules\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+?) \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
+    assert rows == [
+        (rule.id, ", ".join(sorted(rule.scopes)), rule.fires_when, rule.means) for rule in validity.RULES
+    ]
