@@ -11,17 +11,15 @@ independently; with the same ``seed`` they are the same to the last digit. Memor
 
 import string
 from collections.abc import Sequence
-from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
-
-import duckdb
 
 from iotrace.schemas import IotraceError, Recording
 
 from . import library
 from .bootstrap import interval
 from .class_latency import QUANTITIES, ClassKey, Estimate, estimate, estimate_together
-from .compare_side import ComparedSide, Span, is_in_step, replayed_span, span_of
+from .compare_side import Ask, ComparedSide, Span, is_in_step, replayed_span, span_of
 from .compare_words import basis, verdicts
 from .comparison import ClassComparison, Comparison, Figure, Interval
 from .histogram import Histogram
@@ -49,15 +47,19 @@ def compare_all(base: Recording, others: Sequence[Recording], *, seed: int = 0) 
             f"{len(others) + 1} recordings cannot be compared at once",
             hint=f"name 2 to {RECORDINGS_MAX}; the first one is what the others are held against",
         )
-    with ExitStack() as stack:
-        connections = [stack.enter_context(library.opened(one)) for one in (base, *others)]
-        bases = _Bases(connections[0], base, seed)
+    # All in one DuckDB: its limit of memory holds for them together.
+    with library.connected() as connection:
+        asks = []
+        for number, one in enumerate((base, *others)):
+            library.attach(connection, one, f"r{number}")
+            asks.append(partial(library.run, connection, prefix=f"r{number}"))
+        bases = _Bases(asks[0], base, seed)
         found = []
-        for number, (connection, other) in enumerate(zip(connections[1:], others, strict=True), 1):
-            a, span = bases.against(other), span_of(connection, other)
+        for number, other in enumerate(others, 1):
+            a, ask = bases.against(other), asks[number]
             in_step = _is_replay(other, base) and is_in_step(other.manifest.replay or {})
             b = ComparedSide(
-                connection, other, span, seed=seed, number=number, alongside=a if in_step else None
+                ask, other, span_of(ask, other), seed=seed, number=number, alongside=a if in_step else None
             )
             found.append(_compare_pair(a, b, string.ascii_uppercase[number]))
         return found
@@ -66,24 +68,24 @@ def compare_all(base: Recording, others: Sequence[Recording], *, seed: int = 0) 
 class _Bases:
     """The base over each span that it is looked at: what a replay played of it, or all of it."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Recording, seed: int) -> None:
-        self._connection, self._base, self._seed = connection, base, seed
+    def __init__(self, ask: Ask, base: Recording, seed: int) -> None:
+        self._ask, self._base, self._seed = ask, base, seed
         self._sides: dict[Span, ComparedSide] = {}
 
     def against(self, other: Recording) -> ComparedSide:
         if _is_replay(other, self._base):
-            span = replayed_span(self._connection, self._base, other.manifest.replay or {})
+            span = replayed_span(self._ask, self._base, other.manifest.replay or {})
         else:
-            span = span_of(self._connection, self._base)
+            span = span_of(self._ask, self._base)
         if span not in self._sides:
-            self._sides[span] = ComparedSide(self._connection, self._base, span, seed=self._seed, number=0)
+            self._sides[span] = ComparedSide(self._ask, self._base, span, seed=self._seed, number=0)
         return self._sides[span]
 
 
 def _compare_pair(a: ComparedSide, b: ComparedSide, label: str) -> Comparison:
     replay: dict[str, Any] = b.recording.manifest.replay or {}
     is_replay_of_a = _is_replay(b.recording, a.recording)
-    work = check_same_work(a.work(), b.work(), replay if is_replay_of_a else None)
+    work = check_same_work(a.work(), b.work(), replay if is_replay_of_a else None, label=label)
     pairs = _metric_pairs(a.recording, b.recording)
     classes: list[ClassComparison] = []
     unmatched: list[str] = []

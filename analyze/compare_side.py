@@ -6,16 +6,15 @@ spread evenly over the span; a recording of up to `ORDER_SLICES` x `SLICE_IOS` I
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from iotrace.schemas import IotraceError, Recording
 
-from . import library
 from .bootstrap import SLOTS_MAX
 from .class_latency import (
     ClassKey,
@@ -26,22 +25,26 @@ from .class_latency import (
     slots_by_class,
 )
 from .comparison import Side, WaterfallStep
-from .describe import BLOCK_BYTES, workload_layer
+from .describe import workload_layer
 from .histogram import Histogram
 from .same_work import Work
 from .waterfall import waterfall_with_intervals
 
 ORDER_SLICES: Final = 16
 SLICE_IOS: Final = 250_000
+FOOTPRINT_BYTES: Final = 4096
+"""Granularity of footprints: a replay may pack stretches that are apart, which leaves blocks of this size whole."""
 _SLOT_NS_MIN: Final = 1_000_000
 
+Ask = Callable[..., pa.Table]
+"""`library.run` on one recording: the name of a query and its parameters."""
 Span = tuple[str, int, int]
 """A layer, and from when until when (not included) on the recording's clock, in nanoseconds."""
 
 
-def span_of(connection: duckdb.DuckDBPyConnection, recording: Recording) -> Span:
+def span_of(ask: Ask, recording: Recording) -> Span:
     """The layer load is counted at and the span of its I/Os. Raises `IotraceError` if there are none."""
-    layers = {row["layer"]: row for row in library.run(connection, "layers").to_pylist()}
+    layers = {row["layer"]: row for row in ask("layers").to_pylist()}
     layer = workload_layer(layers)
     if layer is None:
         raise IotraceError(
@@ -50,12 +53,10 @@ def span_of(connection: duckdb.DuckDBPyConnection, recording: Recording) -> Span
     return layer, layers[layer]["first_issued_ns"], layers[layer]["last_seen_ns"] + 1
 
 
-def replayed_span(
-    connection: duckdb.DuckDBPyConnection, recording: Recording, replay: dict[str, Any]
-) -> Span:
+def replayed_span(ask: Ask, recording: Recording, replay: dict[str, Any]) -> Span:
     """What of ``recording`` a replay played: one layer, and a window if one was chosen."""
-    layer, from_ns, until_ns = span_of(connection, recording)
-    layers = library.run(connection, "layers")["layer"].to_pylist()
+    layer, from_ns, until_ns = span_of(ask, recording)
+    layers = ask("layers")["layer"].to_pylist()
     if replay.get("layer") in layers:
         layer = str(replay["layer"])
     window = replay.get("window_ns")
@@ -78,7 +79,7 @@ class ComparedSide:
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        ask: Ask,
         recording: Recording,
         span: Span,
         *,
@@ -90,14 +91,14 @@ class ComparedSide:
 
         ``alongside`` is the side that this one replays in step, if it does: its slots are the same I/Os.
         """
-        self.connection, self.recording, self.span = connection, recording, span
+        self._run, self.recording, self.span = ask, recording, span
         self.layer, self.from_ns, self.until_ns = span
         self._seed = (seed, number)
         self._kept: dict[Any, Any] = {}
         self.is_paired = alongside is not None
         manifest = recording.manifest
         self.span_ns = self.until_ns - self.from_ns
-        self._is_whole = span_of(connection, recording)[1:] == span[1:]
+        self._is_whole = span_of(ask, recording)[1:] == span[1:]
         if manifest.duration_ns > 0 and self._is_whole:
             self.span_ns = manifest.duration_ns
         if alongside is None:
@@ -112,7 +113,9 @@ class ComparedSide:
         """What was asked of the storage."""
         if "work" not in self._kept:
             rows = self._ask("work_mix", layer=self.layer).to_pylist()
-            footprint = self._ask("work_footprint", layer=self.layer, block_bytes=BLOCK_BYTES).to_pylist()[0]
+            footprint = self._ask(
+                "work_footprint", layer=self.layer, block_bytes=FOOTPRINT_BYTES
+            ).to_pylist()[0]
             mix = {(row["op"], row["size_bytes"]): row["io_count"] for row in rows}
             sequential, cv, self.ordered_share = self._order(sum(mix.values()))
             self._kept["work"] = Work(
@@ -120,7 +123,7 @@ class ComparedSide:
                 layer=self.layer,
                 span_ns=self.span_ns,
                 mix=mix,
-                footprint_bytes=footprint["touched_count"] * BLOCK_BYTES,
+                footprint_bytes=footprint["touched_count"] * FOOTPRINT_BYTES,
                 sequential_share=sequential,
                 interarrival_cv=cv,
             )
@@ -172,20 +175,16 @@ class ComparedSide:
         """Of all layers over the span, and of a whole recording over all of it: layers need not begin together."""
         from_ns, until_ns = self.from_ns, self.until_ns
         if self._is_whole:
-            layers = library.run(self.connection, "layers")
+            layers = self._run("layers")
             from_ns = pc.min(layers["first_issued_ns"]).as_py()
             until_ns = pc.max(layers["last_seen_ns"]).as_py() + 1
         slot_ns = max(-(-(until_ns - from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
-        table = library.run(
-            self.connection, "layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns
-        )
+        table = self._run("layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns)
         slots = -(-(until_ns - from_ns) // slot_ns)
         return waterfall_with_intervals(table, slots, np.random.default_rng([*self._seed, 0]))
 
     def _ask(self, query_name: str, **parameters: Any) -> pa.Table:  # noqa: ANN401 (whatever DuckDB can bind)
-        return library.run(
-            self.connection, query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters
-        )
+        return self._run(query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters)
 
     def _courses(self, metric: str, *, with_roles: bool) -> dict[ClassKey, SlotCounts]:
         key = ("courses", metric, with_roles)
@@ -227,9 +226,7 @@ class ComparedSide:
         sequential: dict[str, int] = {}
         gaps = gap_sum = gap_squares = 0.0
         for from_ns, until_ns in slices:
-            rows = library.run(
-                self.connection, "work_order", layer=self.layer, from_ns=from_ns, until_ns=until_ns
-            ).to_pylist()
+            rows = self._run("work_order", layer=self.layer, from_ns=from_ns, until_ns=until_ns).to_pylist()
             for row in rows:
                 io[row["op"]] = io.get(row["op"], 0) + row["io_count"]
                 sequential[row["op"]] = sequential.get(row["op"], 0) + row["sequential_count"]

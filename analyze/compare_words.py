@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from .comparison import ClassComparison, Figure, Interval, Side, Verdict, WorkAspect
-from .units import format_duration_ns, format_ratio_with_interval
+from .units import format_duration_ns, format_ratio_with_interval, format_share_with_interval
 
 _CLOCKS: Final = {
     "sql": "from the worker's request until SQL Server saw the completion",
@@ -34,8 +34,8 @@ def basis(a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: 
             else f"it has the host's queue in it, which A's {a.layer} layer has not"
         )
         found.append(
-            f"{name}'s service runs from handing an I/O to the kernel until its completion was seen: {like}. "
-            "Its response, where I/Os were due at a time, starts then, and is what its users would have waited."
+            f"A replay's service runs from handing an I/O to the kernel until its completion was seen: {like}. Its "
+            "response runs from when the I/O was due, and is what users would have waited."
         )
     elif a.layer != b.layer:
         found.append(
@@ -44,8 +44,7 @@ def basis(a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: 
         )
     else:
         found.append(f"{name} is measured at the same layer.")
-    found += _below(a, b)
-    return found
+    return found + _below(a, b)
 
 
 def _below(a: Side, b: Side) -> list[str]:
@@ -57,19 +56,14 @@ def _below(a: Side, b: Side) -> list[str]:
         if one.layer != "block" or not steps or "device" in others or other.layer != "block":
             continue
         shares = " and ".join(
-            f"{step.share:.0%}{_interval_of_shares(step.share_interval)} of a mean {step.op}"
+            f"{format_share_with_interval(step.share, step.share_interval)} of a mean {step.op}"
             for step in steps
-            if step.share is not None
         )
         found.append(
-            f"{one.label}'s device layer makes up {shares}; the rest is the host's queue above it. {other.label} "
-            f"has no device layer: hold it against {one.label}'s block layer only, which has a queue as well."
+            f"{one.label}'s device layer makes up {shares}; the rest is the host's queue above it. What has no device "
+            f"layer is to be held against {one.label}'s block layer only, for it has a queue in it as well."
         )
     return found
-
-
-def _interval_of_shares(found: Interval | None) -> str:
-    return "" if found is None else f" [{found[0]:.0%}, {found[1]:.0%}]"
 
 
 def verdicts(
@@ -107,7 +101,7 @@ def _verdict(
     ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
     sentence = (
         f"{_DOING[entry.op]}: {label}'s {figure.quantity} {entry.b_metric} is {values}, {ratio} of A's: "
-        f"{_in_words(direction, figure)}"
+        f"{_in_words(direction)}"
     )
     by_service = None if service is None else _same(service, figure.quantity)
     if by_service is not None and by_service.ratio is not None:
@@ -135,13 +129,10 @@ def _direction(found: Interval | None) -> Direction:
     return "faster" if found[1] < 1 else "slower" if found[0] > 1 else "no difference"
 
 
-def _in_words(direction: Direction, figure: Figure) -> str:
+def _in_words(direction: Direction) -> str:
     if direction == "unknown":
         return "too few independent stretches of time to say whether that is chance"
-    if direction == "no difference":
-        return "no difference that these recordings can show"
-    ratio = figure.ratio or 1.0
-    return f"{abs(1 - ratio):.0%} {direction}" if ratio < 2 else f"{ratio:.1f} times as slow"
+    return "no difference that these recordings can show" if direction == "no difference" else direction
 
 
 def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -> str:

@@ -112,7 +112,7 @@ class Side:
     size_bytes: int
     ios_per_s: float
     footprint_bytes: int
-    """Touched by reads and writes, in blocks of 64 KiB."""
+    """Touched by reads and writes, in blocks of 4 KiB."""
     sequential_share: dict[str, float | None]
     """By operation: I/Os that start where the one before of the same device, file and operation ended."""
     interarrival_cv: float | None

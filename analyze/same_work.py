@@ -4,7 +4,7 @@ Each aspect of the work is held against what it had to be: a's own figure, or, w
 asked for. A difference is said with what it does to latencies, and whose it makes look better.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from .comparison import WorkAspect
@@ -67,8 +67,8 @@ class SameWork:
 
 _MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
     "rate": (
-        "B carried more load: its queues are longer for that",
-        "B carried less load: its queues are shorter for that",
+        "{b} carried more load: its queues are longer for that",
+        "{b} carried less load: its queues are shorter for that",
         "a",
     ),
     "read share": (
@@ -78,16 +78,16 @@ _MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
     ),
     "bytes per read": ("larger transfers take longer", "smaller transfers take less time", "a"),
     "bytes per write": ("larger transfers take longer", "smaller transfers take less time", "a"),
-    "footprint": ("B's caches hold a smaller part of it", "B's caches hold a larger part of it", "a"),
-    "sequential reads": ("read-ahead helps B more", "read-ahead helps B less", "b"),
+    "footprint": ("{b}'s caches hold a smaller part of it", "{b}'s caches hold a larger part of it", "a"),
+    "sequential reads": ("read-ahead helps {b} more", "read-ahead helps {b} less", "b"),
     "sequential writes": (
-        "merging and full stripes help B more",
-        "merging and full stripes help B less",
+        "merging and full stripes help {b} more",
+        "merging and full stripes help {b} less",
         "b",
     ),
     "burstiness": (
-        "B's I/Os came in sharper bursts and queued for one another",
-        "B's I/Os came more evenly and queued less for one another",
+        "{b}'s I/Os came in sharper bursts and queued for one another",
+        "{b}'s I/Os came more evenly and queued less for one another",
         "a",
     ),
     "length": (
@@ -96,7 +96,10 @@ _MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
         None,
     ),
 }
-"""What it means that b has more, or less, of an aspect than it should; whose latencies look better with more of it."""
+"""What it means that b has more, or less, of an aspect than it should; whose latencies look better with more of it.
+
+``{b}`` stands for b's label.
+"""
 
 
 def mix_distance(a: Work, b: Work) -> float:
@@ -111,10 +114,13 @@ def mix_distance(a: Work, b: Work) -> float:
     )
 
 
-def check_same_work(a: Work, b: Work, replay: dict[str, Any] | None) -> SameWork:
-    """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a."""
+def check_same_work(a: Work, b: Work, replay: dict[str, Any] | None, *, label: str = "B") -> SameWork:
+    """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a; ``label`` is b's name."""
     distance = mix_distance(a, b)
-    aspects = [_mix_aspect(distance), *_aspects(a, b, replay)]
+    aspects = [
+        replace(aspect, meaning=aspect.meaning.replace("{b}", label))
+        for aspect in (_mix_aspect(distance), *_aspects(a, b, replay))
+    ]
     warnings = [_in_words(aspect) for aspect in aspects if aspect.differs]
     if replay is not None:
         warnings += _check_replay(a, b, replay)

@@ -83,7 +83,8 @@ class Subject:
         """I/Os at the workload layer that were not seen to end."""
         if self.description is not None:
             layers: list[dict[str, Any]] = [
-                {"layer": one.layer, "unfinished_count": one.unfinished_count} for one in self.description.layers
+                {"layer": one.layer, "unfinished_count": one.unfinished_count}
+                for one in self.description.layers
             ]
         else:
             with library.opened(self.recording) as connection:
