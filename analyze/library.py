@@ -36,7 +36,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -102,7 +102,7 @@ def connected(
         config["threads"] = threads
     connection = duckdb.connect(":memory:", config=config)
     try:
-        connection.execute(_QUIET)
+        _be_quiet(connection)
         connection.execute(MACRO_SQL)
         yield connection
     finally:
@@ -123,7 +123,7 @@ def opened(
 def cursor(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """A second connection to the same tables, for use in another thread."""
     with connection.cursor() as other:
-        other.execute(_QUIET)
+        _be_quiet(other)
         yield other
 
 
@@ -222,6 +222,12 @@ def _keep(connection: duckdb.DuckDBPyConnection, query_name: str, schema: str) -
     ).fetchall()
     if not known:
         connection.sql(load(query_name).sql).create(query_name)
+
+
+def _be_quiet(connection: duckdb.DuckDBPyConnection) -> None:
+    """Turn DuckDB's progress bar off. In a notebook without ipywidgets, where there is none, it refuses even that."""
+    with suppress(duckdb.InvalidInputException):
+        connection.execute(_QUIET)
 
 
 @contextmanager

@@ -207,7 +207,8 @@ def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentat
         rises = [at for at in borders if at < end and jumps[at - 1] >= 0.5 * excess[at]]
         falls = [at for at in borders if at > first and -jumps[at - 1] >= 0.5 * excess[at - 1]]
         if rises and falls and falls[-1] > rises[0]:
-            kept[rises[0] : falls[-1]] = True
+            start, stop = _without_drift(excess, rises, falls, cut.borders, reach)
+            kept[start:stop] = True
             continue
         is_short = first > 0 and end < len(excess) and cut.borders[end] - cut.borders[first] <= reach
         if rises and (is_short or _is_step(values, cut, cut.borders[rises[0]])):
@@ -215,6 +216,24 @@ def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentat
         elif falls and (is_short or _is_step(values, cut, cut.borders[falls[-1]])):
             kept[first : falls[-1]] = True
     return kept
+
+
+def _without_drift(
+    excess: Floats, rises: list[int], falls: list[int], borders: list[int], reach: float
+) -> tuple[int, int]:
+    """From the first rise to the last fall, less what a long and much lower part before or after the rest adds."""
+    start, stop = rises[0], falls[-1]
+    for fall in falls[:-1]:
+        lower = start < fall and excess[fall:stop].max() < 0.5 * excess[start:fall].max()
+        if lower and borders[stop] - borders[fall] > reach:
+            stop = fall
+            break
+    for rise in reversed(rises[1:]):
+        lower = rise < stop and excess[start:rise].max() < 0.5 * excess[rise:stop].max()
+        if lower and borders[rise] - borders[start] > reach:
+            start = rise
+            break
+    return start, stop
 
 
 def _is_step(values: Floats, cut: Segmentation, border: int) -> bool:

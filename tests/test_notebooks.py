@@ -1,0 +1,51 @@
+"""The notebooks run from top to bottom in a kernel of their own, and are kept without outputs."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS] == [
+        "a_layer_argument_settled",
+        "incident_post_mortem",
+        "sizing_a_migration",
+    ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_stripped_and_readable(path: Path) -> None:
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    assert path.stat().st_size < 20_000
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in code)
+    assert book.cells[0].source.startswith("# ")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+# nbclient closes its sockets when the loop is gone; nothing of the notebook is left by then.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    book = nbformat.read(path, as_version=4)
+    NotebookClient(
+        book, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    ).execute()
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    charts = [
+        output
+        for cell in code
+        for output in cell.outputs
+        if "application/vnd.plotly.v1+json" in output.get("data", {})
+    ]
+    assert charts
