@@ -90,5 +90,6 @@ def incident_command(
         print_recording(written)
         return
     print_incidents(found, opened.manifest.clock.start_utc_ns)
-    print_findings(findings)
+    if found.basis == "I/Os":
+        print_findings(findings)
     console.quality(recording.name, opened.manifest.quality)

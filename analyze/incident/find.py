@@ -1,6 +1,6 @@
 """Puts the parts together: series, their slow stretches, the windows these make, and each window's account."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import duckdb
@@ -17,8 +17,9 @@ from .beside import counters_beside, markers_beside, waits_beside
 from .blame import Blame, Names
 from .drive import Drive, judge_drive
 from .from_means import CANNOT_KNOW, mean_slots
+from .groups import Group, windows_of
 from .result import Incidents, Interval, SeenIn, Sensitivity, SlowWindow, Timeline
-from .series import LayerSlots, Stream, read_slots, series_of, weighted_median
+from .series import LayerSlots, Stream, read_slots, series_of
 from .stretches import Judged, Stretch, judge
 from .where import layer_times, slowest_layer
 
@@ -26,29 +27,6 @@ Flags = npt.NDArray[np.bool_]
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _WINDOWS_MAX: Final = 50
-_TOGETHER_SLOTS: Final = 2
-_STRONG: Final = 0.25
-_AGREED: Final = 0.2
-_STREAM_ALONE: Final = float(np.log(1.5))
-"""One stream of many that is slow by less than half is not called an incident."""
-
-
-@dataclass(slots=True)
-class _Group:
-    """Stretches of several series at one time: a window."""
-
-    parts: list[tuple[Judged, Stretch]]
-    first: int
-    end: int
-
-    @property
-    def strongest(self) -> tuple[Judged, Stretch]:
-        """What explains most of the parts that last; a layer's own before one of its streams where they are near."""
-        half = (self.end - self.first) / 2
-        lasting = [part for part in self.parts if part[1].end - part[1].first >= half] or self.parts
-        most = max(stretch.evidence for _, stretch in lasting)
-        near = [part for part in lasting if part[1].evidence >= 0.5 * most]
-        return max(near, key=lambda part: (part[0].series.stream is None, part[1].evidence))
 
 
 def incident(recording: Recording) -> Incidents:
@@ -104,7 +82,7 @@ class _Finder:
         if not judged:
             found.notes.append("too few slots hold I/Os to say what is normal: nothing was looked for")
             return found
-        groups = _groups(judged)
+        groups = windows_of(judged)
         found.timelines = [self._timeline(entry) for entry in judged if entry.series.stream is None]
         found.sensitivity = self._sensitivity(judged)
         found.notes += self._notes(groups)
@@ -116,7 +94,7 @@ class _Finder:
         extra = 2 * float(np.log(max(len(series), 1)))
         return [judge(entry, extra_penalty=extra) for entry in series if len(entry.at) >= 8]
 
-    def _windows(self, groups: list[_Group]) -> list[SlowWindow]:
+    def _windows(self, groups: list[Group]) -> list[SlowWindow]:
         if not groups:
             return []
         is_normal = np.ones(self.slots.count, dtype=bool)
@@ -132,7 +110,7 @@ class _Finder:
         windows.sort(key=lambda window: -window.lost_ns)
         return [_numbered(window, number) for number, window in enumerate(windows, 1)]
 
-    def _window(self, index: int, group: _Group, is_normal: Flags, blame: Blame | None) -> SlowWindow:
+    def _window(self, index: int, group: Group, is_normal: Flags, blame: Blame | None) -> SlowWindow:
         best, stretch = group.strongest
         window = (group.first, group.end)
         span_ns = (self.slots.at_ns(group.first), self.slots.at_ns(group.end))
@@ -222,7 +200,7 @@ class _Finder:
                 lost += float(sums[slice(*window)].sum() - mine * sums[is_normal].sum() / usual)
         return max(lost, 0.0)
 
-    def _seen_in(self, group: _Group) -> list[SeenIn]:
+    def _seen_in(self, group: Group) -> list[SeenIn]:
         found = []
         for entry, stretch in sorted(group.parts, key=lambda part: -part[1].evidence):
             stream = entry.series.stream
@@ -283,7 +261,7 @@ class _Finder:
             if slots < len(entry.series.at) / 2
         ]
 
-    def _notes(self, groups: list[_Group]) -> list[str]:
+    def _notes(self, groups: list[Group]) -> list[str]:
         notes = []
         if self.slots.slot_ns > 1_000_000_000:
             notes.append(
@@ -296,44 +274,7 @@ class _Finder:
         return notes
 
 
-def _groups(judged: list[Judged]) -> list[_Group]:
-    """Stretches that overlap, or nearly so, are one window; its borders are those of the stretches that say most."""
-    parts = sorted(
-        ((entry, stretch) for entry in judged for stretch in entry.stretches), key=lambda part: part[1].first
-    )
-    groups: list[_Group] = []
-    for entry, stretch in parts:
-        if groups and stretch.first <= groups[-1].end + _TOGETHER_SLOTS:
-            groups[-1].parts.append((entry, stretch))
-            groups[-1].end = max(groups[-1].end, stretch.end)
-        else:
-            groups.append(_Group([(entry, stretch)], stretch.first, stretch.end))
-    for group in groups:
-        most = max(stretch.evidence for _, stretch in group.parts)
-        strong = [stretch for _, stretch in group.parts if stretch.evidence >= _STRONG * most]
-        group.first = _border([s.first for s in strong], strong, _AGREED)
-        group.end = _border([s.end for s in strong], strong, 1 - _AGREED)
-    return sorted(
-        (group for group in groups if _is_clear(group)),
-        key=lambda group: -max(stretch.evidence for _, stretch in group.parts),
-    )
-
-
-def _border(slots: list[int], stretches: list[Stretch], share: float) -> int:
-    """The outermost border on which parts with a fifth of the evidence agree: one stream alone may be off by noise."""
-    evidence = np.array([stretch.evidence for stretch in stretches])
-    return int(weighted_median(np.array(slots, dtype=float), evidence, share))
-
-
-def _is_clear(group: _Group) -> bool:
-    """Whether a layer as a whole was slow, or one of its streams by so much that it matters."""
-    return any(
-        entry.series.stream is None or stretch.excess - 2 * stretch.excess_error >= _STREAM_ALONE
-        for entry, stretch in group.parts
-    )
-
-
-def _streams(group: _Group) -> list[Stream]:
+def _streams(group: Group) -> list[Stream]:
     """The streams that were slow themselves; empty where only whole layers were."""
     return [entry.series.stream for entry, _ in group.parts if entry.series.stream is not None]
 

@@ -131,6 +131,7 @@ def test_a_counter_log_alone(iotrace: Iotrace, tmp_path: Path, load: float, caus
     assert any("Little's law" in sentence for sentence in window["evidence"])
     shown = iotrace("incident", tmp_path / "night.iotrace")
     assert "quantiles cannot be known" in " ".join(shown.out.split())
+    assert "no validity rule fired" not in shown.out
 
 
 def test_dmv_snapshots_alone(iotrace: Iotrace, tmp_path: Path) -> None:
