@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from iotrace.analyze import validity
+from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.compare import compare_all
 from iotrace.analyze.describe import describe
 from iotrace.analyze.report import write_report
@@ -17,7 +18,7 @@ from .clocks import clock_facts, print_clocks
 from .compare_tables import print_comparisons
 from .describe_tables import print_description
 from .findings import has_invalid, print_findings, print_findings_by_name
-from .options import Json, Overwrite, RecordingPath, Slo, Title
+from .options import CeilingPath, Json, Overwrite, RecordingPath, Slo, Title
 from .results_tables import print_results
 
 
@@ -98,6 +99,7 @@ def report_command(
         typer.Option("--output", "-o", metavar="REPORT.html", help="Where to write it.", show_default=False),
     ],
     slo: Slo = None,
+    ceiling: CeilingPath = None,
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
@@ -108,9 +110,10 @@ def report_command(
 
     Example: iotrace report prod.iotrace sweep.iotrace -o report.html --slo "p99<15ms"
     """
-    opened = [open_input(path) for path in inputs]
+    path = read_path(ceiling) if ceiling is not None else None
+    opened = [open_input(one) for one in inputs]
     with console.working("writing the report"):
-        facts = write_report(opened, output, slo=slo, title=title, overwrite=overwrite)
+        facts = write_report(opened, output, slo=slo, title=title, ceiling=path, overwrite=overwrite)
     if json:
         console.print_json(facts.to_dict())
     else:

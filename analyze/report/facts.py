@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..ceiling.beside_knee import BesideKnee
 from ..comparison import Comparison
 from ..description import Description
 from ..incident import Incidents
@@ -71,6 +72,8 @@ class SweepFacts:
     settings: dict[str, Any]
     knee: Knee
     verdict: str
+    beside_ceiling: BesideKnee | None = None
+    """The knee held against what its path allows, where that was described."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -81,6 +84,7 @@ class SweepFacts:
             "settings": self.settings,
             "verdict": self.verdict,
             "knee": self.knee.to_dict(),
+            "beside_ceiling": self.beside_ceiling and self.beside_ceiling.to_dict(),
         }
 
 

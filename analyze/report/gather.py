@@ -7,6 +7,8 @@ import numpy as np
 from iotrace.schemas import Recording, Sweep
 
 from .. import histogram, library
+from ..ceiling import Path as HardwarePath
+from ..ceiling.beside_knee import BesideKnee, beside_knee
 from ..compare import compare_all
 from ..comparison import Comparison
 from ..describe import describe
@@ -33,20 +35,24 @@ _COMPARED_MAX = 4
 _PAIRED_OPS = ("read", "write")
 
 
-def tell_sweep(sweep: Sweep, objectives: Sequence[Objective]) -> tuple[SweepFacts, Section]:
-    """Find the knee of a sweep and draw it. Raises `IotraceError` as `knee` does."""
+def tell_sweep(
+    sweep: Sweep, objectives: Sequence[Objective], path: HardwarePath | None = None
+) -> tuple[SweepFacts, Section]:
+    """Find the knee of a sweep and draw it, beside the ceiling of ``path``. Raises `IotraceError` as `knee` does."""
+    steps = sweep.recordings()
     found = knee(
-        sweep.recordings(),
+        steps,
         slo=objectives,
         scales=[step.scale for step in sweep.steps],
         watched=sweep.watched(),
         baseline=str(sweep.settings.get("load", "1x")),
     )
+    held = beside_knee(path, found, steps) if path is not None else None
     targets = sweep.settings.get("targets") or [sweep.settings.get("target")]
     target = ", ".join(str(one) for one in targets if one) or None
     name = sweep.path.name.removesuffix(".iotrace")
     said = verdict.sweep_verdict(found, target)
-    facts = SweepFacts(name, sweep.title or name, target, dict(sweep.settings), found, said)
+    facts = SweepFacts(name, sweep.title or name, target, dict(sweep.settings), found, said, held)
     is_closed = all(step.outstanding is not None for step in found.steps)
     section = Section(
         f"{'Closed loops' if is_closed else 'Sweep'}: {facts.title}",
@@ -55,12 +61,25 @@ def tell_sweep(sweep: Sweep, objectives: Sequence[Objective]) -> tuple[SweepFact
             *(one.sentence for one in found.objectives),
             *(cause.sentence for cause in found.causes),
             *([f"{found.agreement[:1].upper()}{found.agreement[1:]}"] if found.agreement else []),
+            *_beside(held),
         ],
         notes=[*found.notes, *([usl_text(found.usl)] if found.usl is not None else [])],
         charts=knee_charts(found),
         tables=tables.sweep_tables(facts),
     )
     return facts, section
+
+
+def _beside(held: BesideKnee | None) -> list[str]:
+    if held is None:
+        return []
+    return [
+        held.sentence,
+        *(
+            f"It is as if {one.what} ({one.mb_per_s:,.0f} MB/s): look at {one.look_at}."
+            for one in held.suggestions
+        ),
+    ]
 
 
 def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from iotrace.schemas import IotraceError, Recording, Sweep
 
 from .. import slo as slo_module
+from ..ceiling import Path as HardwarePath
 from . import gather, verdict
 from .facts import ComparisonFacts, RecordingFacts, ReportFacts, SweepFacts
 from .findings import findings_of
@@ -21,12 +22,14 @@ def write_report(
     *,
     slo: str | Sequence[slo_module.Objective] | None = None,
     title: str | None = None,
+    ceiling: HardwarePath | None = None,
     overwrite: bool = False,
 ) -> ReportFacts:
     """Write one self-contained HTML file on ``inputs``, sweeps first, and return what it says.
 
-    ``slo`` is text as `slo.parse` takes it, or its result. Raises `IotraceError` for no inputs, unreadable ones, a bad
-    objective, or an ``output`` that exists (without ``overwrite``) or cannot be written.
+    ``slo`` is text as `slo.parse` takes it, or its result; the knees of sweeps are held against ``ceiling``. Raises
+    `IotraceError` for no inputs, unreadable ones, a bad objective, or an ``output`` that exists (without ``overwrite``)
+    or cannot be written.
     """
     if not inputs:
         raise IotraceError(
@@ -37,7 +40,7 @@ def write_report(
     _check_free(path, overwrite=overwrite)
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     recordings = [one for one in inputs if isinstance(one, Recording)]
-    swept = [gather.tell_sweep(one, objectives) for one in inputs if isinstance(one, Sweep)]
+    swept = [gather.tell_sweep(one, objectives, ceiling) for one in inputs if isinstance(one, Sweep)]
     series = gather.tell_series([facts for facts, _ in swept])
     compared = gather.tell_comparisons(recordings)
     recorded = [gather.tell_recording(one, objectives) for one in recordings]

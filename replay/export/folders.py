@@ -19,7 +19,7 @@ LOST = (
 )
 CLOSED_LOOP = (
     "The tool issues the next I/O only when an earlier one has ended, so a storage that is too slow lowers the rate "
-    "instead of showing the wait. Compare the rate reached with the rate below before comparing latencies."
+    "instead of showing the wait. Compare the rate reached with that of the recording before comparing latencies."
 )
 
 
@@ -69,6 +69,7 @@ def export_diskspd(
         f"  {run_line(found)}",
         *_sizes(found.regions),
         "DiskSpd creates files that are missing or of another size, AND OVERWRITES TARGETS WITHOUT A WARNING.",
+        "For a disk (#1) or volume (D:) export with --target, or take FileSize out of the profile.",
         "Results are text; -Rxml gives XML.",
     ]
     with new_folder(folder, overwrite=overwrite) as partial:

@@ -169,7 +169,9 @@ def _opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
         },
     )
     try:
-        connection.execute("SET enable_progress_bar = false")
+        # DuckDB counts progress only for its own bar, which is not to be drawn.
+        connection.execute("SET enable_progress_bar = true")
+        connection.execute("SET enable_progress_bar_print = false")
         for name in ("io", "devices", "files", "processes"):
             connection.read_parquet([str(path) for path in recording.parquet_paths(name)]).create_view(name)
         yield connection

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from ..analyze.report_inputs import write_sweep
 from .conftest import Result
 
 Run = Callable[..., Result]
@@ -47,3 +48,31 @@ def test_wrong_use(iotrace: Run, tmp_path: Path) -> None:
     result = iotrace("ceiling", path)
     assert result.status == 2
     assert "vm: iop" in result.err
+
+
+def test_a_knee_beside_the_ceiling(iotrace: Run, tmp_path: Path) -> None:
+    """Storage that carries 2,000 reads a second of 8 KiB, on a path that allows twice that."""
+    write_sweep(tmp_path / "sweep.iotrace")
+    path = tmp_path / "path.toml"
+    path.write_text('[[disk]]\nname = "data"\ncount = 2\niops = 2000\n')
+    told = " ".join(iotrace("knee", tmp_path / "sweep.iotrace", "--ceiling", path).out.split())
+    assert "The path allows at most 33 MB/s at this size and mix (2 x data: IOPS binds)" in told
+    assert "as if 1 of the 2 disks data in use (16 MB/s): look at striping" in told
+    found = json.loads(iotrace("knee", tmp_path / "sweep.iotrace", "--ceiling", path, "--json").out)
+    assert found["beside_ceiling"]["state"] == "below"
+    without = json.loads(iotrace("knee", tmp_path / "sweep.iotrace", "--json").out)
+    assert "beside_ceiling" not in without
+    path.write_text("")
+    told = " ".join(iotrace("knee", tmp_path / "sweep.iotrace", "--ceiling", path).out.split())
+    assert "nothing can be held against the ceiling" in told
+
+
+def test_a_bad_description_is_told_before_the_work(iotrace: Run, tmp_path: Path) -> None:
+    (tmp_path / "path.toml").write_text("vm = 1")
+    for command in (
+        ("knee", tmp_path / "no.iotrace"),
+        ("report", tmp_path / "no.iotrace", "-o", tmp_path / "r.html"),
+    ):
+        result = iotrace(*command, "--ceiling", tmp_path / "path.toml")
+        assert result.status == 2
+        assert "vm in" in result.err
