@@ -35,7 +35,11 @@ def print_knee(found: Knee) -> None:
 
 
 def print_steps(steps: list[Step]) -> None:
-    """One line a step, by rising load. Response is completed - intended and cannot hide queueing."""
+    """One line a step, by rising load. Response is completed - intended and cannot hide queueing.
+
+    Where no step has a median, as with tools that print means, the column is the mean.
+    """
+    means_only = all(step.response_ns["p50"] is None for step in steps)
     rows = [
         [
             _load(step),
@@ -44,7 +48,7 @@ def print_steps(steps: list[Step]) -> None:
             f"{step.achieved_mb_per_s:,.1f}",
             _figure(step.in_flight_mean, ",.1f"),
             _figure(step.littles_law_ratio, ".2f"),
-            format_duration_ns(step.response_ns["p50"]),
+            format_duration_ns((step.response_ns_mean or None) if means_only else step.response_ns["p50"]),
             format_duration_ns(step.response_ns["p99"]),
             format_duration_ns(step.service_ns["p99"]),
             _state(step),
@@ -58,7 +62,7 @@ def print_steps(steps: list[Step]) -> None:
         "\nMB/s",
         "in\nflight",
         "Little\nlaw",
-        "response\np50",
+        "response\nmean" if means_only else "response\np50",
         "\np99",
         "service\np99",
         "state",
