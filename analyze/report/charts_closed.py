@@ -20,6 +20,7 @@ def outstanding_chart(knee: Knee) -> Chart:
     """Throughput over the number in flight, with the interval of the saturation point."""
     marks: list[Mark] = []
     keys: list[Key] = []
+    highest = max(step.achieved_iops for step in knee.steps)
     for words, style, judged in (("carried", "read", True), ("not judged", "write", False)):
         points = tuple(
             (float(step.outstanding or 1), step.achieved_iops)
@@ -37,6 +38,7 @@ def outstanding_chart(knee: Knee) -> Chart:
         places = sorted({float(step.outstanding or 1) for step in knee.steps})
         curve = np.geomspace(places[0], places[-1], _CURVE_POINTS)
         law = knee.usl.throughput(curve)
+        highest = max(highest, float(law.max()))
         marks.append(Line("other", tuple(zip(curve.tolist(), law.tolist(), strict=True))))
         keys.append(Key("other", "Universal Scalability Law"))
     return Chart(
@@ -44,7 +46,7 @@ def outstanding_chart(knee: Knee) -> Chart:
         "IOPS by I/Os outstanding",
         f"Where the line turns flat, more outstanding I/Os only wait longer. {knee.sentence}",
         _outstanding_axis(knee.steps),
-        (Panel(linear("IOPS", max(step.achieved_iops for step in knee.steps)), tuple(marks), 300),),
+        (Panel(linear("IOPS", highest), tuple(marks), 300),),
         Table(
             "IOPS and latency by I/Os outstanding",
             ("outstanding", "IOPS", "MB/s", "mean latency", "p99"),

@@ -28,7 +28,7 @@ def incident_sentence(found: Incidents) -> str:
     if not found.windows:
         return f"No slow window stands out.{_sensitivity(found)}"
     worst = found.windows[0]
-    count = "once" if len(found.windows) == 1 else f"{len(found.windows)} times"
+    count = {1: "once", 2: "twice"}.get(len(found.windows), f"{len(found.windows)} times")
     return (
         f"It was slow {count}; the window that cost most began "
         f"{format_duration_ns(worst.start_ns - found.start_ns)} after the start: {worst.headline}."

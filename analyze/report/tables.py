@@ -11,6 +11,7 @@ from ..result_tables import result_tables
 from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
 from .charts import Table, shortened
 from .facts import RecordingFacts, SweepFacts
+from .tables_places import drive_tables, place_tables
 
 _ROWS_MAX: Final = 40
 _RANKS_SHOWN: Final = 2
@@ -25,7 +26,7 @@ def recording_tables(facts: RecordingFacts) -> list[Table]:
     """Tables of a recording, load and latency first; none where it holds no I/Os."""
     described = facts.description
     if described.total is None:
-        return _results(described)
+        return [*_results(described), *drive_tables(described)]
     tables = [_workloads(described), _latencies(described), *_results(described)]
     if described.busiest:
         tables.append(_busiest(described))
@@ -33,7 +34,7 @@ def recording_tables(facts: RecordingFacts) -> list[Table]:
         tables.append(_files(described))
     if described.top_processes:
         tables.append(_processes(described))
-    return tables
+    return [*tables, *place_tables(described), *drive_tables(described)]
 
 
 def _results(described: Description) -> list[Table]:

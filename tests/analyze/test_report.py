@@ -92,6 +92,8 @@ def test_a_slow_window_is_told_and_marked(whole_report):
     rest = text[text.index("Recording: the night</h2>") :]
     assert rest.count('class="band slow"') >= 4, "on every panel of the load and on the heat map"
     assert "Slow windows: the candidate" not in text
+    assert "<caption>Databases with the most I/O</caption>" in rest
+    assert '<th scope="row">sales</th>' in rest
     data = whole_report.to_dict()
     assert data["recordings"][0]["incidents"]["windows"][0]["cause"] == "service-driven"
 

@@ -9,12 +9,16 @@ from iotrace.analyze import library
 from iotrace.analyze.comparison import WaterfallStep
 from iotrace.analyze.description import SizeCount
 from iotrace.analyze.histogram import Histogram
+from iotrace.analyze.knee import knee
 from iotrace.analyze.report import axes, svg
 from iotrace.analyze.report.charts import Band, Boxes, Chart, Key, Limit, Line, Note, Panel, Readout, Table
+from iotrace.analyze.report.charts_knee import knee_charts
 from iotrace.analyze.report.charts_latency import pair_chart, percentile_chart
 from iotrace.analyze.report.charts_layers import layer_chart
 from iotrace.analyze.report.charts_size import size_chart
 from iotrace.analyze.report.charts_time import SLOTS_MAX, Marked, slot_ns, time_charts
+
+from .test_knee_results import published_sqlio
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -194,3 +198,15 @@ def test_a_drawing_stays_within_its_frame():
             assert 0 <= float(y) <= height
     assert "<b>" not in drawing
     assert "&lt;b&gt;" in drawing
+
+
+def test_a_closed_loop_shows_where_it_saturates_and_the_law_whole(tmp_path):
+    found = knee(published_sqlio(tmp_path))
+    (chart,) = knee_charts(found)
+    line, law = (mark for mark in chart.panels[0].marks if isinstance(mark, Line))
+    (band,) = (mark for mark in chart.panels[0].marks if isinstance(mark, Band))
+    # The published table: 184 IOPS with one outstanding, flat at about 2,400 from 32 on.
+    assert line.points[0] == (1, pytest.approx(184))
+    assert band.low <= 32 <= band.high
+    assert max(y for _, y in law.points) <= chart.panels[0].axis.high
+    assert chart.table.rows[0][:2] == ("1", "184")
