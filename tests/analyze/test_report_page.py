@@ -155,6 +155,7 @@ def test_text_is_made_plain():
     assert shortened(long).endswith("folder\\sales.mdf")
 
 
+@pytest.mark.slow
 def test_it_stays_small_whatever_is_behind_it(tmp_path):
     """A month, 60 devices, 400 files with long names, every size, latencies over eight decades."""
     count = 20_000
