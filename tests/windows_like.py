@@ -18,7 +18,7 @@ from types import ModuleType
 from unittest.mock import MagicMock
 
 THIRD_PARTY = """
-    duckdb jinja2 jsonschema numpy plotly.graph_objects plotly.io psutil pyarrow.compute pyarrow.csv pyarrow.ipc
+    duckdb jinja2 jsonschema numpy psutil pyarrow.compute pyarrow.csv pyarrow.ipc
     pyarrow.parquet rich.console rich.live rich.progress rich.table scipy.optimize scipy.special scipy.stats typer
 """
 MODULES = "fcntl grp posix pty pwd resource syslog termios tty"
