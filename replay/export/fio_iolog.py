@@ -28,7 +28,7 @@ from .workload import SECTOR_BYTES, Workload, group_names
 FIO_VERSIONS = (
     "fio's own replay distorts time in every version that reads this log (3.31 and later): the time a submission "
     "takes is not taken off the next wait, so that delays add up (axboe/fio#1537, #1560; the fix proposed in #1540 "
-    "is not merged). With 3.33 replays were 20 to 46 % too long here. Before 3.36 completions are not looked for "
+    "is not merged). With 3.33 replays were 4 to 46 % too long here. Before 3.36 completions are not looked for "
     "while it waits, so latencies with more than one I/O in flight come out far too high (fixed by #1600). Judge "
     "storage by iotrace replay, and use this log to see whether fio can do the same I/O at all."
 )
