@@ -81,7 +81,9 @@ class DmvTrace:
             snapshots = Snapshots(connection, self._layout.kind, self._layout.columns)
             lines, times = _lines(self._path, self._name, self._layout)
             for _ in _differences(connection, snapshots, lines, times, self._path, self._progress):
-                for batch in snapshots.counters(start_utc_ns, Path(self._name).name):
+                # A name of a file may be no text; what stands in a table is.
+                source = Path(self._name).name.encode("utf-8", "replace").decode()
+                for batch in snapshots.counters(start_utc_ns, source):
                     yield "counters", batch
             self._lines_left_out = lines.left_out + snapshots.lines_left_out
             self._is_cut = lines.is_cut

@@ -206,6 +206,8 @@ class _Parser:
                 {name: _cell(parts, places.get(name)) for name in _FIELDS}
                 | {"event": _repeat(kind, len(parts))}
             )
+        if not pieces:  # the header names no event of ours
+            return {name: pa.array([], pa.string()) for name in _FIELDS}, rejected
         return {name: pa.concat_arrays([piece[name] for piece in pieces]) for name in _FIELDS}, rejected
 
 

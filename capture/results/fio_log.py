@@ -29,6 +29,8 @@ _KINDS: Final = ("clat", "lat", "slat", "bw", "iops")
 _OPS: Final = ("read", "write", "trim")
 _UNITS: Final = {"bw": "KiB/s", "iops": "1/s"}
 _EPOCH_MS: Final = 10**12
+_LATEST_MS: Final = 4_102_444_800_000
+"""The year 2100."""
 """Times beyond are since 1970 (``log_unix_epoch``): no job runs for thirty years."""
 _NO_TRIM: Final = frozenset({"read", "write"})
 
@@ -106,6 +108,11 @@ class FioLogsTrace:
         self._progress = progress
         dated = [log for log in (*self._single, *averaged) if log[3].is_dated]
         self._zero_ms = min((self._first_ms(log[2]) for log in dated), default=0)
+        if self._zero_ms >= _LATEST_MS:
+            raise IotraceError(
+                f"'{names[0]}' begins at {self._zero_ms:,} ms since 1970, which is no date",
+                hint="it is damaged; let fio write the log again",
+            )
         self.clock = Clock(self._zero_ms * MILLISECOND_NS, 1e6, "fio log")
         self.host: dict[str, Any] = {}
 

@@ -30,10 +30,19 @@ class ResultsTrace:
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Results, and counters for what has no column there."""
         rows = [row for number, run in enumerate(self.runs) for row in run.rows(number, self._zero_utc_ns)]
-        yield "results", pa.RecordBatch.from_pylist(rows, schema=TABLES["results"])
+        yield "results", self._table(rows, TABLES["results"])
         counters = [row for run in self.runs for row in run.counter_rows(self.source, self._zero_utc_ns)]
         if counters:
-            yield "counters", pa.RecordBatch.from_pylist(counters, schema=COUNTERS)
+            yield "counters", self._table(counters, COUNTERS)
+
+    def _table(self, rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+        try:
+            return pa.RecordBatch.from_pylist(rows, schema=schema)
+        except OverflowError as problem:
+            raise IotraceError(
+                f"'{self.source}' has numbers or dates that cannot be, such as years apart from one another",
+                hint=f"it may be damaged; compare it with what {self.runs[0].tool} wrote",
+            ) from problem
 
     def outcome(self) -> Outcome:
         """The window ends with the last run that is dated."""
@@ -106,7 +115,8 @@ def read_runs(parse: Parse, path: Path, name: str, tool: str) -> ResultsTrace:
 def read_text(path: Path, name: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
     """A whole file as text, whichever shell redirected it. Raises `IotraceError` for one that is too big."""
     with path.open("rb") as file:
-        data = file.read(bytes_max + 1)
+        # As much memory as it asks for is taken, however small the file.
+        data = file.read(min(bytes_max, path.stat().st_size) + 1)
     if len(data) > bytes_max:
         raise IotraceError(f"'{name}' is over {bytes_max >> 20} MiB", hint="results of tests are smaller")
     return decode(data)
