@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from .comparison import WorkAspect
-from .units import format_duration_ns
+from .units import DASH, format_bytes, format_duration_ns, format_rate, format_share
 
 TOLERANCE: Final = 0.05
 """Relative difference of rates and sizes, and absolute difference of shares, from which on it is worth a warning."""
@@ -239,3 +239,16 @@ def _check_replay(a: Work, b: Work, replay: dict[str, Any]) -> list[str]:
             f"{format_duration_ns(planned)} were planned at {scale:g}x"
         )
     return warnings
+
+
+def work_value_text(aspect: WorkAspect, value: float | None) -> str:
+    """A figure of ``aspect`` in its unit, for a table."""
+    if value is None:
+        return DASH
+    if aspect.unit == "share":
+        return format_share(value)
+    if aspect.unit == "bytes":
+        return format_bytes(value)
+    if aspect.unit == "ns":
+        return format_duration_ns(value)
+    return format_rate(value) if aspect.unit == "I/Os per second" else f"{value:.2f}"

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from iotrace.analyze.comparison import ClassComparison, Comparison, Figure, Side, WorkAspect
+from iotrace.analyze.comparison import ClassComparison, Comparison, Figure, Side
+from iotrace.analyze.same_work import work_value_text
 from iotrace.analyze.units import (
-    DASH,
-    format_bytes,
     format_count,
     format_duration_ns,
     format_duration_with_interval,
@@ -95,7 +94,7 @@ def _work(found: Comparison) -> None:
         rows.append(
             [
                 aspect.name,
-                *(_work_value(aspect, value) for value in values),
+                *(work_value_text(aspect, value) for value in values),
                 "differs" if aspect.differs else "",
             ]
         )
@@ -108,18 +107,6 @@ def _work(found: Comparison) -> None:
             f"{format_share(found.a.ordered_share)} of A, {format_share(found.b.ordered_share)} of {label}",
             style="dim",
         )
-
-
-def _work_value(aspect: WorkAspect, value: float | None) -> str:
-    if value is None:
-        return DASH
-    if aspect.unit == "share":
-        return format_share(value)
-    if aspect.unit == "bytes":
-        return format_bytes(value)
-    if aspect.unit == "ns":
-        return format_duration_ns(value)
-    return format_rate(value) if aspect.unit == "I/Os per second" else f"{value:.2f}"
 
 
 def _classes(found: Comparison, metric: str, *, whole_only: bool = False) -> None:

@@ -67,7 +67,7 @@ def sweep_command(
         bool,
         typer.Option(
             "--watch",
-            help="Record the target's layers meanwhile (root), to name the one that saturates; costs some 3 % of IOPS.",
+            help="Record the target's layers meanwhile (root), to name the one that saturates; takes processor time.",
             rich_help_panel=HOW,
         ),
     ] = False,

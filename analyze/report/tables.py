@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from ..comparison import Comparison, WorkAspect
+from ..comparison import Comparison
 from ..description import Description, Flow, Latency, Workload
 from ..knee_answer import Vote
 from ..result_tables import result_tables
-from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
+from ..same_work import work_value_text
+from ..units import DASH, format_bytes, format_count, format_duration_ns, format_share
 from .charts import Table, shortened
 from .facts import RecordingFacts, SweepFacts
 from .tables_places import drive_tables, place_tables
@@ -77,7 +78,7 @@ def work_table(found: Comparison) -> Table:
         (
             aspect.name,
             aspect.meaning or ("differs" if aspect.differs else "alike"),
-            *(_work_value(aspect, value) for value in (aspect.a, aspect.expected, aspect.b)),
+            *(work_value_text(aspect, value) for value in (aspect.a, aspect.expected, aspect.b)),
         )
         for aspect in found.work
     )
@@ -87,18 +88,6 @@ def work_table(found: Comparison) -> Table:
         rows,
         2,
     )
-
-
-def _work_value(aspect: WorkAspect, value: float | None) -> str:
-    if value is None:
-        return DASH
-    if aspect.unit == "share":
-        return format_share(value)
-    if aspect.unit == "bytes":
-        return format_bytes(value)
-    if aspect.unit == "ns":
-        return format_duration_ns(value)
-    return format_rate(value) if aspect.unit == "I/Os per second" else f"{value:.3g}"
 
 
 def _workloads(described: Description) -> Table:
