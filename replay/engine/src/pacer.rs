@@ -1,11 +1,13 @@
 //! The loop of one submitter: open-loop, on absolute deadlines; or closed-loop, as many in flight as allowed.
 //!
 //! Each turn collects completions, issues what is due, and waits: asleep in the device until shortly before the next
-//! deadline (completions wake it, so that they are stamped when they happen), then spinning for the last stretch.
+//! deadline (completions wake it, so that they are stamped when they happen), then spinning for the last stretch, which
+//! is as long as this machine's alarms are late (`alarm`).
 //! Deadlines come from the plan alone, so an error in one does not move the next. What is overdue is issued in the
 //! plan's order, `batch` at a time, with the clock read before each batch: an I/O's `issued_ns` is early by at most
 //! the time the kernel takes over its batch, and that time counts as service, never as nothing.
 
+mod alarm;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +19,7 @@ use crate::clock::Clock;
 use crate::device::{Completion, Device};
 use crate::lane::{Lane, Place};
 use crate::progress::{Ended, Progress};
+use alarm::Alarm;
 
 /// How often, at least, a sleeping submitter looks whether it should stop.
 const GLANCE_NS: i64 = 20_000_000;
@@ -41,7 +44,7 @@ pub struct Settings {
     pub drain_ns: i64,
     /// The run ends when a target with I/Os in flight completes nothing for so long.
     pub stall_ns: i64,
-    /// Spin instead of sleeping when a deadline is nearer than this.
+    /// Spin instead of sleeping when a deadline is nearer than this, or than what alarms were seen to need.
     pub spin_ns: i64,
     /// Most I/Os handed to the kernel with one clock reading.
     pub batch: usize,
@@ -85,6 +88,7 @@ struct Pacer<'a, C> {
     clock: &'a C,
     device: &'a mut dyn Device,
     settings: Settings,
+    alarm: Alarm,
     progress: &'a Progress,
     number: usize,
     seen: Vec<Completion>,
@@ -132,6 +136,7 @@ pub fn play<C: Clock>(
         clock,
         device,
         settings,
+        alarm: Alarm::new(settings.spin_ns),
         progress,
         number,
         seen: Vec::with_capacity(slots),
@@ -180,7 +185,7 @@ impl<C: Clock> Pacer<'_, C> {
                     Some(due_ns) if self.full => until_ns = due_ns.max(now_ns + MOMENT_NS),
                     Some(due_ns) => {
                         until_ns = until_ns.min(due_ns).min(self.settings.issue_until_ns);
-                        spin_ns = self.settings.spin_ns;
+                        spin_ns = self.alarm.early_ns();
                     }
                     None if self.waits_for_plan() => continue,
                     None if self.lane.is_complete() => {}
@@ -202,7 +207,13 @@ impl<C: Clock> Pacer<'_, C> {
                 until_ns = until_ns.min(drain_until_ns);
             }
             if until_ns - now_ns > spin_ns {
-                self.device.wait(until_ns - spin_ns - now_ns)?;
+                let alarm_ns = until_ns - spin_ns;
+                self.device.wait(alarm_ns - now_ns)?;
+                let late_ns = self.clock.now_ns() - alarm_ns;
+                // A completion may have come first.
+                if spin_ns > 0 && late_ns >= 0 {
+                    self.alarm.rang(late_ns);
+                }
             } else {
                 self.clock.relax(until_ns);
             }
