@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source, Sweep
-from iotrace.schemas.writer import check_replaceable
+from iotrace.schemas.writer import check_replaceable, refuse_over_source
 
 from .anonymizing import Anonymizer
 from .clock_alignment import Clocked, Placement, align, in_recording
@@ -83,6 +83,7 @@ def _import(
         )
     target = Path(output)
     check_replaceable(target, overwrite=overwrite)
+    refuse_over_source(target, map(Path, paths))
     parent = target.parent if target.parent.is_dir() else None
     with ExitStack() as stack:
         room = stack.enter_context(unpacking_room(parent, ".iotrace-unpacked-"))

@@ -90,6 +90,7 @@ class ResultsImport:
                 window = self._window(one, beside)
                 step = self._recording(writer.step_path(place), [one], beside, window=window)
                 writer.add(place, step)
+            check_replaceable(target, overwrite=overwrite)
             move_into_place(partial, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -11,6 +11,7 @@ from iotrace.analyze.walk import StepSummary, next_scale, summarise_step
 from iotrace.replay import Progress, ReplayOptions, replay
 from iotrace.schemas import Recording, Sweep, SweepWriter
 from iotrace.schemas.sweep import watched_path
+from iotrace.schemas.writer import refuse_over_source
 
 from .watching import watched
 
@@ -45,6 +46,7 @@ def run_sweep(
     of mode superpose last as long as the recording at any load). An interrupted step is kept and ends the sweep. With
     ``watch`` the Linux recorder runs beside every step, and its recording is kept beside it. ``load`` says what 1x is.
     """
+    refuse_over_source(output, [recording.path])
     first, last = options.window_ns or (0, recording.manifest.window_end_ns)
     window_seconds = max((last - first) / 1e9, 1e-3)
     writer = SweepWriter(
@@ -60,36 +62,37 @@ def run_sweep(
         overwrite=overwrite,
     )
     done: list[StepSummary] = []
-    while True:
-        scale = next_scale(
-            done,
-            scales=scales,
-            steps_max=steps_max,
-            resolution=resolution,
-            scale_max=scale_max,
-            refine=scales is None,
-        )
-        if scale is not None and scales is None and options.mode == "superpose":
-            # Whole copies: not every fraction can be made of whole streams.
-            scale = float(max(1, round(scale)))
-            scale = None if any(step.scale == scale for step in done) else scale
-        if scale is None:
-            return writer.sweep
-        speed = 1.0 if options.mode == "superpose" else scale
-        repeat = max(1, math.ceil(step_seconds * speed / window_seconds - 1e-9))
-        path = writer.step_path(scale)
-        beside = watched(options.targets, watched_path(path)) if watch else nullcontext()
-        with beside:
-            step = replay(
-                recording,
-                path,
-                replace(
-                    options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
-                ),
-                progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
+    with writer:
+        while True:
+            scale = next_scale(
+                done,
+                scales=scales,
+                steps_max=steps_max,
+                resolution=resolution,
+                scale_max=scale_max,
+                refine=scales is None,
             )
-        writer.add(scale, step)
-        if (step.manifest.replay or {}).get("interrupted"):
-            return writer.sweep
-        done.append(summarise_step(step, scale))
-        on_done(done[-1], step)
+            if scale is not None and scales is None and options.mode == "superpose":
+                # Whole copies: not every fraction can be made of whole streams.
+                scale = float(max(1, round(scale)))
+                scale = None if any(step.scale == scale for step in done) else scale
+            if scale is None:
+                return writer.sweep
+            speed = 1.0 if options.mode == "superpose" else scale
+            repeat = max(1, math.ceil(step_seconds * speed / window_seconds - 1e-9))
+            path = writer.step_path(scale)
+            beside = watched(options.targets, watched_path(path)) if watch else nullcontext()
+            with beside:
+                step = replay(
+                    recording,
+                    path,
+                    replace(
+                        options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
+                    ),
+                    progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
+                )
+            writer.add(scale, step)
+            if (step.manifest.replay or {}).get("interrupted"):
+                return writer.sweep
+            done.append(summarise_step(step, scale))
+            on_done(done[-1], step)

@@ -9,6 +9,7 @@ import typer
 from iotrace.analyze import validity
 from iotrace.analyze.incident import cut, incident, window_to_cut
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.writer import refuse_over_source
 
 from . import console
 from .amounts import parse_seconds
@@ -73,6 +74,8 @@ def incident_command(
         raise IotraceError("--margin says how much --cut takes", hint="add --cut N -o NAME.iotrace")
     margin_ns = None if margin is None else parse_seconds(margin) * 1_000_000_000
     opened = Recording.open(recording)
+    if output is not None:
+        refuse_over_source(output, [recording])
     with console.working("looking for slow windows"):
         found = incident(opened)
         findings = validity.check(opened) if found.basis == "I/Os" else []

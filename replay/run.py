@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from iotrace.schemas import Clock, IoFlags, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
+from iotrace.schemas.writer import refuse_over_source
 
 from . import result
 from .assignment import Assignment, assign, folder_target, needed_bytes
@@ -57,6 +58,7 @@ def replay(
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
     options.check()
+    refuse_over_source(Path(output), [recording.path])
     if sys.platform == "win32":
         for name in (*options.targets, *options.maps.values()):
             refuse_name(name)  # before anything asks the system about it

@@ -12,15 +12,15 @@ them, and ``scale`` counts from 1.
 """
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 from .errors import IotraceError
 from .recording import Recording
 from .tables import FORMAT_VERSION
-from .writer import check_replaceable
+from .writer import Earlier, check_replaceable
 
 
 @dataclass(slots=True)
@@ -90,7 +90,10 @@ def watched_path(step: Path) -> Path:
 
 
 class SweepWriter:
-    """Creates the sweep's folder, hands out a path for each step, and keeps ``sweep.json`` current."""
+    """Creates the sweep's folder, hands out a path for each step, and keeps ``sweep.json`` current.
+
+    As a context it leaves nothing where no step was finished: what stood there before is back then.
+    """
 
     def __init__(
         self,
@@ -105,15 +108,26 @@ class SweepWriter:
         folder = Path(path)
         check_replaceable(folder, overwrite=overwrite)
         try:
-            if folder.exists():
-                shutil.rmtree(folder)
-            (folder / "steps").mkdir(parents=True)
+            self._earlier = Earlier(folder)
+            try:
+                (folder / "steps").mkdir(parents=True)
+            except OSError:
+                self._earlier.settle(replaced=False)
+                raise
         except OSError as problem:
             raise IotraceError(
                 f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
             ) from problem
         self.sweep = Sweep(folder, title, source_uuid, [], settings or {})
         self._save()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._earlier.settle(replaced=bool(self.sweep.steps))
 
     def step_path(self, scale: float) -> Path:
         """Where the recording of the next step belongs."""

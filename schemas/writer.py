@@ -4,10 +4,11 @@ Until `RecordingWriter.commit` returns, nothing exists under the final name; wha
 folder is removed and what stood there stays. Tables may be appended to in any number of pieces of any size.
 """
 
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -195,16 +196,66 @@ def check_replaceable(path: Path, *, overwrite: bool) -> None:
     """Raise `IotraceError` unless ``path`` is free, or is iotrace's own output and ``overwrite`` is set."""
     if not path.exists() and not path.is_symlink():
         return
-    ours = (
-        path.is_dir()
-        and not path.is_symlink()
-        and any((path / name).is_file() for name in ("manifest.json", "sweep.json"))
-    )
+    ours = path.is_dir() and not path.is_symlink() and _is_output(path)
     if not overwrite:
         hint = "choose another name, or pass --overwrite" if ours else "choose another name"
         raise IotraceError(f"'{path}' exists already", hint=hint)
     if not ours:
         raise IotraceError(f"'{path}' is not a recording and is not overwritten", hint="choose another name")
+
+
+_INDEXES: Final = {
+    "manifest.json": {"format_version", "uuid", "kind"},
+    "sweep.json": {"format_version", "steps"},
+}
+
+
+def _is_output(folder: Path) -> bool:
+    """Many a program calls a file manifest.json: what ours says tells it apart."""
+    for name, keys in _INDEXES.items():
+        try:
+            told = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(told, dict) and keys <= told.keys():
+            return True
+    return False
+
+
+def refuse_over_source(output: Path, sources: Iterable[Path]) -> None:
+    """Raise `IotraceError` if ``output`` is or holds one of ``sources``: replacing it would destroy what is read."""
+    place = output.resolve()
+    for source in sources:
+        read = source.resolve()
+        if place == read or place in read.parents:
+            raise IotraceError(
+                f"'{output}' {'is' if place == read else 'holds'} what is read, and is not overwritten",
+                hint="choose another name with -o",
+            )
+
+
+class Earlier:
+    """What stood at ``path``, out of the way while something new grows there."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ``OSError``."""
+        self._path = path
+        self._aside: Path | None = None
+        if path.exists():
+            aside = path.with_name(f".{path.name}.old-{secrets.token_hex(4)}")
+            path.rename(aside)
+            self._aside = aside
+
+    def settle(self, *, replaced: bool) -> None:
+        """Remove it; or, if nothing came of the new, remove that and put it back."""
+        if not replaced:
+            shutil.rmtree(self._path, ignore_errors=True)
+        if self._aside is not None:
+            if replaced:
+                shutil.rmtree(self._aside, ignore_errors=True)
+            else:
+                self._aside.rename(self._path)
+            self._aside = None
 
 
 def move_into_place(partial: Path, path: Path) -> None:

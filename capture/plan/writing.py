@@ -14,6 +14,7 @@ from typing import Any, Final
 import jinja2
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.writer import move_into_place
 
 from ..formats.dmv_columns import (
     FILE_STATS_QUERY,
@@ -88,13 +89,8 @@ def write_plan(
             file = partial / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        if target.exists():
-            retired = target.with_name(f".{target.name}.old-{secrets.token_hex(4)}")
-            target.rename(retired)
-            partial.rename(target)
-            shutil.rmtree(retired)
-        else:
-            partial.rename(target)
+        _check_replaceable(target, overwrite=overwrite)
+        move_into_place(partial, target)
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{output}': {problem.strerror}",
