@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from .diskspd import DiskSpd, command_line, diskspd, profile_xml, run_line
 from .fio import Fio, fio, job_file
@@ -20,6 +20,10 @@ LOST = (
 CLOSED_LOOP = (
     "The tool issues the next I/O only when an earlier one has ended, so a storage that is too slow lowers the rate "
     "instead of showing the wait. Compare the rate reached with that of the recording before comparing latencies."
+)
+
+_FILES: Final = frozenset(
+    {"profile.xml", "command-lines.txt", "workload.fio", "replay.fio", "replay.iolog", "README.txt", MARK}
 )
 
 
@@ -72,7 +76,7 @@ def export_diskspd(
         "For a disk (#1) or volume (D:) export with --target, or take FileSize out of the profile.",
         "Results are text; -Rxml gives XML.",
     ]
-    with new_folder(folder, overwrite=overwrite) as partial:
+    with new_folder(folder, overwrite=overwrite, files=_FILES) as partial:
         _write(partial / "profile.xml", profile_xml(found))
         _write(partial / "command-lines.txt", "\n".join(commands) + "\n")
         _write(partial / "README.txt", _readme("DiskSpd", workload, how, facts))
@@ -129,7 +133,7 @@ def export_fio(
         "ioengine=libaio is Linux's; on Windows change it to windowsaio.",
     ]
     heading = [f"{workload.recording.manifest.title}, as a static load", *how[3:-1], "See README.txt."]
-    with new_folder(folder, overwrite=overwrite) as partial:
+    with new_folder(folder, overwrite=overwrite, files=_FILES) as partial:
         if iolog:
             written = _write_iolog(partial, workload, found, progress)
             facts["iolog"] = {
