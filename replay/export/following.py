@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 WITHIN = 32
-"""How many transfers back the end may lie that a transfer begins at."""
+"""How many transfers of its stream back the end may lie that a transfer begins at."""
+_KEPT_MAX = 1 << 20
+"""Ends remembered between pieces, of all streams together: the latest."""
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -33,12 +35,13 @@ class Following:
             return np.zeros(0, np.bool_)
         streams = np.concatenate([self._streams, stream])
         ends = np.concatenate([self._ends, offset_bytes + size_bytes])
-        positions = np.arange(before + count)
+        rank, to_come = _ranks(streams)
         # Ends and starts in one list, by place and then by time; the end that stands last before a start is the latest.
         of_places = np.concatenate([ends, offset_bytes])
         of_streams = np.concatenate([streams, stream])
-        of_positions = np.concatenate([positions, positions[before:]])
-        order = np.lexsort((of_positions, of_places, of_streams))
+        of_ranks = np.concatenate([rank, rank[before:]])
+        is_start = np.repeat([False, True], [before + count, count])
+        order = np.lexsort((is_start, of_ranks, of_places, of_streams))
         is_end = order < before + count
         latest = np.maximum.accumulate(np.where(is_end, np.arange(len(order)), -1))
         starts = np.flatnonzero(~is_end & (latest >= 0))
@@ -46,9 +49,21 @@ class Following:
         follows = (
             (of_streams[start] == of_streams[end])
             & (of_places[start] == of_places[end])
-            & (of_positions[start] - of_positions[end] <= WITHIN)
+            & (of_ranks[start] - of_ranks[end] <= WITHIN)
         )
         found = np.zeros(count, np.bool_)
-        found[of_positions[start[follows]] - before] = True
-        self._streams, self._ends = streams[-WITHIN:], ends[-WITHIN:]
+        found[start[follows] - before - count] = True
+        kept = np.flatnonzero(to_come < WITHIN)[-_KEPT_MAX:]
+        self._streams, self._ends = streams[kept], ends[kept]
         return found
+
+
+def _ranks(streams: _Int64s) -> tuple[_Int64s, _Int64s]:
+    """How many of its own stream come before each, and how many after it."""
+    order = np.argsort(streams, kind="stable")
+    _, first, counts = np.unique(streams[order], return_index=True, return_counts=True)
+    before = np.empty(len(streams), np.int64)
+    before[order] = np.arange(len(streams)) - np.repeat(first, counts)
+    after = np.empty(len(streams), np.int64)
+    after[order] = np.repeat(counts, counts) - 1 - before[order]
+    return before, after

@@ -33,6 +33,15 @@ def test_the_same_place_in_another_stream_is_no_sequence() -> None:
     assert follows([0, 8192], [8192, 8192], 1, streams=[0, 1]) == [False, False]
 
 
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_scans_of_many_files_by_turns_are_all_sequential(pieces: int) -> None:
+    files, transfers = WITHIN + 8, 10
+    offsets = np.repeat(np.arange(transfers) * 8192, files).tolist()
+    streams = np.tile(np.arange(files), transfers).tolist()
+    found = follows(offsets, [8192] * len(offsets), pieces, streams)
+    assert found == [False] * files + [True] * files * (transfers - 1)
+
+
 def test_what_ended_long_ago_is_not_followed() -> None:
     between = list(range(10**9, 10**9 + WITHIN * 10**6, 10**6))
     assert follows([0, *between[:-1], 8192], [8192] * (WITHIN + 1), 3)[-1]
