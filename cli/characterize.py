@@ -1,5 +1,6 @@
 """The characterize command."""
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
-from .characterize_run import CellResult, SeriesResult, check_folder, run_series, start_folder
+from .characterize_run import CellResult, SeriesResult, check_folder, run_series, started_folder
 from .characterize_tables import print_series
 from .findings import has_invalid, print_findings
 from .meters import show_replay
@@ -198,8 +199,8 @@ def characterize_command(
     options.check()
     cells.check()
     to_html = output is not None and output.suffix == ".html"
-    if to_html and output is not None and output.exists() and not overwrite:
-        raise IotraceError(f"'{output}' exists already", hint="choose another name, or pass --overwrite")
+    if to_html and output is not None:
+        _check_report(output, overwrite=overwrite)
     with ExitStack() as stack:
         if output is None or to_html:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-")))
@@ -219,7 +220,7 @@ def characterize_command(
             if not count:
                 raise IotraceError("no size is left to run", hint="choose larger ones with --size")
             if folder == output:
-                start_folder(folder, overwrite=overwrite)
+                stack.enter_context(started_folder(folder, overwrite=overwrite))
             one_run = seconds + warm_up
             console.say(
                 f"{count} runs of {seconds:g} s on '{target}' ({format_bytes(running.target.bytes)}): "
@@ -253,6 +254,19 @@ def characterize_command(
             hint = f"; iotrace report {output}/*.iotrace -o report.html draws it" if draw else ""
             console.say(f"wrote {output}{hint}")
     return 130 if interrupted else 1 if has_invalid(findings) or not measured else 0
+
+
+def _check_report(output: Path, *, overwrite: bool) -> None:
+    """Say before the first run what would else be known after the last, when all would be lost."""
+    if output.is_dir():
+        raise IotraceError(f"'{output}' is a folder", hint="name a file, such as report.html")
+    if output.exists() and not overwrite:
+        raise IotraceError(f"'{output}' exists already", hint="choose another name, or pass --overwrite")
+    if not os.access(output.parent, os.W_OK):
+        raise IotraceError(
+            f"'{output.parent}' is no folder that can be written to",
+            hint="create it, or choose another -o",
+        )
 
 
 class _Watch:

@@ -1,8 +1,8 @@
 """A characterization, conducted: replay runs the cells, analyze measures them, sweeps keep them."""
 
 import json
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from iotrace.analyze.saturation import BestSize, Saturation, batch_means, best_s
 from iotrace.replay import Progress
 from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
+from iotrace.schemas.writer import Earlier
 
 MARK: Final = "characterization.json"
 """Names the series in their order."""
@@ -102,22 +103,44 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
         raise IotraceError(
             f"'{folder}' is not a characterization and is not overwritten", hint="choose another name"
         )
+    # A report on it, or notes, may lie there by now.
+    others = sorted(entry.name for entry in folder.iterdir() if not _is_own(entry))
+    if others:
+        raise IotraceError(
+            f"'{folder}' holds '{others[0]}', which no characterization wrote, and is not overwritten",
+            hint="move that away, or choose another name",
+        )
 
 
-def start_folder(folder: Path, *, overwrite: bool) -> None:
+def _is_own(entry: Path) -> bool:
+    return entry.name == MARK or (entry.suffix == ".iotrace" and (entry / "sweep.json").is_file())
+
+
+@contextmanager
+def started_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
     """Make room for a characterization at ``folder``. Raises `IotraceError` if it is taken or cannot be written.
 
-    An earlier one is deleted here: only once there is a target to measure.
+    An earlier one is removed at the end, and is back in its place if no run was finished.
     """
     check_folder(folder, overwrite=overwrite)
     try:
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
+        earlier = Earlier(folder)
     except OSError as problem:
-        raise IotraceError(
-            f"cannot write '{folder}': {problem.strerror}", hint="choose a folder you may write to with -o"
-        ) from problem
+        raise _not_written(folder, problem) from problem
+    try:
+        try:
+            folder.mkdir(parents=True)
+        except OSError as problem:
+            raise _not_written(folder, problem) from problem
+        yield
+    finally:
+        earlier.settle(replaced=any(folder.glob("*.iotrace/steps/*/manifest.json")))
+
+
+def _not_written(folder: Path, problem: OSError) -> IotraceError:
+    return IotraceError(
+        f"cannot write '{folder}': {problem.strerror}", hint="choose a folder you may write to with -o"
+    )
 
 
 def run_series(

@@ -12,6 +12,7 @@ import pytest
 
 from iotrace.cli.characterize import parse_counts
 from iotrace.replay import _engine
+from iotrace.replay.characterize import Characterization
 from iotrace.schemas import IotraceError, Sweep
 
 from .conftest import Result
@@ -206,3 +207,43 @@ def test_a_refused_target_costs_no_earlier_result(
     new = tmp_path / "new.iotrace"
     assert characterize(iotrace, foreign, "--op", "write", "-o", new).status == 2
     assert not new.exists()
+
+
+def test_an_earlier_result_is_back_if_no_run_is_finished(
+    iotrace: Callable[..., Result], target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "c.iotrace"
+    assert characterize(iotrace, target, "--outstanding", "1", "-o", kept).status == 0
+    before = sorted(path.relative_to(kept) for path in kept.rglob("*"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise IotraceError("the backend does not start")
+
+    monkeypatch.setattr(Characterization, "run", fail)
+    for output in (kept, tmp_path / "new.iotrace"):
+        assert characterize(iotrace, target, "-o", output, "--overwrite").status == 2
+    assert sorted(path.relative_to(kept) for path in kept.rglob("*")) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.iotrace", "t.bin"]
+
+
+def test_what_was_put_beside_the_series_outlives_the_next(
+    iotrace: Callable[..., Result], target: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "c.iotrace"
+    assert characterize(iotrace, target, "--outstanding", "1", "-o", kept).status == 0
+    (kept / "report.html").write_text("signed")
+    refused = characterize(iotrace, target, "--outstanding", "1", "-o", kept, "--overwrite")
+    assert refused.status == 2
+    assert "report.html" in refused.err
+    assert (kept / "report.html").read_text() == "signed"
+
+
+@pytest.mark.parametrize("place", ["missing/r.html", "folder.html"])
+def test_a_report_that_cannot_be_written_is_refused_before_the_first_run(
+    iotrace: Callable[..., Result], target: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "folder.html").mkdir()
+    result = characterize(iotrace, target, "-o", tmp_path / place, "--overwrite")
+    assert result.status == 2
+    assert Path(place).parts[0] in result.err
+    assert not target.exists()
