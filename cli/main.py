@@ -1,5 +1,7 @@
 """The command line put together, and what happens when something goes wrong."""
 
+import errno
+import io
 import os
 import sys
 from importlib import metadata
@@ -25,7 +27,7 @@ from . import (
     sweep,
     validate,
 )
-from .console import fail, say
+from .console import fail, say, shortened
 
 app = typer.Typer(
     name="iotrace",
@@ -72,7 +74,19 @@ def options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the answer is no, 2 wrong use or bad input, 130 interrupted."""
+    _write_any_sign()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _write_any_sign() -> None:
+    """Windows gives a file or pipe a code page without µ or ≤: nothing is to fail for want of a sign."""
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.isatty() or "PYTHONIOENCODING" in os.environ:
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="replace")
 
 
 def run(arguments: list[str]) -> int:
@@ -81,11 +95,6 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         return int(app(arguments, prog_name="iotrace", standalone_mode=False) or 0)
-    except IotraceError as problem:
-        if debug:
-            raise
-        fail(problem.message, problem.hint)
-        return 2
     except ClickException as problem:
         command = problem.ctx.command_path if isinstance(problem, UsageError) and problem.ctx else "iotrace"
         fail(problem.format_message().rstrip("."), f"{command} --help lists what it takes")
@@ -100,11 +109,39 @@ def run(arguments: list[str]) -> int:
     except Exception as problem:
         if debug:
             raise
-        fail(
-            f"iotrace itself went wrong: {type(problem).__name__}: {problem}",
-            "run it again with --debug and report what it prints",
-        )
-        return 70
+        return _tell(problem)
+
+
+def _tell(problem: Exception) -> int:
+    """Say what went wrong in the user's words, and give the exit status."""
+    match problem:
+        case IotraceError():
+            fail(problem.message, problem.hint)
+        case OSError():
+            _fail_as_the_system_says(problem)
+        case UnicodeEncodeError():
+            fail("a name on the command line is no text (UTF-8)", "rename what it stands for")
+        case _:
+            fail(
+                f"iotrace itself went wrong: {type(problem).__name__}: {problem}",
+                "run it again with --debug and report what it prints",
+            )
+            return 70
+    return 2
+
+
+def _fail_as_the_system_says(problem: OSError) -> None:
+    """For what nothing nearer to the user's words has answered: a disk that is full, a name too long."""
+    where = f"'{shortened(str(problem.filename))}'" if problem.filename is not None else "the answer"
+    match problem.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            hint = "free some room there"
+        case errno.ENAMETOOLONG:
+            hint = "use a shorter name"
+        case _:
+            hint = "check the path, its permissions and the disk; --debug shows where it happened"
+    verb = "is not to be used" if problem.filename is not None else "cannot be written"
+    fail(f"{where} {verb}: {problem.strerror or problem}", hint)
 
 
 if __name__ == "__main__":

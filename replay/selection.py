@@ -30,7 +30,8 @@ UNATTRIBUTED = "unattributed"
 
 def choose_layer(recording: Recording, layer: str | None) -> str:
     """The layer to play: ``layer`` if the recording has it, or the first it has of block, device, filesystem, sql."""
-    present = _layers(recording)
+    with recording.reading("io"):
+        present = _layers(recording)
     if layer is not None:
         if layer not in list(Layer):
             raise IotraceError(f"there is no layer '{layer}'", hint=f"layers are {', '.join(Layer)}")

@@ -66,8 +66,9 @@ class Source:
         )
         source = cls(recording, selection, space_is, "intended_ns" if replayed else "issued_ns")
         for path in recording.parquet_paths("io"):
-            source._files[path] = pq.ParquetFile(path)
-            source._groups += _groups_of(path, source._files[path], source.time_column)
+            with recording.reading("io"):
+                source._files[path] = pq.ParquetFile(path)
+                source._groups += _groups_of(path, source._files[path], source.time_column)
         source._groups.sort(key=lambda group: group.first_ns)
         return source
 
@@ -108,15 +109,10 @@ class Source:
             wanted_columns.add("process_id")
         if not one_layer:
             wanted_columns.add("layer")
-        try:
+        with self.recording.reading("io"):
             file = self._files[group.path]
             present = [name for name in file.schema_arrow.names if name in wanted_columns]
             table = file.read_row_group(group.number, columns=present)
-        except (pa.ArrowInvalid, OSError) as problem:
-            raise IotraceError(
-                f"'{self.recording.path}' has a damaged table io: {str(problem).splitlines()[0][:200]}",
-                hint=f"iotrace validate {self.recording.path} tells what is left; import the original trace again",
-            ) from problem
         if not one_layer:
             table = table.filter(pc.equal(table["layer"], self.selection.layer))
         if group.first_ns < first_ns or group.last_ns >= last_ns:
@@ -139,9 +135,15 @@ def _ahead(read: Callable[[_Group], Rows], groups: Sequence[_Group]) -> Iterator
 
 
 def _groups_of(path: Path, file: pq.ParquetFile, time_column: str) -> list[_Group]:
-    if time_column not in file.schema_arrow.names:
+    for name in (time_column, "layer", "op", "size_bytes"):
+        if name not in file.schema_arrow.names:
+            raise IotraceError(
+                f"'{path}' has no column {name}", hint="iotrace validate tells what else is missing"
+            )
+    if file.schema_arrow.field(time_column).type != pa.int64():
         raise IotraceError(
-            f"'{path}' has no column {time_column}", hint="iotrace validate tells what else is missing"
+            f"'{path}' has no times in column {time_column}, but {file.schema_arrow.field(time_column).type}",
+            hint="iotrace validate tells what else is wrong",
         )
     leaves = [file.metadata.schema.column(leaf).path for leaf in range(file.metadata.num_columns)]
     column, layer = leaves.index(time_column), leaves.index("layer")

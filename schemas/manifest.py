@@ -148,10 +148,21 @@ class Manifest:
         return self.window_end_ns - self.window_start_ns
 
     def to_json(self) -> str:
-        """Text of ``manifest.json``; checked against ``manifest.schema.json`` first."""
+        """Text of ``manifest.json``; checked against ``manifest.schema.json`` first.
+
+        Raises `IotraceError` for times that no file can hold.
+        """
         Kind(self.kind)
         data = _whole_text(asdict(self))
-        _validator().validate(data)
+        try:
+            _validator().validate(data)
+        except jsonschema.ValidationError as problem:
+            if problem.validator not in {"minimum", "maximum"}:
+                raise
+            raise IotraceError(
+                f"what was read has a time or count that cannot be: {problem.json_path[2:]} is {problem.instance}",
+                hint="its source may be damaged",
+            ) from problem
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod

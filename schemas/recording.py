@@ -1,5 +1,7 @@
 """Opening a recording."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -94,18 +96,25 @@ class Recording:
 
     def read(self, table_name: str, columns: list[str] | None = None) -> pa.Table:
         """Read a whole table into memory. For small tables; ask DuckDB for anything over ``io``."""
-        try:
+        with self.reading(table_name):
             tables = [pq.read_table(path, columns=columns) for path in self.parquet_paths(table_name)]
-        except (pa.ArrowInvalid, OSError) as problem:
-            raise IotraceError(
-                f"'{self.path}' has a damaged table {table_name}: {str(problem).splitlines()[0][:200]}",
-                hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
-            ) from problem
         table = pa.concat_tables(tables)
         for position, field in enumerate(table.schema):
             if field.type == pa.string():
                 table = table.set_column(position, field, whole_text(table.column(position)))
         return table
+
+    @contextmanager
+    def reading(self, table_name: str) -> Iterator[None]:
+        """While its files are read: turn what is wrong with them into an `IotraceError` that names the recording."""
+        try:
+            yield
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise IotraceError(
+                f"'{self.path}' has a damaged table {table_name}: "
+                f"{str(problem).splitlines()[0][:200].rstrip('.')}",
+                hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
+            ) from problem
 
     def row_count(self, table_name: str) -> int:
         """Rows of a table as its files' footers tell."""

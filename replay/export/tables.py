@@ -184,9 +184,9 @@ def _opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
             "not enough memory or temporary disk space to sort the I/Os",
             hint=f"free some room in {tempfile.gettempdir()}, set TMPDIR to a larger disk, or export a --window",
         ) from problem
-    except duckdb.IOException as problem:
+    except (duckdb.IOException, duckdb.DataError, duckdb.ProgrammingError) as problem:
         raise IotraceError(
-            f"'{recording.path}' cannot be exported: {str(problem).splitlines()[0][:300]}",
+            f"'{recording.path}' cannot be exported: {str(problem).splitlines()[0][:300].rstrip('.')}",
             hint="see that there is room on the disk; iotrace validate tells whether the recording is whole",
         ) from problem
     finally:

@@ -1,5 +1,6 @@
 """Bad input is the normal case: one line that names the user's word, a hint, exit status 2, and nothing left behind."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from iotrace.schemas import Recording
@@ -216,3 +219,81 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "iotrace.cli", "describe", str(tmp_path / "no.iotrace"), "--debug"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["describe", "knee", "query"])
+def test_signs_that_a_code_page_lacks_stop_nothing(tmp_path: Path, reads: Recording, command: str) -> None:
+    """As where Windows redirects to a file: its code page has no ≤, and ASCII not even µ."""
+    more = ["SELECT 'µ ≤ █' AS sign"] if command == "query" else [str(reads.path)] * (command == "knee")
+    done = subprocess.run(
+        [sys.executable, "-m", "iotrace.cli", command, str(reads.path), *more],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert b"went wrong" not in done.stderr
+    assert done.returncode in {0, 1}
+    assert done.stdout.isascii()
+
+
+def test_a_full_disk_is_said_of_the_answer(reads: Recording) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "iotrace.cli", "describe", str(reads.path)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert_refused(Result(done.returncode, "", done.stderr), "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("import", "x", "-o", "{long}"),
+        ("knee", "{long}"),
+        ("capture", "recover", "{long}"),
+        ("capture", "recover", "."),
+        ("capture", "snapshot", "/", "-o", "o.iotrace"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(
+    iotrace: Callable[..., Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("x")
+    assert_refused(iotrace(*(word.format(long="x" * 300) for word in arguments)))
+    assert entries(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("command", ["replay", "export"])
+@pytest.mark.parametrize("damage", ["cut off", "without times", "times as text"])
+def test_a_damaged_table_is_named(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, command: str, damage: str
+) -> None:
+    file = reads.path / "io.parquet"
+    table = pq.read_table(file)
+    if damage == "cut off":
+        file.write_bytes(file.read_bytes()[:1000])
+    elif damage == "without times":
+        pq.write_table(table.drop_columns(["issued_ns"]), file)
+    else:
+        at = table.schema.get_field_index("issued_ns")
+        pq.write_table(table.set_column(at, "issued_ns", table["issued_ns"].cast(pa.string())), file)
+    more = ["--to", "csv"] if command == "export" else ["--target", tmp_path / "t"]
+    assert_refused(iotrace(command, reads.path, *more, "-o", tmp_path / "out"), reads.path)
+    assert entries(tmp_path) == ["reads.iotrace"]
+
+
+@pytest.mark.parametrize("command", ["describe", "incident", "export"])
+@pytest.mark.parametrize("field", ["start_utc_ns", "window_end_ns"])
+def test_a_time_beyond_any_clock_is_damage(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, command: str, field: str
+) -> None:
+    file = reads.path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    (manifest["clock"] if field == "start_utc_ns" else manifest)[field] = 10**20
+    file.write_text(json.dumps(manifest))
+    more = ["--to", "csv", "-o", tmp_path / "out"] if command == "export" else []
+    assert_refused(iotrace(command, reads.path, *more), reads.path, "manifest.json")
