@@ -49,6 +49,8 @@ _KNOWN: Final = frozenset(
 """The same on every system, so they name nobody."""
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:|[0-9]+( [A-Za-z]:)*|\?+|\.{1,2}|Device|HarddiskVolume[0-9]+")
+_OF_INSTANCE: Final = re.compile(r"([^$:]*\$)([^:]+)(.*)", re.DOTALL)
+"""A counter object of a named instance: ``MSSQL$PAYROLL:Databases``."""
 _SEPARATORS: Final = re.compile(r"([\\/]+)")
 
 
@@ -67,7 +69,7 @@ class Anonymizer:
             column = batch.column(name)
             if replaced is None:
                 # A table that is not known may hold anything.
-                column = self._column(column, "drop") if pa.types.is_string(column.type) else column
+                column = column if _is_number(column.type) else self._column(column, "drop")
             elif name in replaced:
                 column = self._column(column, replaced[name])
             columns.append(column)
@@ -84,6 +86,11 @@ class Anonymizer:
         if name.lower() in _KNOWN or _DRIVE.fullmatch(name):
             return name
         return self._name(name)
+
+    def counter_object(self, name: str) -> str:
+        """The object of a counter with the name of the instance in it replaced."""
+        found = _OF_INSTANCE.fullmatch(name)
+        return f"{found[1]}{self.name(found[2])}{found[3]}" if found else name
 
     def host(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Host facts without names."""
@@ -109,9 +116,20 @@ class Anonymizer:
     def _column(self, column: pa.Array, how: str) -> pa.Array:
         if how == "drop":
             return pa.nulls(len(column), column.type)
-        change: Callable[[str], str] = self.path if how == "path" else self.name
+        change: Callable[[str], str] = {"path": self.path, "name": self.name, "object": self.counter_object}[
+            how
+        ]
         values = [None if value is None else change(value) for value in column.to_pylist()]
         return pa.array(values, pa.string())
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return (
+        pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_boolean(type_)
+        or pa.types.is_temporal(type_)
+    )
 
 
 _COLUMNS: Final[dict[str, dict[str, str]]] = {
@@ -120,7 +138,7 @@ _COLUMNS: Final[dict[str, dict[str, str]]] = {
     "files": {"path": "path", "database": "name"},
     "processes": {"name": "name", "command_line": "drop"},
     "waits": {"database": "name"},
-    "counters": {"source": "name", "instance": "path"},
+    "counters": {"source": "name", "object": "object", "instance": "path"},
     "markers": {"text": "drop"},
     "results": {"test": "name", "target": "drop", "command": "drop"},
 }

@@ -1,6 +1,7 @@
 """Names go, what the analysis needs stays, and equal names stay equal."""
 
 import pyarrow as pa
+import pytest
 
 from iotrace.capture.anonymizing import Anonymizer
 
@@ -56,3 +57,25 @@ def test_no_cell_of_a_batch_gives_a_name_away() -> None:
     }
     for name, columns in batches.items():
         assert "contoso" not in str(anonymizer.batch(name, pa.record_batch(columns)).to_pylist()).lower()
+
+
+def test_a_counter_object_tells_no_named_instance() -> None:
+    objects = ["MSSQL$PAYROLL:Databases", "SQLAgent$PAYROLL:Jobs", "SQLServer:Databases", "PhysicalDisk"]
+    anonymizer = Anonymizer("key")
+    batch = pa.RecordBatch.from_pydict({"object": objects})
+    found = anonymizer.batch("counters", batch)["object"].to_pylist()
+    assert found == [
+        f"MSSQL${anonymizer.name('PAYROLL')}:Databases",
+        f"SQLAgent${anonymizer.name('PAYROLL')}:Jobs",
+        *objects[2:],
+    ]
+    assert "PAYROLL" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.binary(), pa.list_(pa.string())]
+)
+def test_an_unknown_table_loses_words_of_any_type(type_: pa.DataType) -> None:
+    words = pa.array([["payroll"]] if pa.types.is_list(type_) else ["payroll"]).cast(type_)
+    batch = pa.RecordBatch.from_arrays([words, pa.array([7])], names=["words", "number"])
+    assert Anonymizer("key").batch("xevents", batch).to_pydict() == {"words": [None], "number": [7]}
