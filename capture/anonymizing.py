@@ -124,12 +124,8 @@ class Anonymizer:
 
 
 def _is_number(type_: pa.DataType) -> bool:
-    return (
-        pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_temporal(type_)
-    )
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_temporal)
+    return any(is_kind(type_) for is_kind in kinds)
 
 
 _COLUMNS: Final[dict[str, dict[str, str]]] = {

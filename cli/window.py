@@ -6,9 +6,13 @@ from typing import Final
 
 from iotrace.schemas import IotraceError, Recording
 
+from . import console
+
 _CLOCK: Final = re.compile(
     r"(?:(\d{4})-(\d{2})-(\d{2})[T ])?(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?Z?"
 )
+_NOT_SAID_NS: Final = 1_000_000_000
+"""Users give whole seconds or minutes: so much beyond the end is not worth a word."""
 _SINCE: Final = re.compile(r"\+?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})(?:\.(\d{1,9}))?s)?")
 
 
@@ -16,7 +20,8 @@ def parse_window(text: str, recording: Recording) -> tuple[int, int]:
     """Start and end in nanoseconds on the recording's clock.
 
     Either side is a time of day in UTC, with a date where the recording is longer than a day; or the time since the
-    recording's start. A side left out is the recording's own start or end. Raises `IotraceError` naming ``text``.
+    recording's start. A side left out, or beyond the recording, is the recording's own start or end: rates over time
+    that was not recorded would come out too low. Raises `IotraceError` naming ``text``.
     """
     manifest = recording.manifest
     first, dots, last = (part.strip() for part in text.partition(".."))
@@ -30,7 +35,13 @@ def parse_window(text: str, recording: Recording) -> tuple[int, int]:
         raise IotraceError(f"--window '{text}' ends before it starts", hint=_hint(recording))
     if start_ns > manifest.window_end_ns or end_ns <= manifest.window_start_ns:
         raise IotraceError(f"--window '{text}' lies outside the recording", hint=_hint(recording))
-    return start_ns, end_ns
+    first_ns, last_ns = max(start_ns, manifest.window_start_ns), min(end_ns, manifest.window_end_ns + 1)
+    if start_ns < first_ns or end_ns > last_ns + _NOT_SAID_NS:
+        recorded = (
+            f"{_span(recording)}, so of --window '{text}' {(last_ns - first_ns) / 1e9:,.1f} s are taken"
+        )
+        console.warn(f"the recording runs from {recorded}")
+    return first_ns, last_ns
 
 
 def _instant(text: str, whole: str, recording: Recording, not_before_ns: int) -> int:
@@ -55,7 +66,12 @@ def _instant(text: str, whole: str, recording: Recording, not_before_ns: int) ->
             f"'{text}' in --window '{whole}' is not a time", hint=_hint(recording)
         ) from problem
     if not clock[1] and at < earliest.replace(second=0, microsecond=0):
-        at += timedelta(days=1)
+        try:
+            at += timedelta(days=1)
+        except OverflowError as problem:
+            raise IotraceError(
+                f"'{text}' in --window '{whole}' is not a time", hint=_hint(recording)
+            ) from problem
     since_epoch = at - datetime(1970, 1, 1, tzinfo=UTC)
     return (since_epoch.days * 86_400 + since_epoch.seconds) * 10**9 + _fraction_ns(clock[7]) - zero_ns
 
@@ -69,10 +85,19 @@ def _utc(at_ns: int) -> datetime:
 
 
 def _hint(recording: Recording) -> str:
-    manifest = recording.manifest
-    zero_ns = manifest.clock.start_utc_ns
-    first, last = _utc(zero_ns + manifest.window_start_ns), _utc(zero_ns + manifest.window_end_ns)
+    first, last = _ends(recording)
     return (
-        f"the recording runs from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC; a window is such as "
+        f"the recording runs from {_span(recording)}; a window is such as "
         f"{first:%H:%M}..{last:%H:%M}, or since its start 90s..15m"
     )
+
+
+def _span(recording: Recording) -> str:
+    first, last = _ends(recording)
+    return f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _ends(recording: Recording) -> tuple[datetime, datetime]:
+    manifest = recording.manifest
+    zero_ns = manifest.clock.start_utc_ns
+    return _utc(zero_ns + manifest.window_start_ns), _utc(zero_ns + manifest.window_end_ns)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.cli.amounts import parse_loop, parse_ratio
+from iotrace.cli.amounts import parse_bytes, parse_loop, parse_ratio, parse_seconds
 from iotrace.cli.window import parse_window
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, Sweep
 
@@ -56,9 +56,28 @@ def test_windows(text: str, first_s: float, last_s: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "first_s", "last_s", "taken"),
+    [
+        ("03:00..04:00", 3.5 * 3600, 4 * 3600 + 1e-9, "1,800.0 s are taken"),
+        ("2025-11-21T22:00..23:45", 0, 900, "900.0 s are taken"),
+        ("2025-11-21T22:00..2025-11-22T12:00", 0, 4 * 3600 + 1e-9, "14,400.0 s are taken"),
+    ],
+)
+def test_a_window_beyond_the_recording_is_cut_to_it(
+    capsys: pytest.CaptureFixture[str], text: str, first_s: float, last_s: float, taken: str
+) -> None:
+    """Nothing is known of the time beyond: to count it in would halve rates, and let a replay wait."""
+    assert parse_window(text, NIGHT) == (round(first_s * SECOND), round(last_s * SECOND))
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the recording runs from 2025-11-21 23:30:00 to 2025-11-22 03:30:00 UTC" in said
+    assert taken in said
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("02:10", "is not FROM..TO"),
+        ("9999-12-31T23:50..00:10", "'00:10' in --window"),
         ("02:10..noon", "'noon' in --window '02:10..noon' is not a time"),
         ("25:10..02:20", "'25:10' in --window"),
         ("20m..10m", "ends before it starts"),
@@ -127,3 +146,14 @@ def test_a_sweep_of_copies_steps_by_whole_ones(
     for fact in facts:
         assert fact["scale"] == fact["copies"] == int(fact["scale"])
         assert fact["planned_ios"] == reads.row_count("io") * fact["copies"] * fact["repeat"]
+
+
+@pytest.mark.parametrize("digits", ["9" * 30, "9" * 400])
+def test_amounts_beyond_any_machine_are_refused(digits: str) -> None:
+    for parse, unit in ((parse_bytes, "T"), (parse_seconds, "h"), (parse_ratio, ":1")):
+        with pytest.raises(IotraceError, match=f"'{digits}{unit}' is not a"):
+            parse(digits + unit)
+    with pytest.raises(IotraceError, match="is not a length of time"):
+        parse_seconds("999999999h")
+    with pytest.raises(IotraceError, match="is not a size"):
+        parse_bytes("99999999T")
