@@ -71,11 +71,13 @@ def create(
     seed: int,
     fill_with: Fill = Fill(),
     progress: Callable[[int, int], None] | None = None,
+    to_be_known: bool = False,
 ) -> None:
     """Make the file ``path`` of at least ``size_bytes`` (whole 4 KiB) of data, allocated in full.
 
     ``progress`` is told bytes done and bytes in all. Nothing is left behind on any failure. Raises `IotraceError`
-    naming ``path`` when something is there already, the disk is full, or the folder cannot be written.
+    naming ``path`` when something is there already, the disk has no room, or the folder cannot be written; and where
+    its mark cannot be kept, if it is ``to_be_known`` again.
     """
     size_bytes = -(-size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
     try:
@@ -83,6 +85,12 @@ def create(
     except OSError as problem:
         raise creation_error(path, problem) from problem
     try:
+        if not mark(file, fill_with) and to_be_known:
+            raise IotraceError(
+                f"target '{path}' lies on a file system without extended attributes, by which iotrace knows the files "
+                "that it may write",
+                hint="choose another place, or make the file yourself and pass --allow-writes",
+            )
         _write(file, path, size_bytes, seed, fill_with, progress)
         _name(file, partial, path)
         if partial is not None:
@@ -268,6 +276,8 @@ def _write(
     fill_with: Fill,
     progress: Callable[[int, int], None] | None,
 ) -> None:
+    # Asked first: allocation takes what there is before it fails, and others write to the same disk.
+    _refuse_without_room(file, path, size_bytes)
     try:
         os.posix_fallocate(file, 0, size_bytes)
         data = Data(fill_with, size_bytes, seed)
@@ -284,13 +294,8 @@ def _write(
     except OSError as problem:
         if problem.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise
-        free = os.fstatvfs(file)
         os.ftruncate(file, 0)
-        raise IotraceError(
-            f"no room for target '{path}': it needs {size_bytes:,} bytes, "
-            f"{free.f_bavail * free.f_frsize:,} are free",
-            hint="choose another place, or replay a shorter window",
-        ) from problem
+        raise _no_room(file, path, size_bytes) from problem
     allocated = min(os.fstat(file).st_blocks * 512, size_bytes - unallocated_bytes(file))
     if allocated < size_bytes:
         raise IotraceError(
@@ -299,3 +304,18 @@ def _write(
         )
     with contextlib.suppress(OSError):
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _refuse_without_room(file: int, path: Path, size_bytes: int) -> None:
+    found = os.fstatvfs(file)
+    if found.f_blocks and size_bytes > found.f_bavail * found.f_frsize:
+        raise _no_room(file, path, size_bytes)
+
+
+def _no_room(file: int, path: Path, size_bytes: int) -> IotraceError:
+    free = os.fstatvfs(file)
+    return IotraceError(
+        f"no room for target '{path}': it needs {size_bytes:,} bytes, "
+        f"{free.f_bavail * free.f_frsize:,} are free",
+        hint="choose another place, or replay a shorter window",
+    )

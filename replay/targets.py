@@ -173,7 +173,13 @@ def _open_new(
     if wanted.path.parent.is_dir():
         refuse_memory(wanted.path.parent, wanted.name, direct=wanted.direct)
     fill.create(
-        wanted.path, size_bytes, direct=wanted.direct, seed=seed, fill_with=fill_with, progress=progress
+        wanted.path,
+        size_bytes,
+        direct=wanted.direct,
+        seed=seed,
+        fill_with=fill_with,
+        progress=progress,
+        to_be_known=wanted.writes and not wanted.permission.allow_writes,
     )
     return _open_file(wanted, None)
 

@@ -156,7 +156,7 @@ def test_the_output_is_checked_before_anything_is_played(
     make_recording: MakeRecording, disk: Path, tmp_path: Path
 ) -> None:
     recording = make_recording(op=["write"])
-    with pytest.raises(IotraceError, match="exists already"):
+    with pytest.raises(IotraceError, match="is what is read"):
         replay(recording, recording.path, options(disk))
     assert list(disk.iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import shutil
 import stat
@@ -213,6 +214,48 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = refused(tmp_path / "new", "no room for target", needed=5 * MIB)
     assert "it needs 5,242,880 bytes" in error.message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_without_room_takes_none_of_what_others_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Allocation takes all there is before it fails, so it is not even tried."""
+
+    def take(*_: object) -> None:
+        raise AssertionError("allocated")
+
+    monkeypatch.setattr(os, "posix_fallocate", take)
+    there = os.statvfs(tmp_path)
+    free = there.f_bavail * there.f_frsize
+    error = refused(tmp_path / "new", "no room for target", needed=free + (8 << 30))
+    figure = re.search(r"([\d,]+) are free", error.message)
+    assert figure
+    assert int(figure[1].replace(",", "")) == pytest.approx(free, abs=4 << 30)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_keeps_no_marks_is_refused_before_it_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", unsupported)
+    monkeypatch.setattr(fill, "_write", unsupported)
+    error = refused(tmp_path / "new", "without extended attributes")
+    assert "--allow-writes" in error.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_keeps_no_marks_can_be_read_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", unsupported)
+    opened(tmp_path / "new", writes=False).close()
+    opened(tmp_path / "new", permission=Permission(allow_writes=True)).close()
 
 
 @pytest.mark.parametrize("nameless", [True, False], ids=["nameless", "hidden name"])
