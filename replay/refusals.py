@@ -1,8 +1,9 @@
 """What a replay must not write, and the words that say so.
 
 Nothing that iotrace did not create is ever written without ``allow_writes`` and, for a device, its path repeated in
-``destroy_data``. Even then a device in use or bearing a signature, a symbolic link and a file of several names are
-refused. What can be decided on the open file is decided there and not on its path: nothing can be swapped in between.
+``destroy_data``. Even then a device in use or bearing a signature, a symbolic link, a file of several names and one
+named like a database's are refused. What can be decided on the open file is decided there and not on its path: nothing
+can be swapped in between.
 """
 
 import errno
@@ -32,9 +33,9 @@ class Permission:
     destroy_data: tuple[str, ...] = ()
 
 
-def refuse_database_name(path: Path, name: str, permission: Permission) -> None:
-    """A file named like a database's is not written, nor made, without permission."""
-    if path.suffix.lower() in DATABASE_SUFFIXES and not permission.allow_writes:
+def refuse_database_name(path: Path, name: str) -> None:
+    """A file named like a database's is not written, nor made, whatever is permitted: a test needs none."""
+    if path.suffix.lower() in DATABASE_SUFFIXES:
         raise IotraceError(
             f"target '{name}' is named like a database file, and is not written", hint="choose another name"
         )
@@ -47,7 +48,7 @@ def refuse_foreign_file(
 
     ``own``: it carries a mark that holds. ``marked``: it carries one at all.
     """
-    refuse_database_name(path, name, permission)
+    refuse_database_name(path, name)
     if found.st_nlink != 1:
         raise IotraceError(
             f"target '{name}' is one of {found.st_nlink} names of the same file, and is not written",

@@ -169,7 +169,7 @@ def _open_new(
     seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Target:
-    refuse_database_name(wanted.path, wanted.name, wanted.permission)
+    refuse_database_name(wanted.path, wanted.name)
     if wanted.path.parent.is_dir():
         refuse_memory(wanted.path.parent, wanted.name, direct=wanted.direct)
     fill.create(

@@ -71,7 +71,7 @@ def open_target(
     path = Path(name)
 
     def make() -> Target:
-        refuse_database_name(path, name, permission)
+        refuse_database_name(path, name)
         size_bytes = max(file_bytes or needed_bytes, _BLOCK_BYTES)
         _create(path, name, size_bytes, fill_with, direct=direct, seed=seed, progress=progress)
         return _open(path, name, writes=writes, direct=direct, permission=permission)
@@ -116,7 +116,7 @@ def _open(path: Path, name: str, *, writes: bool, direct: bool, permission: Perm
         own, filesystem = _fill_of(file, path), windows_files.filesystem_of(path)
         if writes:
             refuse_filesystem(name, filesystem)
-            refuse_database_name(windows_files.final_path(file), name, permission)
+            refuse_database_name(windows_files.final_path(file), name)
             marked = _mark_path(path).exists()
             refuse_foreign_file(path, name, found, permission, own=own is not None, marked=marked)
             _lock(file, name)

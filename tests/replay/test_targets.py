@@ -168,10 +168,12 @@ def test_a_file_of_two_names_is_not_written(own: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".mdf", ".NDF", ".ldf"])
 def test_a_database_file_is_neither_made_nor_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"sales{suffix}"
-    refused(path, "is named like a database file")
-    assert not path.exists()
+    for permission in (Permission(), Permission(allow_writes=True)):
+        refused(path, "is named like a database file", permission=permission)
+        assert not path.exists()
     path.write_bytes(CONTENT)
-    refused(path, "is named like a database file")
+    for permission in (Permission(), Permission(allow_writes=True)):
+        refused(path, "is named like a database file", permission=permission)
     assert path.read_bytes() == CONTENT
 
 
