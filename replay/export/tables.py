@@ -68,13 +68,14 @@ def export_table(
         layer = choose_layer(recording, layer)
     with new_file(path, overwrite=overwrite) as partial, _opened(recording) as connection:
         connection.sql(f"FROM io WHERE {_where(layer, window_ns)}").create_view("chosen")
-        layers, ios, left_out = _counts(connection, kind)
+        place = "file_id" if layer in (Layer.FILESYSTEM, Layer.SQL) else "device_id"
+        layers, ios, left_out = _counts(connection, kind, place)
         if not ios:
             raise IotraceError(
                 f"nothing of '{recording.path}' can be exported with these choices",
                 hint="choose another --layer or --window; iotrace describe tells what there is",
             )
-        select = _msr(recording) if kind == "msr" else _all_columns(recording)
+        select = _msr(recording, place) if kind == "msr" else _all_columns(recording)
         target = str(partial).replace("'", "''")
         _run(connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]})", progress)
     return Written(path, ios, layers, left_out)
@@ -93,21 +94,24 @@ def _where(layer: str | None, window_ns: tuple[int, int] | None) -> str:
 _SAYABLE: Final = "op IN ('read', 'write') AND completed_ns IS NOT NULL AND offset_bytes IS NOT NULL"
 
 
-def _counts(connection: duckdb.DuckDBPyConnection, kind: str) -> tuple[tuple[str, ...], int, dict[str, int]]:
+def _counts(
+    connection: duckdb.DuckDBPyConnection, kind: str, place: str
+) -> tuple[tuple[str, ...], int, dict[str, int]]:
     layers = [
         row[0] for row in connection.execute("SELECT DISTINCT layer FROM chosen ORDER BY ALL").fetchall()
     ]
     if kind != "msr":
         ((ios,),) = connection.execute("SELECT count(*) FROM chosen").fetchall()
         return tuple(map(str, layers)), int(ios), {}
-    ((ios, flushes, discards, endless, nowhere),) = connection.execute(
+    ((ios, flushes, discards, endless, nowhere, unknown),) = connection.execute(
         f"""
         SELECT
-          count(*) FILTER (WHERE {_SAYABLE}),
+          count(*) FILTER (WHERE {_SAYABLE} AND {place} IS NOT NULL),
           count(*) FILTER (WHERE op = 'flush'),
           count(*) FILTER (WHERE op = 'discard'),
           count(*) FILTER (WHERE op IN ('read', 'write') AND completed_ns IS NULL),
-          count(*) FILTER (WHERE op IN ('read', 'write') AND completed_ns IS NOT NULL AND offset_bytes IS NULL)
+          count(*) FILTER (WHERE op IN ('read', 'write') AND completed_ns IS NOT NULL AND offset_bytes IS NULL),
+          count(*) FILTER (WHERE {_SAYABLE} AND {place} IS NULL)
         FROM chosen
         """  # noqa: S608 - our own words
     ).fetchall()
@@ -116,6 +120,7 @@ def _counts(connection: duckdb.DuckDBPyConnection, kind: str) -> tuple[tuple[str
         "discards": discards,
         "never seen to end": endless,
         "offset unknown": nowhere,
+        f"{place.removesuffix('_id')} unknown": unknown,
     }
     return (
         tuple(map(str, layers)),
@@ -144,7 +149,8 @@ def _all_columns(recording: Recording) -> str:
         """  # noqa: S608 - our own words and a number
 
 
-def _msr(recording: Recording) -> str:
+def _msr(recording: Recording, place: str) -> str:
+    """Where offsets lie within files, each file stands for a disk: else they would lie on top of one another."""
     told = str(
         recording.manifest.host.get("hostname") or recording.manifest.host.get("name") or recording.name
     )
@@ -152,11 +158,11 @@ def _msr(recording: Recording) -> str:
     first = recording.manifest.clock.start_utc_ns
     return f"""
         SELECT
-          (issued_ns + {int(first)}) // {_TICK_NS} + {_FILETIME_OF_1970}, '{host}', coalesce(device_id, 0),
+          (issued_ns + {int(first)}) // {_TICK_NS} + {_FILETIME_OF_1970}, '{host}', {place},
           CASE op WHEN 'read' THEN 'Read' ELSE 'Write' END, offset_bytes, size_bytes,
           greatest(completed_ns - issued_ns, 0) // {_TICK_NS}
         FROM chosen
-        WHERE {_SAYABLE}
+        WHERE {_SAYABLE} AND {place} IS NOT NULL
         ORDER BY issued_ns
         """  # noqa: S608 - numbers, and a name of plain letters
 

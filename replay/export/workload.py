@@ -57,7 +57,8 @@ class Workload:
     layer: str
     window_ns: tuple[int, int] | None
     seconds: float
-    """Length of the window asked for; else from the first I/O to the last and one mean gap more."""
+    """Length of the window asked for; else from the first I/O to the last and one mean gap more, or that of the
+    recording where there is one moment only."""
     classes: tuple[LoadClass, ...]
     """The most frequent first."""
     touched_bytes: Mapping[str, int]
@@ -102,7 +103,7 @@ def measure(
     chosen = select(recording, ReplayOptions(layer=layer, window_ns=window_ns))
     source = Source.open(recording, chosen, file_by_file=True)
     left_out: dict[str, int] = {}
-    sums = _Sums(group_names(recording, source), log_files(recording))
+    sums = _Sums(group_names(recording, source), log_files(recording), recording.manifest.duration_ns)
     for rows in source.rows(left_out, columns=("completed_ns",)):
         sums.add(rows)
         if progress is not None:
@@ -139,6 +140,8 @@ class _Sums:
     names: Mapping[int, str]
     """Of groups, by address space."""
     log_ids: npt.NDArray[np.int32]
+    recorded_ns: int
+    """Length of the recording."""
     seen: int = 0
     count: int = 0
     flushes: int = 0
@@ -208,7 +211,9 @@ class _Sums:
         if window_ns is not None:
             return (window_ns[1] - window_ns[0]) / 1e9
         span_ns = self.last_ns - self.first_ns
-        return max(1, span_ns + span_ns // max(1, self.count - 1)) / 1e9
+        if not span_ns:
+            return max(self.recorded_ns, 1) / 1e9
+        return (span_ns + span_ns // max(1, self.count - 1)) / 1e9
 
     def classes(self, window_ns: tuple[int, int] | None) -> tuple[LoadClass, ...]:
         names = {number: name for name, number in self._groups.items()}

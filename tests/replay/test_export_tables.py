@@ -108,6 +108,23 @@ def test_msr_goes_round_through_the_importer(make_recording: MakeRecording, tmp_
         assert len(set(moved.tolist())) == 1  # the clock's zero may differ
 
 
+def test_msr_tells_files_apart_where_offsets_lie_within_them(
+    make_recording: MakeRecording, tmp_path: Path
+) -> None:
+    source = make_recording(
+        layer=["sql"] * 4,
+        issued_ns=[0, 100, 200, 300],
+        completed_ns=[100, 200, 300, 400],
+        offset_bytes=[0, 0, 8192, 0],
+        device_id=[None] * 4,
+        file_id=[0, 1, 1, None],
+    )
+    written = export_table(source, tmp_path / "x.csv", "msr")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        assert [(row[2], row[4]) for row in csv.reader(file)] == [("0", "0"), ("1", "0"), ("1", "8192")]
+    assert written.left_out == {"file unknown": 1}
+
+
 def test_nothing_is_replaced_unasked(five: Recording, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("mine")

@@ -158,3 +158,9 @@ def test_targets_are_for_all_or_for_a_group() -> None:
     for words in (["a", "b"], ["log=a", "log=b"], ["log="], ["a\nb"]):
         with pytest.raises(IotraceError, match="--target"):
             parse_targets(words, groups)
+
+
+def test_the_rate_of_a_single_moment_is_that_over_the_recording(make_recording: MakeRecording) -> None:
+    """Two reads at once, the last thing in four seconds: not two in a nanosecond."""
+    recording = make_recording(issued_ns=[4_000_000_000] * 2, completed_ns=[4_000_100_000] * 2)
+    assert measure(recording).seconds == 4.0
