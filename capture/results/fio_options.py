@@ -79,7 +79,9 @@ def logs(jobs: Sequence[dict[str, Any]], names: Sequence[str]) -> set[str]:
 def _depth(options: dict[str, Any]) -> int | None:
     if str(options.get("ioengine", "")) in _SYNCHRONOUS:
         return 1
-    return small(number(options.get("iodepth", "1")))
+    depth = small(number(options.get("iodepth", "1")))
+    # Where none is named Linux gets psync, which holds one whatever is asked for, and Windows an engine that does not.
+    return depth if "ioengine" in options or depth == 1 else None
 
 
 def _access(options: dict[str, Any]) -> str | None:

@@ -140,7 +140,8 @@ class Run:
         }
         rows = [common | one.row() for one in self.ops]
         for row in rows:
-            if row["size_bytes"] is None and row["transactions_per_minute"] is None:
+            is_transfer = row["op"] != "flush" and row["transactions_per_minute"] is None
+            if row["size_bytes"] is None and is_transfer:
                 row["size_bytes"] = self.size_bytes
         return rows
 
@@ -212,18 +213,19 @@ def added(values: Iterable[int | None], limit: int = _COUNT_MAX) -> int | None:
 def merged(parts: Sequence[OpResult], op: str) -> OpResult:
     """Several results added up: counts, rates, least and greatest; means and deviations by their counts.
 
-    Quantiles only of a single part. Rates of parts that ran at the same time add up.
+    Quantiles only of a single part. A sum of which one part is not known is not known. Rates of parts that ran at the
+    same time add up.
     """
     if len(parts) == 1:
         return _renamed(parts[0], op)
     busy = [one for one in parts if one.ios is None or one.ios > 0] or list(parts)
     result = OpResult(op) if len(busy) > 1 else _renamed(busy[0], op)
-    for name in ("ios", "bytes", "errors"):
-        known = [value for one in parts if (value := getattr(one, name)) is not None]
-        setattr(result, name, added(known))
+    for name in ("ios", "bytes"):
+        setattr(result, name, added(getattr(one, name) for one in busy))
+    result.errors = added(value for one in parts if (value := one.errors) is not None)
     for name in ("iops", "bytes_per_second"):
-        rates = [value for one in parts if (value := getattr(one, name)) is not None]
-        setattr(result, name, sum(rates) if rates else None)
+        rates = [getattr(one, name) for one in busy]
+        setattr(result, name, None if None in rates else sum(rates))
     if len(busy) > 1:
         _merge_latency(result, busy)
     sizes = {one.size_bytes for one in busy}
