@@ -13,7 +13,7 @@ from iotrace.schemas import IotraceError
 from . import console
 from .amounts import parse_bytes
 from .capture import capture_group, show_recording
-from .options import Json, OutputPath, Overwrite, Title
+from .options import Json, OutputPath, Overwrite, Title, finite
 
 _SIZE_MIN: Final = 16 << 20
 
@@ -37,7 +37,11 @@ def linux_command(
     seconds: Annotated[
         float | None,
         typer.Option(
-            "--seconds", min=0.1, help="How long to record; otherwise until Ctrl-C.", show_default=False
+            "--seconds",
+            min=0.1,
+            callback=finite,
+            help="How long to record; otherwise until Ctrl-C.",
+            show_default=False,
         ),
     ] = None,
     role: Annotated[
@@ -60,6 +64,7 @@ def linux_command(
             "--ring",
             metavar="MINUTES",
             min=0.1,
+            callback=finite,
             help="Keep only the last so many minutes.",
             show_default=False,
         ),

@@ -34,7 +34,7 @@ from .characterize_run import CellResult, SeriesResult, check_folder, run_series
 from .characterize_tables import print_series
 from .findings import has_invalid, print_findings
 from .meters import show_replay
-from .options import Json, Overwrite
+from .options import COUNT_MAX, Json, Overwrite
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
 
 _EXPECTED_RULES: Final = frozenset({"interrupted"})
@@ -152,7 +152,14 @@ def characterize_command(
     ] = False,
     max_errors: Annotated[
         int | None,
-        _option(RUN, "--max-errors", "Stop a run once more than this many I/Os failed.", min=0, metavar="N"),
+        _option(
+            RUN,
+            "--max-errors",
+            "Stop a run once more than this many I/Os failed.",
+            min=0,
+            max=COUNT_MAX,
+            metavar="N",
+        ),
     ] = None,
     stall_timeout: Annotated[
         str,
@@ -168,7 +175,10 @@ def characterize_command(
         str, _option(RUN, "--backend", "auto, io_uring or threads.", metavar="NAME", default=True)
     ] = "auto",
     seed: Annotated[
-        int, _option(RUN, "--seed", "For what is drawn at random.", min=0, metavar="N", default=True)
+        int,
+        _option(
+            RUN, "--seed", "For what is drawn at random.", min=0, max=COUNT_MAX, metavar="N", default=True
+        ),
     ] = 0,
     overwrite: Overwrite = False,
     json: Json = False,

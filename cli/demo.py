@@ -28,7 +28,7 @@ from .describe_tables import print_overview
 from .findings import print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
-from .options import Json
+from .options import Json, finite
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
 """A checkpoint and a stretch with more lookups; the scan at 110 s, a few times as fast, would be gigabytes a second."""
@@ -49,7 +49,10 @@ def demo_command(
     ] = Path(),
     keep: Annotated[bool, typer.Option("--keep", help="Keep the recordings of the demo.")] = False,
     step_seconds: Annotated[
-        float, typer.Option("--step-seconds", min=0.5, help="Least length of a step of the sweep.")
+        float,
+        typer.Option(
+            "--step-seconds", min=0.5, max=3600, callback=finite, help="Least length of a step of the sweep."
+        ),
     ] = STEP_SECONDS,
     recording_name: Annotated[
         Path | None,

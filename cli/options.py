@@ -1,9 +1,21 @@
 """Options and arguments that several commands share, so that they read and mean the same everywhere."""
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+COUNT_MAX: Final = (1 << 63) - 1
+"""The greatest whole number that anything below takes."""
+
+
+def finite(value: float | None) -> float | None:
+    """For options that take a number: inf and nan pass any range, and are none."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number of anything.")
+    return value
+
 
 RecordingPath = Annotated[
     Path, typer.Argument(metavar="RECORDING", help="A recording, NAME.iotrace.", show_default=False)

@@ -13,6 +13,7 @@ from iotrace.replay import ReplayOptions, choose_layer, select
 from iotrace.schemas import IotraceError, Recording
 
 from .amounts import parse_bytes, parse_ratio, parse_seconds
+from .options import COUNT_MAX
 from .window import parse_window
 
 WHERE: Final = "Where to play"
@@ -171,7 +172,14 @@ class PlayOptions:
     ] = 1024
     max_errors: Annotated[
         int | None,
-        _option(RUN, "--max-errors", "Stop once more than this many I/Os failed.", min=0, metavar="N"),
+        _option(
+            RUN,
+            "--max-errors",
+            "Stop once more than this many I/Os failed.",
+            min=0,
+            max=COUNT_MAX,
+            metavar="N",
+        ),
     ] = None
     stall_timeout: Annotated[
         str,
@@ -193,6 +201,7 @@ class PlayOptions:
             "--seed",
             "For what is drawn at random: shifts, streams.",
             min=0,
+            max=COUNT_MAX,
             metavar="N",
             default=True,
         ),

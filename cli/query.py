@@ -18,7 +18,7 @@ from iotrace.analyze.units import DASH
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
 
 from . import console
-from .options import Json
+from .options import COUNT_MAX, Json
 
 _ROWS_SHOWN: Final = 40
 
@@ -49,7 +49,7 @@ def query_command(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=0, help="Rows of the table to print; 0 for all.")
+        int, typer.Option("--limit", min=0, max=COUNT_MAX, help="Rows of the table to print; 0 for all.")
     ] = _ROWS_SHOWN,
     csv_: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
     json: Json = False,

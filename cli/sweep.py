@@ -26,7 +26,7 @@ from .conduct import STEP_SECONDS, run_sweep
 from .findings import has_invalid, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
-from .options import CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title
+from .options import CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title, finite
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 
 
@@ -54,6 +54,8 @@ def sweep_command(
         typer.Option(
             "--step-seconds",
             min=0.5,
+            max=86_400,
+            callback=finite,
             metavar="S",
             help="Least length of a step; the recording is repeated to fill it.",
             rich_help_panel=HOW,

@@ -297,3 +297,29 @@ def test_a_time_beyond_any_clock_is_damage(
     file.write_text(json.dumps(manifest))
     more = ["--to", "csv", "-o", tmp_path / "out"] if command == "export" else []
     assert_refused(iotrace(command, reads.path, *more), reads.path, "manifest.json")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e400", "9" * 30])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("sweep", "--step-seconds"),
+        ("replay", "--seed"),
+        ("replay", "--max-errors"),
+        ("query", "--limit"),
+        ("capture linux", "--seconds"),
+        ("capture linux", "--ring"),
+    ],
+)
+def test_a_number_beyond_all_is_refused(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, option: tuple[str, str], value: str
+) -> None:
+    command, name = option
+    if value == "9" * 30 and command == "capture linux":
+        pytest.skip("as long as you like")
+    words = {
+        "query": [reads.path, "SELECT 1"],
+        "capture linux": ["/dev/no-such-disk", "-o", tmp_path / "o.iotrace"],
+    }.get(command, [reads.path, "--target", tmp_path / "t", "-o", tmp_path / "o.iotrace"])
+    assert_refused(iotrace(*command.split(), *words, name, value), name)
+    assert entries(tmp_path) == ["reads.iotrace"]
