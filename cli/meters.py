@@ -12,6 +12,9 @@ def show_replay(meter: console.Meter, state: Progress, prefix: str = "") -> None
         detail = f"reading the recording, {state.due_ios:,} I/Os"
         meter.update(state.due_ios, state.planned_ios, prefix + detail)
         return
+    if state.phase == "check":
+        meter.update(0, 1, f"{prefix}waiting for {state.target} to answer")
+        return
     if state.phase == "fill":
         detail = f"filling {state.target}, {format_bytes(state.fill_bytes)}"
         meter.update(state.fill_bytes, state.fill_bytes_total, prefix + detail)

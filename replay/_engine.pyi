@@ -34,11 +34,13 @@ class Engine:
         ``intended_ns`` comes back equal to ``issued_ns``. Nothing is issued after ``issue_for_ns``. The run ends once
         more than ``errors_max`` I/Os failed, or when a target with I/Os in flight completes nothing for ``stall_ns``
         (by default 120 s), and waits ``drain_ns`` (30 s) at its end for what is in flight. ``submitters`` threads
-        issue: every region of 64 MiB of a target belongs to one of them, in which the plan's order is kept.
+        issue: every region of 64 MiB of a target, and every stream, belongs to one of them, in which the plan's order
+        is kept.
 
         ``simulate`` plays in simulated time on a simulated disk of ``servers`` servers whose ``service`` is constant,
         exponential (of ``service_ns``) or never; with ``fail_every`` (n, errno), ``stall_ns`` (at, for),
-        ``removed_at_ns`` and ``breaks_after``.
+        ``removed_at_ns``, ``breaks_after`` (so many I/Os it takes no more) and ``hangs_after`` (the call that hands
+        it more never returns, in real time).
 
         On Windows ``files`` are values of open handles, which the engine opens again for itself: past the cache if
         ``direct``. Elsewhere that is a property of the descriptor.
@@ -52,8 +54,9 @@ class Engine:
         Columns: intended_ns int64 (rising over all batches), offset_bytes uint64, size_bytes uint32 (at most
         ``read_bytes_max`` or ``write_bytes_max``), op uint8 (0 read, 1 write, 2 flush), target uint16 (position in
         ``files``), durable bool. Where they have a meaning: preflush bool (a flush goes before the write and belongs to
-        it), after uint32 and think_ns int64 (0, or due ``think_ns`` after the row ``after`` rows earlier has completed;
-        needs a single submitter). Other columns come back untouched.
+        it), stream uint16 (I/Os of the same, other than 0, keep their order wherever they go), after uint32 and
+        think_ns int64 (0, or due ``think_ns`` after the row ``after`` rows earlier has completed; needs a single
+        submitter). Other columns come back untouched.
 
         Raises ``ValueError`` for a plan that cannot be played.
         """
@@ -116,6 +119,46 @@ class Engine:
         with issued, completed, failed, delayed, bytes, lateness_ns_p50, lateness_ns_p99, lateness_ns_max and
         processor_ns (of the whole process).
         """
+
+class Shape:
+    """Counts what the figures on the shape of a load are made of."""
+
+    def __init__(self, stretches_max: int) -> None:
+        """See `Touched`."""
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add I/Os, each issued no earlier than the one before.
+
+        Columns: at_ns, space, offset_bytes and size_bytes int64, transfers uint8 (0 for what moves no data) and, if
+        what is touched is counted by something else than the slot of the space, medium int64. Raises ``ValueError`` for
+        more than 262,144 spaces.
+        """
+
+    def counts(self) -> dict[str, Any]:
+        """Sums so far.
+
+        ios, transfers, moved_bytes, first_ns, last_ns, square_ns2 (sum of the squared times between arrivals), follows
+        (transfers that begin where the one before in their space ended), most (I/Os in the fullest window of 10 ms,
+        100 ms and 1 s; windows begin with the first I/O).
+        """
+
+    def spaces(self) -> list[int]:
+        """Address spaces that transfers went to, in order of first sight: the position is the slot."""
+
+    def stretches(self) -> pa.RecordBatch:
+        """As `Touched.stretches`."""
+
+class Touched:
+    """Gathers the stretches that transfers touch, in bounded memory."""
+
+    def __init__(self, stretches_max: int) -> None:
+        """Beyond ``stretches_max`` those nearest one another in a space are joined."""
+
+    def add(self, transfers: pa.RecordBatch) -> None:
+        """Add transfers of at least a byte: slot, offset_bytes and size_bytes, int64."""
+
+    def stretches(self) -> pa.RecordBatch:
+        """Disjoint stretches, rising: start and end int64, see `extents.place`."""
 
 def is_debug_build() -> bool:
     """Whether this module was built without optimisation."""

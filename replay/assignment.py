@@ -153,4 +153,5 @@ def _stretches(
             found[of_space[space]].append(
                 Stretches(space, slot, survey.starts[part], survey.ends[part], sizes.get(space, 0))
             )
-    return tuple(map(tuple, found))
+    # In the order in which they will lie side by side.
+    return tuple(tuple(sorted(those, key=lambda one: one.space)) for those in found)

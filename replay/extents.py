@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+
+from . import _engine
+from .rows import constant
 
 GRANULE_BYTES = 4096
 _GRANULE_BITS = 44
 _SPACES_MAX = 1 << (62 - _GRANULE_BITS)
 EXTENTS_MAX = 1 << 21
-"""More stretches than this are joined across the smallest gaps: packing stays exact, but less tight."""
-
-_ROOM_LEAST = 1 << 12
-_PART = 1 << 15
 
 Places = npt.NDArray[np.int64]
 
@@ -42,29 +42,11 @@ def union(starts: Places, ends: Places) -> tuple[Places, Places]:
 
     A stretch begins where everything that began earlier has ended: sorting starts and ends apart tells where.
     """
-    if not len(starts):
-        return starts, ends
     starts, ends = np.sort(starts), np.sort(ends)
-    count = _join(starts, ends)
-    return starts[:count], ends[:count]
-
-
-def _join(starts: Places, ends: Places) -> int:
-    """`union` in place of sorted starts and sorted ends, at least one of each; gives how many stretches there are.
-
-    Part by part, in the processor's cache: fresh memory for the whole would cost more than the sorting.
-    """
-    last = len(starts) - 1
-    found = 0
-    for begin in range(0, last, _PART):
-        end = min(begin + _PART, last)
-        apart = starts[begin + 1 : end + 1] > ends[begin:end]
-        more = int(np.count_nonzero(apart))
-        ends[found : found + more] = ends[begin:end][apart]
-        starts[found + 1 : found + 1 + more] = starts[begin + 1 : end + 1][apart]
-        found += more
-    ends[found] = ends[last]
-    return found + 1
+    apart = starts[1:] > ends[:-1]
+    return starts[np.concatenate([[True], apart])[: len(starts)]], ends[
+        np.concatenate([apart, [True]])[: len(ends)]
+    ]
 
 
 @dataclass(slots=True)
@@ -75,10 +57,18 @@ class Slots:
     _sorted: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _slots: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
+    @classmethod
+    def of_ids(cls, ids: list[int]) -> "Slots":
+        """With the slots that the spaces have in this list."""
+        order = np.argsort(np.array(ids, np.int64))
+        return cls(list(ids), np.array(ids, np.int64)[order], order.astype(np.int64))
+
     def of(self, space: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         """The slot of each space; new ones are added."""
         if not len(space):
             return np.zeros(0, np.int64)
+        if len(self.ids) == 1 and (space == self.ids[0]).all():
+            return constant(np.int64(0), len(space))
         position = np.minimum(np.searchsorted(self._sorted, space), max(0, len(self._sorted) - 1))
         if not len(self._sorted) or not (known := self._sorted[position] == space).all():
             strangers = np.unique(space if not len(self._sorted) else space[~known])
@@ -93,15 +83,12 @@ class Slots:
 
 @dataclass(slots=True)
 class Touched:
-    """Gathers stretches: transfers as they come, all united once there is no room for more.
+    """Gathers stretches in one pass and bounded memory (engine/src/touched.rs).
 
-    Two buffers are used over and over: fresh memory for each union costs more than the sorting.
+    Of more than `EXTENTS_MAX` stretches those nearest one another are joined: packing stays exact, but less tight.
     """
 
-    _starts: Places = field(default_factory=lambda: np.empty(_ROOM_LEAST, np.int64))
-    _ends: Places = field(default_factory=lambda: np.empty(_ROOM_LEAST, np.int64))
-    _count: int = 0
-    _united: bool = True
+    _native: _engine.Touched = field(default_factory=lambda: _engine.Touched(EXTENTS_MAX))
 
     def add(
         self,
@@ -110,52 +97,16 @@ class Touched:
         size_bytes: npt.NDArray[np.int64],
     ) -> None:
         """Add transfers of at least a byte."""
-        done = 0
-        while done < len(slot):
-            if self._count == len(self._starts):
-                self._make_room()
-            part = slice(done, done + len(self._starts) - self._count)
-            starts = place(slot[part], offset_bytes[part])
-            room = slice(self._count, self._count + len(starts))
-            self._starts[room] = starts
-            self._ends[room] = place(slot[part], offset_bytes[part] + (size_bytes[part] - 1)) + 1
-            self._count += len(starts)
-            self._united = False
-            done += len(starts)
+        columns = {"slot": slot, "offset_bytes": offset_bytes, "size_bytes": size_bytes}
+        self._native.add(pa.record_batch(columns))
 
     def stretches(self) -> tuple[Places, Places]:
-        """First places and the places after the last, disjoint and rising. Valid until the next `add`."""
-        if not self._united:
-            starts, ends = self._starts[: self._count], self._ends[: self._count]
-            starts.sort()
-            ends.sort()
-            self._count = _join(starts, ends)
-            if self._count > EXTENTS_MAX:
-                found = _bounded(starts[: self._count], ends[: self._count])
-                self._count = len(found[0])
-                self._starts[: self._count], self._ends[: self._count] = found
-            self._united = True
-        return self._starts[: self._count], self._ends[: self._count]
-
-    def _make_room(self) -> None:
-        self.stretches()
-        if self._count * 2 > len(self._starts):
-            wider = np.empty((2, len(self._starts) * 2), np.int64)
-            wider[0, : self._count], wider[1, : self._count] = self.stretches()
-            self._starts, self._ends = wider
+        """First places and the places after the last, disjoint and rising."""
+        found = self._native.stretches()
+        return found["start"].to_numpy(), found["end"].to_numpy()
 
     @property
     def bytes(self) -> int:
         """Bytes touched at least once, in whole granules."""
         starts, ends = self.stretches()
         return int((ends - starts).sum()) * GRANULE_BYTES
-
-
-def _bounded(starts: Places, ends: Places) -> tuple[Places, Places]:
-    """More than `EXTENTS_MAX` stretches made fewer: those nearest one another are joined. Spaces stay apart."""
-    excess = len(starts) - EXTENTS_MAX
-    gaps = starts[1:] - ends[:-1]
-    # Half of what is allowed is left, so that this happens seldom.
-    widest = np.partition(gaps, excess + EXTENTS_MAX // 2 - 1)[excess + EXTENTS_MAX // 2 - 1]
-    split = (gaps > widest) | (slot_of(starts[1:]) != slot_of(starts[:-1]))
-    return starts[np.concatenate([[True], split])], ends[np.concatenate([split, [True]])]

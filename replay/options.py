@@ -70,7 +70,8 @@ class ReplayOptions:
     drain_seconds: float = 30.0
     """How long to wait at the end for I/Os in flight."""
     stall_seconds: float = 120.0
-    """End the run when a target with I/Os in flight completes nothing for so long."""
+    """End the run when a target with I/Os in flight completes nothing for so long; refuse one that does not answer for
+    so long before it."""
     title: str | None = None
 
     def check(self) -> None:
@@ -183,12 +184,13 @@ class ReplayOptions:
 class Progress:
     """How far a replay is.
 
-    ``phase`` is survey (I/Os of the recording seen: ``due_ios`` of ``planned_ios``), fill (bytes of a target being
-    made) or play. Counts are totals since the start of play; ``response_ns_mean`` and ``rate_per_s`` stand for the
-    time since the last report, and are None where nothing completed in it.
+    ``phase`` is survey (I/Os of the recording seen: ``due_ios`` of ``planned_ios``), check (a target is waited for that
+    has not answered yet), fill (bytes of a target being made) or play. Counts are totals since the start of play;
+    ``response_ns_mean`` and ``rate_per_s`` stand for the time since the last report, and are None where nothing
+    completed in it.
     """
 
-    phase: Literal["survey", "fill", "play"]
+    phase: Literal["survey", "check", "fill", "play"]
     elapsed_ns: int = 0
     planned_ns: int = 0
     planned_ios: int = 0

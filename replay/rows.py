@@ -46,7 +46,13 @@ class Rows:
 
     def __getitem__(self, chosen: Any) -> "Rows":  # noqa: ANN401 - whatever numpy takes: mask, slice, positions
         """The rows chosen."""
-        return Rows(**{name: getattr(self, name)[chosen] for name in NAMES})
+        count = len(self.at_ns[chosen]) if isinstance(chosen, slice) else _count(chosen)
+        done: dict[int, Column] = {}
+        for column in map(self.__getattribute__, NAMES):
+            # The same array under two names is picked from once, and what is the same in all rows stays so.
+            if id(column) not in done:
+                done[id(column)] = constant(column[0], count) if _is_constant(column) else column[chosen]
+        return Rows(**{name: done[id(getattr(self, name))] for name in NAMES})
 
     @property
     def transfers(self) -> npt.NDArray[np.bool_]:
@@ -59,13 +65,41 @@ class Rows:
 
 
 NAMES = tuple(field.name for field in fields(Rows))
+Column = npt.NDArray[Any]
+
+
+def constant(value: np.generic, count: int) -> Column:
+    """A column that holds ``value`` in all of ``count`` rows, in the memory of one; it cannot be written to."""
+    return np.broadcast_to(value, count)
+
+
+def _is_constant(column: Column) -> bool:
+    return column.strides == (0,) and len(column) > 0
+
+
+def _count(chosen: Any) -> int:  # noqa: ANN401 - mask or positions
+    return int(np.count_nonzero(chosen)) if chosen.dtype == np.bool_ else len(chosen)
 
 
 def concatenate(pieces: list[Rows]) -> Rows:
     """One after the other."""
     if len(pieces) == 1:
         return pieces[0]
-    return Rows(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NAMES})
+    done: dict[tuple[int, ...], Column] = {}
+    found: dict[str, Column] = {}
+    for name in NAMES:
+        columns = [getattr(piece, name) for piece in pieces]
+        key = tuple(map(id, columns))
+        if key not in done:
+            done[key] = _one_after_the_other(columns)
+        found[name] = done[key]
+    return Rows(**found)
+
+
+def _one_after_the_other(columns: list[Column]) -> Column:
+    if all(_is_constant(column) and column[0] == columns[0][0] for column in columns):
+        return constant(columns[0][0], sum(map(len, columns)))
+    return np.concatenate(columns)
 
 
 def in_order(rows: Rows) -> Rows:

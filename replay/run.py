@@ -16,6 +16,7 @@ from iotrace.schemas.writer import refuse_over_source
 from . import result
 from .assignment import Assignment, assign, folder_target, needed_bytes
 from .fill import Fill
+from .liveness import refuse_silent
 from .options import Progress, ReplayOptions
 from .play import Plan, Played, play
 from .refusals import Permission
@@ -24,7 +25,6 @@ from .schedule import Schedule, schedule
 from .seconds import counters_table
 from .selection import select
 from .source import Source, space_names
-from .submitters import submitters_for
 from .survey import Survey, survey
 from .targets import Target
 from .windows_rules import refuse_name
@@ -88,7 +88,7 @@ def replay(
             write_bytes_max=plan.write_bytes_max,
             planned_ns=plan.length_ns,
             planned_ios=plan.ios_estimate,
-            submitters=submitters_for(options, found.shape),
+            submitters=plan.submitters,
         )
         played = play(what, targets, options, sink=write, progress=progress)
         figures = result.figures(played, adjusted_ios=adjusted_ios)
@@ -124,14 +124,21 @@ def _open_targets(
             if progress is not None:
                 progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
 
+        def waiting(name: str = name) -> None:
+            if progress is not None:
+                progress(Progress("check", target=name))
+
         make_bytes, least_bytes = needed_bytes(
             assignment.stretches[index], options, whole_files=assignment.whole_files
         )
+        writes, direct = not found.written.isdisjoint(assignment.spaces_of(index)), not options.buffered
+        patience_seconds = options.stall_seconds
+        refuse_silent(name, writes=writes, direct=direct, patience_seconds=patience_seconds, waiting=waiting)
         target = open_target(
             name,
-            writes=not found.written.isdisjoint(assignment.spaces_of(index)),
+            writes=writes,
             permission=permission,
-            direct=not options.buffered,
+            direct=direct,
             needed_bytes=make_bytes,
             least_bytes=least_bytes,
             file_bytes=options.file_bytes,

@@ -23,6 +23,7 @@ from .rows import WRITE, Rows, rebatch
 from .scale import Compressed, Superposed
 from .shape import Shape
 from .source import Source
+from .submitters import submitters_for
 from .survey import Survey
 from .targets import Target
 from .timeline import Cycle, Ramp, divided
@@ -48,6 +49,7 @@ _WAITING_FIELDS = [
     pa.field("after", pa.uint32(), nullable=False),
     pa.field("think_ns", pa.int64(), nullable=False),
 ]
+_STREAM_FIELDS = [pa.field("stream", pa.uint16(), nullable=False)]
 _CARRIED_FIELDS = [
     pa.field("flags", pa.uint32(), nullable=False),
     pa.field("file_id", pa.int32()),
@@ -72,6 +74,8 @@ class Schedule:
     shape: Shape = field(default_factory=Shape)
     """Of the load as planned, the time of a ramp left out."""
     dependencies: Dependencies | None = None
+    submitters: int = 1
+    """Threads that will issue it."""
     planned_ios: int = 0
     adjusted_ios: int = 0
     last_ns: int = 0
@@ -83,7 +87,13 @@ class Schedule:
     def schema(self) -> pa.Schema:
         """Columns of the batches."""
         waiting = _WAITING_FIELDS if self.options.mode == "think" else []
-        return pa.schema([*_ENGINE_FIELDS, *waiting, *_CARRIED_FIELDS])
+        streams = _STREAM_FIELDS if self._has_streams else []
+        return pa.schema([*_ENGINE_FIELDS, *waiting, *streams, *_CARRIED_FIELDS])
+
+    @property
+    def _has_streams(self) -> bool:
+        """Whether logs have to be kept together: several submitters share the plan out by address otherwise."""
+        return self.submitters > 1 and self.survey.log_ios > 0
 
     @property
     def repeat(self) -> int:
@@ -171,10 +181,11 @@ class Schedule:
         if self.dependencies is not None:
             after, think_ns = self.dependencies.infer(rows, self.planned_ios - len(rows))
             waiting = [after, divided(think_ns, self.options.scale)]
+        streams = [self._streams(rows)] if self._has_streams else []
         columns = [
             at_ns, offset.astype(np.uint64), size.astype(np.uint32), rows.op, target.astype(np.uint16),
             _written_with(rows, IoFlags.WRITE_THROUGH), _written_with(rows, IoFlags.PREFLUSH), *waiting,
-            flags, _nullable(rows.file_id), _nullable(rows.process_id), _nullable(rows.thread_id), rows.copy,
+            *streams, flags, _nullable(rows.file_id), _nullable(rows.process_id), _nullable(rows.thread_id), rows.copy,
         ]  # fmt: skip
         return pa.record_batch([pa.array(column) for column in columns], schema=self.schema)
 
@@ -205,6 +216,12 @@ class Schedule:
             rows.transfers[steady],
             target[steady],
         )
+
+    def _streams(self, rows: Rows) -> npt.NDArray[np.uint16]:
+        """A number for the rows of each log, 0 for all others."""
+        logs = is_log(rows, self.survey.log_ids)
+        number = 1 + np.searchsorted(self.survey.log_ids, rows.file_id) % np.iinfo(np.uint16).max
+        return np.where(logs, number, 0).astype(np.uint16)
 
     def _target_of(self, space: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         known, targets = self.assignment.arrays
@@ -292,6 +309,7 @@ def schedule(
         addresses=AddressMap.of(layouts, [target.block_bytes for target in targets]),
         passes=passes,
         dependencies=Dependencies(survey.log_ids) if options.mode == "think" else None,
+        submitters=submitters_for(options, survey.shape),
     )
     return plan, mapping
 

@@ -92,19 +92,24 @@ class Selection:
         if self.ops is not None:
             checks.append((self.reasons.get("ops", "other ops"), np.isin(rows.op, list(self.ops))))
         moves = rows.op <= WRITE
-        checks += [
-            ("offset unknown", (rows.offset_bytes >= 0) | ~moves),
-            ("no length", (rows.size_bytes > 0) | ~moves),
-            ("over 256 MiB", (rows.size_bytes <= SIZE_BYTES_MAX) | ~moves),
-            ("offset beyond any disk", rows.offset_bytes <= OFFSET_BYTES_MAX),
-        ]
-        wanted = np.ones(len(rows), np.bool_)
+        stays = None if moves.all() else ~moves
+        transfers = (
+            ("offset unknown", rows.offset_bytes >= 0),
+            ("no length", rows.size_bytes > 0),
+            ("over 256 MiB", rows.size_bytes <= SIZE_BYTES_MAX),
+        )
+        checks += [(reason, passes if stays is None else passes | stays) for reason, passes in transfers]
+        checks.append(("offset beyond any disk", rows.offset_bytes <= OFFSET_BYTES_MAX))
+        wanted: npt.NDArray[np.bool_] | None = None
         for reason, passes in checks:
+            if passes.all():
+                continue
+            wanted = np.ones(len(rows), np.bool_) if wanted is None else wanted
             left_out = int(np.count_nonzero(wanted & ~passes))
             if left_out:
                 skipped[reason] = skipped.get(reason, 0) + left_out
                 wanted &= passes
-        return rows if wanted.all() else rows[wanted]
+        return rows if wanted is None else rows[wanted]
 
 
 def select(recording: Recording, options: ReplayOptions) -> Selection:

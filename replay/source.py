@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from iotrace.schemas import IotraceError, Kind, Layer, Op, Recording
 
-from .rows import FLUSH, NEVER, NO_ID, Rows, concatenate, in_order
+from .rows import FLUSH, NEVER, NO_ID, Rows, concatenate, constant, in_order
 from .selection import Selection
 
 _SURVEYED = ("op", "offset_bytes", "size_bytes", "device_id", "file_id")
@@ -175,10 +175,12 @@ def _narrower(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tup
 def _to_rows(table: pa.Table, time_column: str, space_is: str) -> Rows:
     rows = table.num_rows
 
-    def numbers(name: str, type_: npt.DTypeLike, null: int) -> npt.NDArray[Any]:
+    def numbers(name: str, type_: type[np.generic], null: int) -> npt.NDArray[Any]:
         if name not in table.column_names:
-            return np.full(rows, null, type_)
+            return constant(np.dtype(type_).type(null), rows)
         column = table[name]
+        if column.null_count == rows:
+            return constant(np.dtype(type_).type(null), rows)
         if column.null_count:
             column = pc.fill_null(column, null)
         return np.ascontiguousarray(column.to_numpy(), dtype=type_)
@@ -204,7 +206,7 @@ def _to_rows(table: pa.Table, time_column: str, space_is: str) -> Rows:
         process_id=numbers("process_id", np.int32, NO_ID),
         thread_id=numbers("thread_id", np.int32, NO_ID),
         copy=numbers("copy", np.uint16, 0),
-        overlap_bytes=np.zeros(rows, np.int64),
+        overlap_bytes=constant(np.int64(0), rows),
     )
     return in_order(found)
 

@@ -75,7 +75,7 @@ def survey(
     log_touched: dict[int, tuple[Slots, Touched]] = {}
     largest = [0, 0]
     log_ios = unattributed = seen = 0
-    # Most of the work is sorting, which lets other threads run: reading, shaping and the rest go side by side.
+    # Reading, counting and the rest go side by side.
     with ThreadPoolExecutor(1, "iotrace-shape") as helper:
         shaping: Future[None] | None = None
         for rows in source.rows(skipped, columns=("thread_id",) if count_streams else ()):
@@ -91,7 +91,7 @@ def survey(
             if writes.any():
                 written |= set(_distinct(rows.space[writes]))
             for op in (READ, WRITE):
-                largest[op] = max(largest[op], int(rows.size_bytes[rows.op == op].max(initial=0)))
+                largest[op] = max(largest[op], int(rows.size_bytes.max(initial=0, where=rows.op == op)))
             unattributed += int(np.count_nonzero(rows.file_id == NO_ID))
             logs = is_log(rows, log_ids)
             if logs.any():
@@ -103,13 +103,14 @@ def survey(
                 progress(seen)
         if shaping is not None:
             shaping.result()
-    if not shape.count:
+    counts = shape.counts
+    if not counts["ios"]:
         raise _nothing(source, skipped)
-    starts, ends = (places.copy() for places in shape.touched.stretches())
+    starts, ends = shape.stretches()
     return Survey(
-        ios=shape.count,
-        first_ns=shape.first_ns,
-        last_ns=shape.last_ns,
+        ios=counts["ios"],
+        first_ns=counts["first_ns"],
+        last_ns=counts["last_ns"],
         skipped=skipped,
         shape=shape.result(),
         slots=shape.slots,

@@ -16,6 +16,7 @@ from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, Reco
 
 from .. import result
 from ..fill import Fill
+from ..liveness import refuse_silent
 from ..options import Progress, ReplayOptions
 from ..play import Plan, Played, play
 from ..refusals import Permission
@@ -85,11 +86,21 @@ class Characterization:
             if progress is not None:
                 progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
 
+        def waiting() -> None:
+            if progress is not None:
+                progress(Progress("check", target=name))
+
+        writes, direct = (
+            any(cell.read_share < 1 for one in series for cell in one.cells),
+            not options.buffered,
+        )
+        patience_seconds = options.stall_seconds
+        refuse_silent(name, writes=writes, direct=direct, patience_seconds=patience_seconds, waiting=waiting)
         self.target: Target = open_target(
             name,
-            writes=any(cell.read_share < 1 for one in series for cell in one.cells),
+            writes=writes,
             permission=Permission(options.allow_writes, options.destroy_data),
-            direct=not options.buffered,
+            direct=direct,
             needed_bytes=max(FILE_BYTES, least),
             least_bytes=least,
             file_bytes=options.file_bytes,

@@ -20,6 +20,7 @@ from iotrace.replay import Progress, ReplayOptions, _engine, replay
 from iotrace.schemas import Recording, validate
 
 from .conftest import MakeRecording
+from .playing import run_tool, start, wait_for_play
 
 SECOND_NS = 1_000_000_000
 
@@ -124,6 +125,20 @@ def test_a_system_that_takes_no_more_ends_the_run_with_its_words(
     )
 
 
+def test_a_call_that_never_returns_ends_the_run_and_leaves_its_thread_behind(
+    steady: Recording, disk: Path, tmp_path: Path, on_simulated_disk: Callable[..., None]
+) -> None:
+    on_simulated_disk(hangs_after=300)
+    out = played(steady, disk, tmp_path / "out.iotrace", stall_seconds=1.0)
+    facts, quality = facts_of(out), out.manifest.quality
+    assert facts["ended"] == "hung"
+    assert quality.ended == f"a system call did not return for 1 s after {facts['issued_ios']} of 1,000 I/Os"
+    assert "1 threads hang in the kernel and end only when the storage answers" in quality.notes
+    # A read takes 1 ms and one comes every 10 ms: all but those of the last call were seen to end.
+    assert 300 <= facts["issued_ios"] <= 301
+    assert facts["completed_ios"] == 300
+
+
 def test_a_write_error_of_the_recording_leaves_nothing(
     steady: Recording, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,47 +149,6 @@ def test_a_write_error_of_the_recording_leaves_nothing(
     with pytest.raises(Exception, match=r"cannot write .*: No space left on device"):
         played(steady, disk, tmp_path / "out.iotrace", window_ns=(0, 100_000_000))
     assert [path.name for path in tmp_path.iterdir()] == ["source.iotrace"]
-
-
-PLAY = """
-import os, sys
-from pathlib import Path
-from iotrace.replay import ReplayOptions, replay
-from iotrace.schemas import Recording
-
-source, target, output, group, words = sys.argv[1:]
-
-seen = []
-
-def look(report):
-    if report.phase == "play" and report.completed_ios and not seen:
-        # Not before the run: the checks of the target read it too.
-        if group:
-            (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
-        print("playing", flush=True)
-        seen.append(report)
-
-out = replay(Recording.open(source), output, ReplayOptions(targets=(target,), **eval(words)), progress=look)
-facts = out.manifest.replay
-print(facts["ended"], facts["issued_ios"], facts["completed_ios"], facts["failed_ios"], sep="|", flush=True)
-"""
-
-
-def start(
-    recording: Recording, target: Path | str, output: Path, group: Path | str = "", **words: object
-) -> subprocess.Popen[str]:
-    """A replay in a process of its own, perhaps in a cgroup."""
-    command = [sys.executable, "-c", PLAY, recording.path, target, output, group, repr(words)]
-    return subprocess.Popen(
-        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def wait_for_play(run: subprocess.Popen[str]) -> None:
-    """Until its first I/Os have completed."""
-    assert run.stdout is not None
-    if run.stdout.readline() != "playing\n":
-        pytest.fail(run.communicate()[1])
 
 
 def test_a_killed_replay_leaves_no_recording(steady: Recording, disk: Path, tmp_path: Path) -> None:
@@ -201,13 +175,6 @@ def test_a_replay_asked_to_end_keeps_what_it_measured(
     assert (ended, failed) == ("stopped", "0")
     assert 0 < int(issued) == int(completed) < 1000
     assert validate(tmp_path / "out.iotrace") == []
-
-
-def run_tool(*words: str | Path) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"{words[0]} does not work here: {done.stderr.strip()}")
-    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -374,6 +341,25 @@ def test_a_device_that_hardly_answers_ends_the_run_by_itself(
     assert int(completed) < int(issued) < 200
     assert took < 60, "it ends by itself, long before the device answers"
     assert validate(tmp_path / "out.iotrace") == []
+
+
+@pytest.mark.root
+@pytest.mark.xdist_group("root")
+def test_a_target_is_not_made_on_a_frozen_file_system(
+    make_recording: MakeRecording, small_file_system: Path, tmp_path: Path
+) -> None:
+    """The process ends while it is still frozen, though nobody can make a file there and leave."""
+    recording = make_recording(issued_ns=[0])
+    subprocess.run(["fsfreeze", "--freeze", small_file_system], check=True)
+    try:
+        run = start(recording, small_file_system / "target", tmp_path / "out.iotrace", stall_seconds=1.0)
+        stderr = run.communicate(timeout=60)[1]
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", small_file_system], check=True)
+    assert "does not answer" in stderr
+    assert "takes more than 1 s" in stderr
+    assert list(small_file_system.glob("*target*")) == []
+    assert not (tmp_path / "out.iotrace").exists()
 
 
 @pytest.mark.slow

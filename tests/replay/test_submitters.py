@@ -1,15 +1,18 @@
 """Several threads issue where one cannot keep up: how many, and what they leave as it was."""
 
+import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from iotrace.replay import ReplayOptions, replay
+from iotrace.replay import ReplayOptions, _engine, replay
 from iotrace.replay.submitters import submitters_for
 from iotrace.schemas import IotraceError, validate
 
 from .conftest import MakeRecording
+from .planning import plan_of
 
 REGION_BYTES = 64 << 20
 
@@ -68,3 +71,48 @@ def test_three_submitters_play_every_io_once_and_each_place_in_its_order(
     assert io["offset_bytes"].tolist() == offsets.tolist()
     for _, place in io.groupby(io["offset_bytes"] // REGION_BYTES):
         assert place["issued_ns"].is_monotonic_increasing
+
+
+def test_a_log_that_crosses_regions_is_planned_as_one_stream(make_recording: MakeRecording) -> None:
+    recording = make_recording(
+        op=["write", "read", "write", "flush", "write", "write"],
+        offset_bytes=[0, 0, REGION_BYTES, 0, 2 * REGION_BYTES, 5 * REGION_BYTES],
+        files=[("L:\\one.ldf", "log"), ("D:\\a.mdf", "data"), ("L:\\two.ldf", "log")],
+        file_id=[0, 1, 0, 0, 2, 1],
+    )
+    _, plan = plan_of(recording, submitters=3)
+    one, none, again, flush, other, last = plan["stream"].to_pylist()
+    assert one == again == flush != other
+    assert none == last == 0 not in {one, other}
+    assert "stream" not in plan_of(recording, submitters=1)[1].schema.names
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_stream_is_issued_in_order_wherever_it_goes(tmp_path: Path, streams: bool) -> None:
+    """Twenty bursts of 300 reads round and round over six regions; without a stream the order of a burst is lost."""
+    rows = 6000
+    file = os.open(tmp_path / "sparse", os.O_RDWR | os.O_CREAT)
+    os.truncate(file, 6 * REGION_BYTES)
+    plan = {
+        "intended_ns": np.arange(rows) // 300 * 10_000_000,
+        "offset_bytes": (np.arange(rows) % 6 * REGION_BYTES + np.arange(rows) * 512).astype(np.uint64),
+        "size_bytes": np.full(rows, 512, np.uint32),
+        "op": np.zeros(rows, np.uint8),
+        "target": np.zeros(rows, np.uint16),
+        "durable": pa.array(np.zeros(rows, np.bool_)),
+        "stream": np.full(rows, 7 if streams else 0, np.uint16),
+    }
+    engine = _engine.Engine([file], in_flight_max=256, read_bytes_max=512, write_bytes_max=0, submitters=3)
+    engine.offer(pa.record_batch(plan))
+    engine.end_plan()
+    engine.start()
+    while not engine.wait(1.0):
+        pass
+    os.close(file)
+    outcome = engine.take()
+    assert outcome is not None
+    assert outcome.num_rows == rows
+    assert outcome["completed_ns"].null_count == 0
+    assert not outcome["error"].to_numpy().any()
+    in_order = (np.diff(outcome["issued_ns"].to_numpy()) >= 0).all()
+    assert in_order == streams

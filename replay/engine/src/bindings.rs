@@ -215,6 +215,7 @@ fn law_from(words: &Bound<'_, PyDict>) -> PyResult<Law> {
         stall_ns: optional(words, "stall_ns")?,
         removed_at_ns: optional(words, "removed_at_ns")?.unwrap_or(sound.removed_at_ns),
         breaks_after: optional(words, "breaks_after")?.unwrap_or(sound.breaks_after),
+        hangs_after: optional(words, "hangs_after")?.unwrap_or(sound.hangs_after),
         ..sound
     })
 }

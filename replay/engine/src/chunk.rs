@@ -67,9 +67,6 @@ pub struct Chunk {
     submitters_busy: AtomicUsize,
 }
 
-/// What a submitter is chosen by where one target is shared: I/Os to the same region keep their order.
-const REGION_BYTES_LOG2: u32 = 26;
-
 impl Chunk {
     /// Share a checked batch out to `submitters`.
     #[must_use]
@@ -78,9 +75,7 @@ impl Chunk {
         if submitters > 1 {
             shares = vec![Vec::with_capacity(plan.len() / submitters * 2); submitters];
             for index in 0..plan.len() {
-                let (target, offset_bytes) = plan.place(index);
-                let region = (offset_bytes >> REGION_BYTES_LOG2) + u64::from(target);
-                shares[(region % submitters as u64) as usize].push(index as u32);
+                shares[(plan.order_of(index) % submitters as u64) as usize].push(index as u32);
             }
         }
         Self {

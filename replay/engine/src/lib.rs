@@ -4,6 +4,8 @@
 //! submitters (`lane`), each a `pacer` on a thread of its own with a device that `backend` opens, and hands back each
 //! batch with what came of it, and what all adds up to (`tally`). A pacer is generic over `clock` and `device`, so that
 //! it also runs in simulated time against a simulated disk.
+//!
+//! `shape` and `touched` count what a plan, or the recording it is made from, asks of storage.
 
 pub mod backend;
 mod bindings;
@@ -16,7 +18,10 @@ pub mod pacer;
 pub mod plan;
 pub mod progress;
 pub mod run;
+pub mod shape;
+mod shape_bindings;
 pub mod tally;
+pub mod touched;
 
 use pyo3::prelude::*;
 
@@ -30,5 +35,7 @@ fn is_debug_build() -> bool {
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Engine>()?;
+    module.add_class::<shape_bindings::Shape>()?;
+    module.add_class::<shape_bindings::Touched>()?;
     module.add_function(wrap_pyfunction!(is_debug_build, module)?)
 }

@@ -12,6 +12,9 @@ pub const SIZE_BYTES_MAX: u32 = 256 << 20;
 /// How far back, at most, lies the row that a row waits for; and how far ahead rows are looked at.
 pub const AFTER_ROWS_MAX: u32 = 1 << 20;
 
+/// Bytes of a target whose I/Os keep their order.
+const REGION_BYTES_LOG2: u32 = 26;
+
 /// What is asked of the device. The numbers are positions in the recording's word list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -104,6 +107,7 @@ pub struct Columns {
     target: UInt16Array,
     durable: BooleanArray,
     preflush: Option<BooleanArray>,
+    stream: Option<UInt16Array>,
     /// Only in plans whose rows wait for one another.
     pub dependencies: Option<Dependencies>,
 }
@@ -125,7 +129,7 @@ impl Columns {
     /// Check a batch whose first row is row `first_row` of the plan, and comes after a row due at `previous_ns`.
     ///
     /// Columns: `intended_ns` int64, `offset_bytes` uint64, `size_bytes` uint32, `op` uint8, `target` uint16,
-    /// `durable` bool; `preflush` bool, `after` uint32 and `think_ns` int64 where they have a meaning.
+    /// `durable` bool; `preflush` bool, `stream` uint16, `after` uint32 and `think_ns` int64 where they have a meaning.
     pub fn of(
         batch: &RecordBatch,
         limits: &Limits,
@@ -149,6 +153,13 @@ impl Columns {
         } else {
             None
         };
+        let stream = if batch.column_by_name("stream").is_some() {
+            Some(column!(batch, "stream", |a| a
+                .as_primitive_opt::<UInt16Type>()
+                .cloned()))
+        } else {
+            None
+        };
         let columns = Self {
             intended_ns: column!(batch, "intended_ns", |a| a
                 .as_primitive_opt::<Int64Type>()
@@ -165,6 +176,7 @@ impl Columns {
                 .cloned()),
             durable: column!(batch, "durable", |a| a.as_boolean_opt().cloned()),
             preflush,
+            stream,
             dependencies,
         };
         columns.check(limits, first_row, previous_ns)?;
@@ -222,10 +234,16 @@ impl Columns {
         self.intended_ns.value(index)
     }
 
-    /// Target of a row and where on it.
+    /// Rows of which this is the same keep their order: the stream, or where there is none the region of the target.
     #[must_use]
-    pub fn place(&self, index: usize) -> (u16, u64) {
-        (self.target.value(index), self.offset_bytes.value(index))
+    pub fn order_of(&self, index: usize) -> u64 {
+        match self.stream.as_ref().map_or(0, |column| column.value(index)) {
+            0 => {
+                let region = self.offset_bytes.value(index) >> REGION_BYTES_LOG2;
+                region + u64::from(self.target.value(index))
+            }
+            stream => u64::from(stream),
+        }
     }
 
     /// How much a row transfers; 0 for a flush.

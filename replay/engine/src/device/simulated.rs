@@ -35,6 +35,8 @@ pub struct Law {
     pub removed_at_ns: i64,
     /// It takes no more I/Os than so many.
     pub breaks_after: u64,
+    /// The call that hands it more I/Os than so many never returns.
+    pub hangs_after: u64,
 }
 
 impl Law {
@@ -48,6 +50,7 @@ impl Law {
             stall_ns: None,
             removed_at_ns: i64::MAX,
             breaks_after: u64::MAX,
+            hangs_after: u64::MAX,
         }
     }
 }
@@ -137,6 +140,9 @@ impl Device for SimulatedDevice {
     }
 
     fn submit(&mut self) -> io::Result<()> {
+        while self.taken > self.law.hangs_after {
+            std::thread::park();
+        }
         if self.taken >= self.law.breaks_after {
             Err(io::Error::other("the ring is gone"))
         } else {

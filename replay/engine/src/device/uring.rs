@@ -245,7 +245,8 @@ impl Device for UringDevice {
                 continue;
             }
             let error = match (slot.io.op, result) {
-                (_, ..0) if slot.preflush_error != 0 => slot.preflush_error,
+                // The kernel goes on to the write after a flush that failed; the I/O failed all the same.
+                _ if slot.preflush_error != 0 => slot.preflush_error,
                 (_, ..0) => -result,
                 (Op::Flush, _) => 0,
                 (_, 0) => ERROR_TARGET_ENDED,
