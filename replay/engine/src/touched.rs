@@ -195,7 +195,7 @@ mod tests {
     fn stretches_are_those_of_marking_every_granule() {
         let mut random = Random::new(5);
         // Dense, spread wider than there are words, and long transfers; three spaces.
-        for (reach, longest) in [(1 << 22, 20_000), (1 << 40, 70_000), (1 << 34, 9 << 20)] {
+        for (reach, longest) in [(1_i64 << 22, 20_000), (1 << 40, 70_000), (1 << 34, 9 << 20)] {
             let transfers: Vec<(i64, i64, i64)> = (0..20_000)
                 .map(|_| {
                     let offset = (random.unit() * reach as f64) as i64;
