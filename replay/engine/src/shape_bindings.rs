@@ -75,7 +75,7 @@ impl Shape {
 
     fn stretches<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let batch = py.detach(|| batch_of(self.counts.touched.stretches()))?;
-        Ok(PyRecordBatch::new(batch).into_pyarrow(py)?)
+        PyRecordBatch::new(batch).into_pyarrow(py)
     }
 }
 
@@ -110,7 +110,7 @@ impl Touched {
 
     fn stretches<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let batch = py.detach(|| batch_of(self.touched.stretches()))?;
-        Ok(PyRecordBatch::new(batch).into_pyarrow(py)?)
+        PyRecordBatch::new(batch).into_pyarrow(py)
     }
 }
 
