@@ -53,6 +53,7 @@ class GrowingRecording:
         self._lock = lock
         self._overwrite = overwrite
         self._tables: dict[str, _Table] = {}
+        self._checked: dict[str, pa.Schema] = {}
         self._number = 0
         self._find_tables()
         self._done = False
@@ -104,7 +105,21 @@ class GrowingRecording:
 
     def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
         """Add rows; `flush` makes them survive. See `conform` for what is accepted."""
-        table = conform(data, table_name) if table_name in TABLES else as_table(data)
+        self._add(table_name, conform(data, table_name) if table_name in TABLES else as_table(data))
+
+    def append_fast(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
+        """Add rows that come fast: they become what `conform` makes of them only when they become a part.
+
+        Names and types are checked at once, values are not looked at; all data of one table is of one schema. Raises
+        ``ValueError`` as `conform` does.
+        """
+        table = as_table(data)
+        if self._checked.get(table_name) != table.schema:
+            conform(table.slice(0, 0), table_name)
+            self._checked[table_name] = table.schema
+        self._add(table_name, table)
+
+    def _add(self, table_name: str, table: pa.Table) -> None:
         if table.num_rows:
             if table_name not in self._tables:
                 self._tables[table_name] = _Table(self.folder / table_name)
@@ -333,6 +348,8 @@ class _Table:
     def encode(self, tail: Path, sort_by: str | None) -> None:
         table = read_stream(tail)
         if table is not None and table.num_rows:
+            if self.folder.name in TABLES:
+                table = conform(table, self.folder.name)
             if sort_by is not None:
                 table = table.sort_by(sort_by)
             with _replacing(self._part(_number(tail))) as new, parquet_writer(new, table.schema) as writer:

@@ -1,10 +1,16 @@
 """Files of Arrow IPC streams: grown batch by batch, and read as far as they go."""
 
 import os
+from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+
+_PIECES_MAX: Final = 1024
+"""As many as one system call takes (``IOV_MAX``)."""
 
 
 class StreamFile:
@@ -58,27 +64,33 @@ def read_stream(path: Path) -> pa.Table | None:
 
 
 class _Gathering:
-    """What a stream writer wrote since the last look."""
+    """What a stream writer wrote since the last look, without copies: buffers of Arrow do not change."""
 
     closed = False
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._pieces: list[pa.Buffer | bytes] = []
 
-    def write(self, piece: bytes) -> int:
-        self._pieces.append(bytes(piece))
+    def write(self, piece: pa.Buffer | bytes) -> int:
+        self._pieces.append(piece if isinstance(piece, pa.Buffer) else bytes(piece))
         return len(piece)
 
     def flush(self) -> None:
         """Nothing to do."""
 
-    def take(self) -> bytes:
-        gathered = b"".join(self._pieces)
+    def take(self) -> list[memoryview]:
+        gathered = [memoryview(piece) for piece in self._pieces if len(piece)]
         self._pieces = []
         return gathered
 
 
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
+def _write_all(file: int, pieces: Sequence[memoryview]) -> None:
+    waiting = deque(pieces)
+    while waiting:
+        some = list(islice(waiting, _PIECES_MAX))
+        written = os.writev(file, some) if hasattr(os, "writev") else os.write(file, some[0])  # Windows
+        while written:
+            if written < len(waiting[0]):
+                waiting[0] = waiting[0][written:]
+                break
+            written -= len(waiting.popleft())

@@ -206,8 +206,7 @@ class _Live:
         except IotraceError as problem:
             self._ended = problem.message
             return
-        self._meter.add(batch)
-        self._growing.append("io", keep_layers(rows, self.layers))
+        self._growing.append_fast("io", keep_layers(rows, self.layers))
 
     def _look(self, at_ns: int, progress: Progress | None) -> None:
         """Once a second: counters, what happens to the host, and everything so far made safe."""

@@ -20,6 +20,8 @@ _PREFIX = "iotrace"
 _BUFFERS_BYTES_MAX = 256 << 20
 _BUFFER_BYTES_MAX = 32 << 20
 _BUFFER_BYTES_MIN = 1 << 20
+_PAGE_KIB = 64
+"""Read at once, where the kernel lets pages of its buffers be larger than the machine's (Linux 6.8 and later)."""
 
 
 class TraceInstance:
@@ -85,16 +87,28 @@ class TraceInstance:
         size = buffer_bytes()
         if self.buffer_bytes_max is not None:
             size = min(size, self.buffer_bytes_max)
+        has_large_pages = self._enlarge_pages(_PAGE_KIB)
         while True:
             try:
                 self.write("buffer_size_kb", str(size >> 10))
             except OSError as problem:
                 if problem.errno != errno.ENOMEM or size <= _BUFFER_BYTES_MIN:
                     raise
-                size //= 2
+                if has_large_pages:  # memory may be there, but in pieces
+                    has_large_pages = False
+                    self._enlarge_pages(os.sysconf("SC_PAGE_SIZE") >> 10)
+                else:
+                    size //= 2
             else:
                 self.buffer_bytes = size
                 return
+
+    def _enlarge_pages(self, kib: int) -> bool:
+        try:
+            self.write("buffer_subbuf_size_kb", str(kib))
+        except OSError:
+            return False
+        return True
 
     def write(self, name: str, value: str) -> None:
         """Write a file of the instance."""

@@ -62,14 +62,18 @@ def recording_of(devices, path, **options):
     thread.start()
     try:
         started = time.monotonic()
-        while not list(INSTANCES.glob(f"iotrace-{os.getpid()}-*/events")) and time.monotonic() < started + 10:
+        while not is_tracing() and time.monotonic() < started + 30:
             time.sleep(0.05)
-        time.sleep(0.3)
         yield outcome
         time.sleep(0.1)
     finally:
         stop.set()
         thread.join()
+
+
+def is_tracing():
+    switches = INSTANCES.glob(f"iotrace-{os.getpid()}-*/tracing_on")
+    return any(switch.read_text().strip() == "1" for switch in switches)
 
 
 def statistics(device):

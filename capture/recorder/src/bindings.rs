@@ -94,7 +94,7 @@ pub(crate) mod linux {
 
         fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
             let statistics = self.with(|session| session.statistics())?;
-            let counts = statistics.counts;
+            let (counts, totals) = (statistics.counts, statistics.totals);
             let dict = PyDict::new(py);
             for (name, value) in [
                 ("events", statistics.events),
@@ -104,6 +104,11 @@ pub(crate) mod linux {
                 ("unpaired_completions", counts.unpaired_completions),
                 ("own", counts.own),
                 ("would_block", counts.would_block),
+                ("ios", totals.ios),
+                ("reads", totals.reads),
+                ("writes", totals.writes),
+                ("bytes", totals.bytes),
+                ("latency_ns", totals.latency_ns),
             ] {
                 dict.set_item(name, value)?;
             }

@@ -1,7 +1,7 @@
 //! The per-CPU buffers of one tracing instance, read in binary.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use crate::cpu_buffer::CpuBuffer;
 use crate::format::{EventFormat, FormatError, PageFormat};
-use crate::page::read_page;
+use crate::merge::merge;
 
 /// What went wrong, and on which file.
 #[derive(Debug, thiserror::Error)]
@@ -26,24 +27,19 @@ pub enum SessionError {
     Format(#[from] FormatError),
 }
 
-struct CpuBuffer {
-    pipe: File,
+struct Cpu {
     stats: PathBuf,
     lost: u64,
-    /// Time of the last event from before the last reading began.
-    last_ns: u64,
 }
 
 /// All CPUs' buffers of one instance.
 pub struct Buffers {
     folder: PathBuf,
-    cpus: Vec<CpuBuffer>,
+    cpus: Vec<Cpu>,
+    pages: Vec<CpuBuffer<File>>,
     format: PageFormat,
-    page: Vec<u8>,
     /// Events the kernel had no room for.
     pub lost: u64,
-    /// Pages that contradicted themselves.
-    pub damaged_pages: u64,
 }
 
 impl Buffers {
@@ -54,13 +50,13 @@ impl Buffers {
             &text(&events.join("header_page"))?,
             &text(&events.join("header_event"))?,
         )?;
+        let (cpus, pages) = open_cpus(folder, &format)?;
         Ok(Self {
             folder: folder.to_owned(),
-            cpus: open_cpus(folder)?,
-            page: vec![0; format.page_bytes],
+            cpus,
+            pages,
             format,
             lost: 0,
-            damaged_pages: 0,
         })
     }
 
@@ -73,9 +69,9 @@ impl Buffers {
     /// Sleep until a buffer is filled to the instance's `buffer_percent`, or the time is over.
     pub fn wait(&self, timeout_ms: u32) -> Result<(), SessionError> {
         let mut files: Vec<_> = self
-            .cpus
+            .pages
             .iter()
-            .map(|buffer| PollFd::new(&buffer.pipe, PollFlags::IN))
+            .map(|buffer| PollFd::new(buffer.pipe(), PollFlags::IN))
             .collect();
         let timeout = Timespec {
             tv_sec: i64::from(timeout_ms / 1000),
@@ -90,64 +86,81 @@ impl Buffers {
         }
     }
 
+    /// Take what happened up to `until_ns` over all CPUs in order of time: see [`merge`]. True if events were lost, or
+    /// are about to be seen to be: then what happened until now is not usable beyond what `on_event` was told is.
+    pub fn merge(
+        &mut self,
+        until_ns: u64,
+        on_event: impl FnMut(u64, &[u8], bool),
+    ) -> Result<bool, SessionError> {
+        let now_ns = now_ns(ClockId::Monotonic);
+        for index in 0..self.cpus.len() {
+            self.pages[index].has_gap = self.look_for_losses(index)?;
+        }
+        let merged = merge(&mut self.pages, &self.format, until_ns, now_ns, on_event);
+        let mut has_gap = merged.map_err(|(index, problem)| self.failed(index, problem))?;
+        for index in 0..self.cpus.len() {
+            has_gap |= self.look_for_losses(index)?;
+        }
+        Ok(has_gap)
+    }
+
     /// Take what the buffers hold now, CPU by CPU, each in order of time; not more, however fast they refill.
     pub fn drain(&mut self, mut on_event: impl FnMut(u64, &[u8])) -> Result<(), SessionError> {
         for index in 0..self.cpus.len() {
-            self.drain_cpu(index, &mut on_event)?;
+            let until_ns = now_ns(ClockId::Monotonic);
+            loop {
+                let cpu = &mut self.pages[index];
+                match cpu.head_ns(&self.format, until_ns) {
+                    Ok(Some(head_ns)) if head_ns <= until_ns => {
+                        if let Some((time_ns, record)) = cpu.take() {
+                            on_event(time_ns, record);
+                        }
+                    }
+                    Ok(_) => break,
+                    Err(problem) => return Err(self.failed(index, problem)),
+                }
+            }
         }
         Ok(())
     }
 
-    fn drain_cpu(
-        &mut self,
-        index: usize,
-        on_event: &mut impl FnMut(u64, &[u8]),
-    ) -> Result<(), SessionError> {
-        let until_ns = now_ns(ClockId::Monotonic);
-        let buffer = &mut self.cpus[index];
-        loop {
-            let length = match buffer.pipe.read(&mut self.page) {
-                Ok(0) => return Ok(()),
-                Ok(length) => length,
-                Err(problem) if problem.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(problem) if problem.kind() == ErrorKind::Interrupted => continue,
-                Err(problem) => {
-                    return Err(SessionError::Io {
-                        path: buffer.stats.clone(),
-                        problem,
-                    });
-                }
-            };
-            let mut is_past = false;
-            let outcome = read_page(&self.page[..length], &self.format, |time_ns, record| {
-                is_past = time_ns > until_ns;
-                if !is_past {
-                    buffer.last_ns = time_ns;
-                }
-                on_event(time_ns, record);
-            });
-            self.damaged_pages += u64::from(outcome.damaged);
-            if is_past {
-                return Ok(());
-            }
-        }
-    }
-
-    /// If events were lost since the last look: the time of the last one before the first gap.
+    /// If events were lost since the last look, beside `drain`: the time of the last one before the first gap.
     ///
     /// A full buffer drops what is new until it is read, so a CPU's gap begins after its last event from before the
     /// reading began.
     pub fn find_gap(&mut self) -> Result<Option<u64>, SessionError> {
         let mut gap_ns: Option<u64> = None;
-        for buffer in &mut self.cpus {
-            let lost = lost_events(&text(&buffer.stats)?);
-            if lost > buffer.lost {
-                self.lost += lost - buffer.lost;
-                buffer.lost = lost;
-                gap_ns = Some(gap_ns.map_or(buffer.last_ns, |gap_ns| gap_ns.min(buffer.last_ns)));
+        for index in 0..self.cpus.len() {
+            if self.look_for_losses(index)? {
+                let last_ns = self.pages[index].last_ns;
+                gap_ns = Some(gap_ns.map_or(last_ns, |gap_ns| gap_ns.min(last_ns)));
             }
         }
         Ok(gap_ns)
+    }
+
+    /// Pages that contradicted themselves.
+    #[must_use]
+    pub fn damaged_pages(&self) -> u64 {
+        self.pages.iter().map(|buffer| buffer.damaged_pages).sum()
+    }
+
+    /// Whether a CPU lost events since the last look.
+    fn look_for_losses(&mut self, index: usize) -> Result<bool, SessionError> {
+        let cpu = &mut self.cpus[index];
+        let lost = lost_events(&text(&cpu.stats)?);
+        let more = lost.saturating_sub(cpu.lost);
+        cpu.lost += more;
+        self.lost += more;
+        Ok(more > 0)
+    }
+
+    fn failed(&self, index: usize, problem: std::io::Error) -> SessionError {
+        SessionError::Io {
+            path: self.cpus[index].stats.with_file_name("trace_pipe_raw"),
+            problem,
+        }
     }
 }
 
@@ -165,7 +178,10 @@ fn lost_events(stats: &str) -> u64 {
         .sum()
 }
 
-fn open_cpus(folder: &Path) -> Result<Vec<CpuBuffer>, SessionError> {
+fn open_cpus(
+    folder: &Path,
+    format: &PageFormat,
+) -> Result<(Vec<Cpu>, Vec<CpuBuffer<File>>), SessionError> {
     let parent = folder.join("per_cpu");
     let fail = |path: &Path| {
         let path = path.to_owned();
@@ -176,22 +192,23 @@ fn open_cpus(folder: &Path) -> Result<Vec<CpuBuffer>, SessionError> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
     cpus.sort();
-    cpus.into_iter()
-        .map(|cpu| {
-            let path = cpu.join("trace_pipe_raw");
-            let mut options = OpenOptions::new();
-            let pipe = options
-                .read(true)
-                .custom_flags(OFlags::NONBLOCK.bits() as i32)
-                .open(&path);
-            Ok(CpuBuffer {
-                pipe: pipe.map_err(fail(&path))?,
-                stats: cpu.join("stats"),
-                lost: 0,
-                last_ns: 0,
-            })
-        })
-        .collect()
+    let mut opened = (Vec::new(), Vec::new());
+    for cpu in cpus {
+        let path = cpu.join("trace_pipe_raw");
+        let mut options = OpenOptions::new();
+        let pipe = options
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(&path);
+        opened
+            .1
+            .push(CpuBuffer::new(pipe.map_err(fail(&path))?, format));
+        opened.0.push(Cpu {
+            stats: cpu.join("stats"),
+            lost: 0,
+        });
+    }
+    Ok(opened)
 }
 
 /// A whole file of tracefs. Some give all they have to the first read and nothing to a second, so the first is large.

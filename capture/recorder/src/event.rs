@@ -134,7 +134,7 @@ pub struct Event {
     pub error: i32,
     /// Thread in whose context it happened.
     pub thread: i32,
-    /// That thread's name.
+    /// That thread's name, where the event is a bio that is queued.
     pub comm: [u8; 16],
 }
 
@@ -181,7 +181,11 @@ impl Decoder {
                     .field("error")
                     .or_else(|_| format.field("errors"))
                     .ok(),
-                comm: format.field("comm").ok(),
+                // Whose it is, the bio tells.
+                comm: format
+                    .field("comm")
+                    .ok()
+                    .filter(|_| *kind == Kind::BioQueue),
             };
             layouts.push((format.id, layout));
         }
@@ -373,7 +377,6 @@ mod real_page {
                 }
             });
         }
-        assert!(!rows.as_slice().is_empty());
-        rows.take_batch(0).unwrap();
+        assert!(rows.take_batch(0).unwrap().num_rows() > 0);
     }
 }

@@ -2,11 +2,15 @@
 
 #[cfg(target_os = "linux")]
 mod buffers;
+#[cfg(target_os = "linux")]
+mod cpu_buffer;
 pub mod event;
 #[cfg(target_os = "linux")]
 mod filesystem;
 pub mod format;
 pub mod lifecycle;
+#[cfg(target_os = "linux")]
+mod merge;
 pub mod page;
 mod pending;
 #[cfg(target_os = "linux")]

@@ -25,91 +25,147 @@ pub struct PageOutcome {
     pub damaged: bool,
 }
 
+/// How far a page has been read. It holds no bytes: the same page has to be passed to every call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    at: usize,
+    end: usize,
+    time_ns: u64,
+}
+
+/// A record reaches past the end of its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged;
+
+/// Where a data record lies in its page, and when it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// On the trace clock.
+    pub time_ns: u64,
+    /// First byte.
+    pub start: usize,
+    /// Behind the last byte.
+    pub end: usize,
+}
+
+impl Cursor {
+    /// The start of `page`, and what the page says beside its events. A damaged page has none.
+    #[must_use]
+    pub fn open(page: &[u8], format: &PageFormat) -> (Self, PageOutcome) {
+        let mut outcome = PageOutcome {
+            damaged: true,
+            ..PageOutcome::default()
+        };
+        let (Some(time_ns), Some(commit)) = (
+            format.timestamp.unsigned(page),
+            format.commit.unsigned(page),
+        ) else {
+            return (Self::default(), outcome);
+        };
+        outcome.missed = commit & MISSED_EVENTS != 0;
+        let end = format.data_offset + (commit & COMMIT_MASK) as usize;
+        if end > page.len() {
+            return (Self::default(), outcome);
+        }
+        if commit & MISSED_STORED != 0 {
+            let count = Field {
+                offset: end,
+                size: 8,
+            };
+            outcome.missed_events = count.unsigned(page).unwrap_or_default();
+        }
+        outcome.damaged = false;
+        let cursor = Self {
+            at: format.data_offset,
+            end,
+            time_ns,
+        };
+        (cursor, outcome)
+    }
+
+    /// The next data record; `None` at the end.
+    #[inline]
+    pub fn next(&mut self, page: &[u8], format: &PageFormat) -> Result<Option<Place>, Damaged> {
+        let events = page.get(..self.end).ok_or(Damaged)?;
+        while self.at < self.end {
+            let place = self.step(events, format);
+            if place == Err(Damaged) {
+                self.at = self.end;
+            }
+            if place != Ok(None) {
+                return place;
+            }
+        }
+        Ok(None)
+    }
+
+    /// One record of any kind: its place if it holds data.
+    #[inline]
+    fn step(&mut self, events: &[u8], format: &PageFormat) -> Result<Option<Place>, Damaged> {
+        let word = u32_at(events, self.at).ok_or(Damaged)?;
+        let (type_len, delta) = (word & 31, u64::from(word >> 5));
+        if type_len == format.padding {
+            if delta == 0 {
+                self.at = self.end; // the rest of the page is unused
+                return Ok(None);
+            }
+            // A discarded event: what follows counts its time from it.
+            self.time_ns = self.time_ns.wrapping_add(delta);
+            let length = u32_at(events, self.at + 4).ok_or(Damaged)? as usize;
+            self.at = self.at.saturating_add(4).saturating_add(length);
+        } else if type_len == format.time_extend {
+            let high = u64::from(u32_at(events, self.at + 4).ok_or(Damaged)?);
+            self.time_ns = self.time_ns.wrapping_add((high << DELTA_BITS) + delta);
+            self.at += 8;
+        } else if type_len == format.time_stamp {
+            let high = u64::from(u32_at(events, self.at + 4).ok_or(Damaged)?);
+            self.time_ns = with_high_bits((high << DELTA_BITS) + delta, self.time_ns);
+            self.at += 8;
+        } else {
+            self.time_ns = self.time_ns.wrapping_add(delta);
+            // type_len 0: the length, which counts its own four bytes, is in the next word.
+            let (start, length) = if type_len == 0 {
+                let length = u32_at(events, self.at + 4).ok_or(Damaged)? as usize;
+                (
+                    self.at + 8,
+                    length.checked_sub(4).ok_or(Damaged)?.next_multiple_of(4),
+                )
+            } else {
+                (self.at + 4, type_len as usize * 4)
+            };
+            let end = start.saturating_add(length);
+            if end > self.end {
+                return Err(Damaged);
+            }
+            self.at = end;
+            return Ok(Some(Place {
+                time_ns: self.time_ns,
+                start,
+                end,
+            }));
+        }
+        Ok(None)
+    }
+}
+
 /// Call `on_event(time_ns, record)` for each data record of `page`, in order.
-pub fn read_page<'page>(
+#[cfg(test)]
+pub(crate) fn read_page<'page>(
     page: &'page [u8],
     format: &PageFormat,
     mut on_event: impl FnMut(u64, &'page [u8]),
 ) -> PageOutcome {
-    let (Some(start), Some(commit)) = (
-        format.timestamp.unsigned(page),
-        format.commit.unsigned(page),
-    ) else {
-        return PageOutcome {
-            damaged: true,
-            ..PageOutcome::default()
-        };
-    };
-    let mut outcome = PageOutcome {
-        missed: commit & MISSED_EVENTS != 0,
-        ..PageOutcome::default()
-    };
-    let body = page.get(format.data_offset..).unwrap_or_default();
-    let used = (commit & COMMIT_MASK) as usize;
-    let Some(events) = body.get(..used) else {
-        return PageOutcome {
-            damaged: true,
-            ..outcome
-        };
-    };
-    if commit & MISSED_STORED != 0 {
-        let count = Field {
-            offset: format.data_offset + used,
-            size: 8,
-        };
-        outcome.missed_events = count.unsigned(page).unwrap_or_default();
-    }
-    outcome.damaged = walk(events, start, format, &mut on_event).is_none();
-    outcome
-}
-
-/// `None` when a record reaches past the end.
-fn walk<'page>(
-    events: &'page [u8],
-    mut time_ns: u64,
-    format: &PageFormat,
-    on_event: &mut impl FnMut(u64, &'page [u8]),
-) -> Option<()> {
-    let mut at = 0;
-    while at < events.len() {
-        let word = u32_at(events, at)?;
-        let (type_len, delta) = (word & 31, u64::from(word >> 5));
-        if type_len == format.padding {
-            if delta == 0 {
-                return Some(()); // the rest of the page is unused
+    let (mut cursor, mut outcome) = Cursor::open(page, format);
+    loop {
+        match cursor.next(page, format) {
+            Ok(Some(place)) => on_event(place.time_ns, &page[place.start..place.end]),
+            Ok(None) => return outcome,
+            Err(Damaged) => {
+                outcome.damaged = true;
+                return outcome;
             }
-            // A discarded event: what follows counts its time from it.
-            time_ns = time_ns.wrapping_add(delta);
-            at = at
-                .checked_add(4)?
-                .checked_add(u32_at(events, at + 4)? as usize)?;
-        } else if type_len == format.time_extend {
-            let high = u64::from(u32_at(events, at + 4)?);
-            time_ns = time_ns.wrapping_add((high << DELTA_BITS) + delta);
-            at += 8;
-        } else if type_len == format.time_stamp {
-            let high = u64::from(u32_at(events, at + 4)?);
-            time_ns = with_high_bits((high << DELTA_BITS) + delta, time_ns);
-            at += 8;
-        } else {
-            time_ns = time_ns.wrapping_add(delta);
-            // type_len 0: the length, which counts its own four bytes, is in the next word.
-            let (data, length) = if type_len == 0 {
-                (
-                    at + 8,
-                    (u32_at(events, at + 4)? as usize)
-                        .checked_sub(4)?
-                        .next_multiple_of(4),
-                )
-            } else {
-                (at + 4, type_len as usize * 4)
-            };
-            let end = data.checked_add(length)?;
-            on_event(time_ns, events.get(data..end)?);
-            at = end;
         }
     }
-    Some(())
 }
 
 /// Absolute records drop the clock's high bits: take them from the time before, which is never later.
@@ -152,7 +208,7 @@ pub(crate) mod tests {
         page.extend((events.len() as u64 | flags).to_ne_bytes());
         page.extend(events);
         page.extend(after);
-        page.resize(4096, 0);
+        page.resize(page.len().max(4096), 0);
         page
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::event::Op;
@@ -23,13 +24,77 @@ pub struct Bio {
     pub error: i32,
 }
 
+/// Names a bio under way. A slot is used again, its turn is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BioId {
+    slot: u32,
+    turn: u32,
+}
+
+/// The bios under way on all devices.
+#[derive(Debug, Default)]
+pub struct Bios {
+    slots: Vec<(u32, Option<Bio>)>,
+    free: Vec<u32>,
+}
+
+impl Bios {
+    /// Add one.
+    pub fn insert(&mut self, bio: Bio) -> BioId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            self.slots.len() as u32 - 1
+        });
+        let (turn, place) = &mut self.slots[slot as usize];
+        *place = Some(bio);
+        BioId { slot, turn: *turn }
+    }
+
+    /// That one, if it is still under way.
+    pub fn get(&self, id: BioId) -> Option<&Bio> {
+        let (turn, bio) = self.slots.get(id.slot as usize)?;
+        bio.as_ref().filter(|_| *turn == id.turn)
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, id: BioId) -> Option<&mut Bio> {
+        let (turn, bio) = self.slots.get_mut(id.slot as usize)?;
+        bio.as_mut().filter(|_| *turn == id.turn)
+    }
+
+    /// Take it out.
+    pub fn remove(&mut self, id: BioId) -> Option<Bio> {
+        let (turn, place) = self.slots.get_mut(id.slot as usize)?;
+        if *turn != id.turn {
+            return None;
+        }
+        let bio = place.take()?;
+        *turn = turn.wrapping_add(1);
+        self.free.push(id.slot);
+        Some(bio)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Take them all out.
+    pub fn drain(&mut self) -> impl Iterator<Item = Bio> {
+        self.free.clear();
+        std::mem::take(&mut self.slots)
+            .into_iter()
+            .filter_map(|(_, bio)| bio)
+    }
+}
+
 /// Nearly always one: I/Os at one place at one time are rare, and so are merges on fast devices.
 pub type Few<T> = SmallVec<[T; 1]>;
 
 /// A part of a bio; the whole of it unless it was split.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
-    pub bio: usize,
+    pub bio: BioId,
     pub start: u64,
     pub end: u64,
 }
@@ -57,9 +122,9 @@ pub struct Device {
     /// Fragments no request has taken, by operation and first sector, oldest first.
     pub waiting: BTreeMap<(Op, u64), Few<Fragment>>,
     /// Requests with the driver, by operation and cursor, oldest first.
-    pub issued: BTreeMap<(Op, u64), Few<Request>>,
+    pub issued: FxHashMap<(Op, u64), Few<Request>>,
     /// Bios that ask for a flush and carry no data, oldest first.
-    pub flushes_waiting: VecDeque<usize>,
+    pub flushes_waiting: VecDeque<BioId>,
     /// Flush requests with the driver, oldest first.
     pub flushes_issued: VecDeque<Request>,
     /// Writes whose data is down but whose flush sequence has not ended.
@@ -85,7 +150,7 @@ impl Device {
         op: Op,
         start: u64,
         end: u64,
-        mut cut: impl FnMut(usize),
+        mut cut: impl FnMut(BioId),
     ) -> Few<Fragment> {
         let mut taken = Few::new();
         let mut position = start;
@@ -122,7 +187,7 @@ impl Device {
     }
 
     /// Cut the newest waiting fragment that starts at `start` and reaches past `at`; its bio.
-    pub fn split(&mut self, op: Op, start: u64, at: u64) -> Option<usize> {
+    pub fn split(&mut self, op: Op, start: u64, at: u64) -> Option<BioId> {
         let fragment = self
             .waiting
             .get_mut(&(op, start))?

@@ -1,10 +1,10 @@
 //! Who queued an I/O: a thread seen in the trace, looked up in /proc while it lives.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
+use rustc_hash::FxHashMap;
 
 use crate::lifecycle::{Change, ThreadEvent};
 
@@ -60,10 +60,10 @@ pub struct Processes {
     tick_ns: u64,
     start_ns: u64,
     boot_offset_ns: u64,
-    threads: HashMap<i32, Seen>,
-    births: HashMap<i32, Birth>,
+    threads: FxHashMap<i32, Seen>,
+    births: FxHashMap<i32, Birth>,
     /// Newest row of each process number.
-    by_process: HashMap<i32, i32>,
+    by_process: FxHashMap<i32, i32>,
     rows: Vec<Process>,
 }
 
@@ -82,9 +82,9 @@ impl Processes {
             tick_ns: 1_000_000_000 / ticks_per_second.max(1),
             start_ns,
             boot_offset_ns,
-            threads: HashMap::new(),
-            births: HashMap::new(),
-            by_process: HashMap::new(),
+            threads: FxHashMap::default(),
+            births: FxHashMap::default(),
+            by_process: FxHashMap::default(),
             rows: Vec::new(),
         }
     }

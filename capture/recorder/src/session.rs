@@ -8,10 +8,10 @@ use arrow_array::RecordBatch;
 use rustix::time::ClockId;
 
 use crate::buffers::{Buffers, SessionError, now_ns};
-use crate::event::{Decoder, Event, Kind};
-use crate::lifecycle::{self, ThreadEvent};
+use crate::event::{Decoder, Kind};
+use crate::lifecycle;
 use crate::processes::{Processes, SharedProcesses};
-use crate::rows::Rows;
+use crate::rows::{Rows, Totals};
 use crate::tracker::{Counts, DeviceIds, Tracker};
 
 /// An event takes its time before it can be read: what is younger than this waits for the next round, so that no CPU's
@@ -29,6 +29,8 @@ pub struct Statistics {
     pub damaged_pages: u64,
     /// See [`Counts`].
     pub counts: Counts,
+    /// See [`Totals`].
+    pub totals: Totals,
 }
 
 /// An open tracing instance.
@@ -36,13 +38,13 @@ pub struct Session {
     buffers: Buffers,
     decoder: Decoder,
     thread_decoder: lifecycle::Decoder,
-    events: Vec<Event>,
-    thread_events: Vec<ThreadEvent>,
     tracker: Tracker,
     processes: SharedProcesses,
     rows: Rows,
     start_ns: u64,
-    /// Events beside a gap that could not be used.
+    /// Until then events lie beside a gap and are not used.
+    spoilt_until_ns: u64,
+    /// How many those were.
     spoilt: u64,
     statistics: Statistics,
 }
@@ -76,12 +78,11 @@ impl Session {
             buffers,
             decoder: Decoder::new(&formats)?,
             thread_decoder: lifecycle::Decoder::new(&thread_formats)?,
-            events: Vec::new(),
-            thread_events: Vec::new(),
             tracker: Tracker::new(numbers, ids),
             processes: Arc::new(Mutex::new(processes)),
             rows: Rows::default(),
             start_ns,
+            spoilt_until_ns: 0,
             spoilt: 0,
             statistics: Statistics::default(),
         })
@@ -99,26 +100,18 @@ impl Session {
         } else {
             now_ns(ClockId::Monotonic).saturating_sub(SETTLE_NS)
         };
-        self.drain()?;
-        let gap_ns = self.buffers.find_gap()?;
-        // Each CPU's events are in order already: a stable sort merges the runs.
-        self.events.sort_by_key(|event| event.time_ns);
-        self.thread_events.sort_by_key(|event| event.time_ns);
-        let usable = gap_ns.map_or(settled_ns, |gap_ns| gap_ns.min(settled_ns));
-        self.use_events(usable);
-        if gap_ns.is_some() {
+        let has_gap = self.use_events(settled_ns)?;
+        if has_gap {
             // One CPU fell silent before the others did: what they saw meanwhile would be paired wrongly.
-            let now_ns = now_ns(ClockId::Monotonic);
-            let spoilt = self.events.partition_point(|event| event.time_ns <= now_ns);
-            self.events.drain(..spoilt);
-            self.spoilt += spoilt as u64;
+            self.spoilt_until_ns = now_ns(ClockId::Monotonic);
         }
-        if gap_ns.is_some() || last {
+        if has_gap || last {
             self.tracker.resynchronise();
         }
         self.statistics.counts = self.tracker.counts;
+        self.statistics.totals = self.rows.totals;
         self.statistics.events_lost = self.buffers.lost + self.spoilt;
-        self.statistics.damaged_pages = self.buffers.damaged_pages;
+        self.statistics.damaged_pages = self.buffers.damaged_pages();
         Ok(self
             .rows
             .take_batch(self.start_ns)
@@ -144,40 +137,22 @@ impl Session {
         Arc::clone(&self.processes)
     }
 
-    /// Decode what the buffers hold.
-    fn drain(&mut self) -> Result<(), SessionError> {
-        let before = self.events.len();
-        let (events, thread_events) = (&mut self.events, &mut self.thread_events);
-        let (decoder, thread_decoder) = (&self.decoder, &self.thread_decoder);
-        self.buffers.drain(|time_ns, record| {
-            if let Some(event) = decoder.decode(time_ns, record) {
-                events.push(event);
-            } else {
-                thread_events.extend(thread_decoder.decode(time_ns, record));
-            }
-        })?;
-        self.statistics.events += (self.events.len() - before) as u64;
-        Ok(())
-    }
-
-    /// Pair the events up to `usable_ns`; threads begin and end between them, in order of time.
-    fn use_events(&mut self, usable_ns: u64) {
+    /// Pair the events up to `until_ns`; threads begin and end between them, in order of time.
+    fn use_events(&mut self, until_ns: u64) -> Result<bool, SessionError> {
         let mut processes = self.processes.lock().expect("no thread panicked");
-        let ready = self
-            .events
-            .partition_point(|event| event.time_ns <= usable_ns);
-        let count = self
-            .thread_events
-            .partition_point(|event| event.time_ns <= usable_ns);
-        let mut changes = self.thread_events.drain(..count).peekable();
-        for event in self.events.drain(..ready) {
-            while let Some(change) = changes.next_if(|change| change.time_ns < event.time_ns) {
+        self.buffers.merge(until_ns, |time_ns, record, is_usable| {
+            if let Some(event) = self.decoder.decode(time_ns, record) {
+                self.statistics.events += 1;
+                if is_usable && time_ns > self.spoilt_until_ns {
+                    self.tracker.on_event(&event, &mut self.rows, |event| {
+                        processes.of_thread(event.thread, Some(event.comm), event.time_ns)
+                    });
+                } else {
+                    self.spoilt += 1;
+                }
+            } else if let Some(change) = self.thread_decoder.decode(time_ns, record) {
                 processes.on_change(&change);
             }
-            self.tracker.on_event(&event, &mut self.rows, |event| {
-                processes.of_thread(event.thread, Some(event.comm), event.time_ns)
-            });
-        }
-        changes.for_each(|change| processes.on_change(&change));
+        })
     }
 }

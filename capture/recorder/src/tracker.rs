@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 
 use crate::event::{Event, Kind, Op, flags};
-use crate::pending::{Bio, Device, Few, Fragment, Request};
+use crate::pending::{Bio, BioId, Bios, Device, Few, Fragment, Request};
 use crate::rows::{Layer, Row, Rows};
 
 const EAGAIN: i32 = 11;
@@ -54,8 +54,7 @@ pub struct Tracker {
     positions: FxHashMap<u32, usize>,
     ids: Vec<DeviceIds>,
     devices: Vec<Device>,
-    bios: FxHashMap<usize, Bio>,
-    next_bio: usize,
+    bios: Bios,
     /// See [`Counts`].
     pub counts: Counts,
 }
@@ -104,13 +103,12 @@ impl Tracker {
 
     /// Events were lost: what is under way could be paired with the wrong end, so it is given up.
     pub fn resynchronise(&mut self) {
-        self.counts.unpaired_issues += self.bios.values().filter(|bio| !bio.own).count() as u64;
+        self.counts.unpaired_issues += self.bios.drain().filter(|bio| !bio.own).count() as u64;
         self.counts.unpaired_issues += self
             .devices
             .iter()
             .map(|device| device.requests() as u64)
             .sum::<u64>();
-        self.bios.clear();
         self.devices
             .iter_mut()
             .for_each(|device| *device = Device::default());
@@ -125,9 +123,7 @@ impl Tracker {
         if self.bios.len() >= BIOS_MAX {
             self.resynchronise();
         }
-        let id = self.next_bio;
-        self.next_bio += 1;
-        let bio = Bio {
+        let id = self.bios.insert(Bio {
             queued_ns: event.time_ns,
             start: event.sector,
             sectors: event.sectors,
@@ -142,8 +138,7 @@ impl Tracker {
             own,
             fragments: 1,
             error: 0,
-        };
-        self.bios.insert(id, bio);
+        });
         let device = &mut self.devices[position];
         if empty_flush {
             device.flushes_waiting.push_back(id);
@@ -164,7 +159,7 @@ impl Tracker {
         if let Some(fragment) = device.take_one(event.op, event.sector, event.sectors) {
             if event.error == EAGAIN {
                 self.counts.would_block += 1;
-                self.bios.remove(&fragment.bio);
+                self.bios.remove(fragment.bio);
                 return;
             }
             self.finish(position, fragment, event, rows);
@@ -200,7 +195,7 @@ impl Tracker {
         }
         let first = fragments
             .first()
-            .and_then(|fragment| self.bios.get(&fragment.bio));
+            .and_then(|fragment| self.bios.get(fragment.bio));
         let (thread, process) = (
             first.map(|bio| bio.thread),
             first.and_then(|bio| bio.process),
@@ -208,7 +203,7 @@ impl Tracker {
         let mut own = !fragments.is_empty();
         let mut bits = event.flags & !(flags::SPLIT | flags::MERGED);
         for fragment in &fragments {
-            let Some(bio) = self.bios.get_mut(&fragment.bio) else {
+            let Some(bio) = self.bios.get_mut(fragment.bio) else {
                 continue;
             };
             own &= bio.own;
@@ -244,7 +239,7 @@ impl Tracker {
             .flushes_waiting
             .front()
             .or(device.sequenced.first().map(|fragment| &fragment.bio));
-        let bio = cause.and_then(|bio| self.bios.get(bio));
+        let bio = cause.and_then(|&bio| self.bios.get(bio));
         let request = Request {
             issued_ns: event.time_ns,
             op: Op::Flush,
@@ -290,7 +285,7 @@ impl Tracker {
             .take_while(|fragment| fragment.end <= request.cursor)
             .count();
         for fragment in request.fragments.drain(..done) {
-            let Some(bio) = self.bios.get(&fragment.bio) else {
+            let Some(bio) = self.bios.get(fragment.bio) else {
                 continue;
             };
             let wants_unit_access = bio.flags & flags::WRITE_THROUGH != 0;
@@ -341,15 +336,15 @@ impl Tracker {
         }
     }
 
-    fn add_fragment(&mut self, bio: usize) {
-        if let Some(bio) = self.bios.get_mut(&bio) {
+    fn add_fragment(&mut self, bio: BioId) {
+        if let Some(bio) = self.bios.get_mut(bio) {
             bio.fragments += 1;
         }
     }
 
     /// A part of a bio is done; with the last one the bio is.
     fn finish(&mut self, position: usize, fragment: Fragment, event: &Event, rows: &mut Rows) {
-        let Some(bio) = self.bios.get_mut(&fragment.bio) else {
+        let Some(bio) = self.bios.get_mut(fragment.bio) else {
             return;
         };
         if bio.error == 0 {
@@ -361,7 +356,7 @@ impl Tracker {
         }
         let bio = self
             .bios
-            .remove(&fragment.bio)
+            .remove(fragment.bio)
             .expect("was there a moment ago");
         if bio.own {
             self.counts.own += 1;

@@ -278,7 +278,7 @@ impl FileSession {
         let damaged = self
             .instances
             .iter()
-            .map(|(buffers, _)| buffers.damaged_pages);
+            .map(|(buffers, _)| buffers.damaged_pages());
         self.statistics.damaged_pages = damaged.sum();
         self.statistics.events_lost = lost + self.spoilt;
         self.statistics.counts = self.calls.counts;
