@@ -270,8 +270,10 @@ mod tests {
 #[cfg(test)]
 mod real_page {
     use super::*;
+    use crate::cpu_buffer::CpuBuffer;
+    use crate::cpu_buffer::tests::Pages;
     use crate::format::PageFormat;
-    use crate::page::read_page;
+    use crate::page::{Cursor, read_page};
     use crate::rows::Rows;
     use crate::tracker::{DeviceIds, Tracker};
 
@@ -343,6 +345,40 @@ mod real_page {
             .collect();
         assert!(!outcome.damaged && !outcome.missed);
         assert!(seen.len() > 40);
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn large_pages_of_a_buffer_that_wrapped_read_as_the_kernel_prints_them() {
+        let (_, decoder) = formats();
+        let format = PageFormat::parse(&text("header_page_8k"), &text("header_event")).unwrap();
+        assert_eq!(format.page_bytes, 8192);
+        let bytes = fixture("wrapped_8k.bin");
+        let pages: Vec<Vec<u8>> = bytes.chunks(8192).map(<[u8]>::to_vec).collect();
+        assert!(
+            Cursor::open(&pages[0], &format).1.missed && !Cursor::open(&pages[1], &format).1.missed
+        );
+        let mut buffer = CpuBuffer::new(Pages(pages), &format);
+        let mut seen = Vec::new();
+        while buffer.head_ns(&format, u64::MAX).unwrap().is_some() {
+            let (time_ns, record) = buffer.take().unwrap();
+            let event = decoder.decode(time_ns, record).unwrap();
+            seen.push((
+                event.kind.event_name().to_owned(),
+                event.thread,
+                (time_ns + 500) / 1000,
+                event.device,
+                event.sector,
+                event.sectors,
+            ));
+        }
+        let lines = text("wrapped_8k.txt");
+        let expected: Vec<_> = lines
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(from_line)
+            .collect();
+        assert!(seen.len() > 200 && buffer.damaged_pages == 0);
         assert_eq!(seen, expected);
     }
 
