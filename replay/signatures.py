@@ -1,7 +1,8 @@
 """Does a disk hold something? A small table of the marks that file systems, volume managers and the like leave.
 
 Offsets and magics are those of the Linux kernel's on-disk headers (ext4 0x438, xfs 0, btrfs 0x10040, md 1.0/1.1/1.2
-and 0.90, swap at the end of the first page …) and of the formats' public descriptions (GPT, LUKS, ZFS uberblocks).
+and 0.90, swap at the end of the first page, OCFS2 at its block 2 …) and of the formats' public descriptions (GPT, LUKS,
+ZFS uberblocks).
 A device without a known mark may still hold data; that is why its name has to be repeated as well.
 """
 
@@ -29,6 +30,15 @@ _AT_OFFSET: tuple[tuple[int, bytes, str], ...] = (
     (0x4000, b"SKUL\xba\xbe", "an encrypted LUKS volume"),
     (0, b"integrt", "a dm-integrity volume"),
     (0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "a bcache device"),
+    (0x1018, b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", "a bcachefs file system"),
+    *((block * 2, b"OCFSV2", "an OCFS2 file system") for block in (512, 1024, 2048, 4096)),
+    (0x400, b"\xf5\xfc\x01\xa5", "a VxFS file system"),
+    (0x255C, b"\x54\x19\x01\x00", "a UFS file system"),
+    (0x1055C, b"\x19\x01\x54\x19", "a UFS file system"),
+    (0x400, b"H+\0\4", "an HFS+ file system"),
+    (0x400, b"HX\0\5", "an HFS+ file system"),
+    (32, b"NXSB", "an APFS container"),
+    (0, b"dmvdo001", "a VDO volume"),
     (0x204, b"!Stra0tis", "a Stratis pool"),
     (32, b"ORCLDISK", "an Oracle ASM disk"),
     (0, b"bluestore block device", "a Ceph OSD"),
@@ -72,6 +82,12 @@ def _at_end(size_bytes: int) -> tuple[tuple[int, bytes, str], ...]:
     return (
         ((size_bytes // 65536 - 1) * 65536, b"\xfc\x4e\x2b\xa9", raid),
         ((size_bytes - 8192) // 4096 * 4096, b"\xfc\x4e\x2b\xa9", raid),
+        (size_bytes - 1024, b"Intel Raid ISM Cfg Sig. ", "a member of an Intel RAID"),
+        (size_bytes - 512, b"\xde\x11\xde\x11", "a member of a RAID (DDF)"),
+        *(
+            (size_bytes - 4096 + 60, b"\x83\x74\x02" + kind, "a DRBD device")
+            for kind in (b"\x6b", b"\x6c", b"\x6d")
+        ),
         (size_bytes - 512, b"EFI PART", "a GPT partition table"),
         (size_bytes - 4096, b"EFI PART", "a GPT partition table"),
     )

@@ -46,6 +46,38 @@ def test_what_tools_make_is_recognised(tmp_path: Path, command: list[str], found
     assert signature_of(image) == found
 
 
+@pytest.mark.parametrize(
+    ("offset", "mark", "kind", "found"),
+    [
+        (0x400, b"OCFSV2", "ocfs2", "an OCFS2 file system"),
+        (0x2000, b"OCFSV2", "ocfs2", "an OCFS2 file system"),
+        (0x400, b"\xf5\xfc\x01\xa5", "vxfs", "a VxFS file system"),
+        (8192 + 0x55C, b"\x54\x19\x01\x00", "ufs", "a UFS file system"),
+        (65536 + 0x55C, b"\x19\x01\x54\x19", "ufs", "a UFS file system"),
+        (0, b"dmvdo001", "vdo", "a VDO volume"),
+        (-1024, b"Intel Raid ISM Cfg Sig. ", "isw_raid_member", "a member of an Intel RAID"),
+        (-512, b"\xde\x11\xde\x11", "ddf_raid_member", "a member of a RAID (DDF)"),
+        (60 - 4096, b"\x83\x74\x02\x6b", "drbd", "a DRBD device"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_blkid_recognises_is_recognised(
+    tmp_path: Path, offset: int, mark: bytes, kind: str, found: str
+) -> None:
+    """Planted where no tool for making it is at hand; blkid says whether it was planted right."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek(offset % SIZE_BYTES)
+        file.write(mark)
+    assert signature_of(image) == found
+    tool = shutil.which("blkid", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        pytest.skip("blkid is not installed")
+    told = subprocess.run([tool, "-p", str(image)], capture_output=True, text=True, check=False)
+    assert f'TYPE="{kind}"' in told.stdout
+
+
 @pytest.mark.parametrize("label", ["gpt", "dos"])
 def test_partition_tables_made_by_sfdisk(tmp_path: Path, label: str) -> None:
     tool = shutil.which("sfdisk", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
