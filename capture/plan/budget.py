@@ -11,7 +11,6 @@ from typing import Final
 
 from .options import PlanOptions
 
-KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
 _LIMIT_STEP_MIB: Final = 256
 _HEADROOM: Final = 1.5

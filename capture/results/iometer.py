@@ -32,7 +32,6 @@ _SPEC: Final = "'Access specification name,default assignment"
 _BIN: Final = re.compile(r"\s*(?:[\d.]+ to ([\d.]+)|(>= 10)) (uS|mS|s|S)\s*")
 _BIN_NS: Final = {"uS": 1000, "mS": MILLISECOND_NS, "s": SECOND_NS, "S": SECOND_NS}
 _PREFIX: Final = {"read": "Read ", "write": "Write ", TOTAL_OP: ""}
-_RUNS_MAX: Final = 100_000
 
 Row = dict[str, str]
 

@@ -29,11 +29,17 @@ class Region:
 def parse_targets(words: Sequence[str], groups: Sequence[str]) -> dict[str | None, str]:
     """What ``PATH`` and ``GROUP=PATH`` mean; the key None stands for all groups not named.
 
-    Raises `IotraceError` for a second target of one group and for a path that no job file can hold.
+    Raises `IotraceError` for a group that is not there, a second target of one group, and a path that no job file can
+    hold.
     """
     found: dict[str | None, str] = {}
     for word in words:
         name, equals, path = word.partition("=")
+        if equals and name not in groups and name.isidentifier():
+            raise IotraceError(
+                f"--target '{word}' is of no group here: '{name}'",
+                hint=f"the groups are {', '.join(groups)}; a path with = in it is such as ./{word}",
+            )
         group: str | None = name if equals and name in groups else None
         target = path if group is not None else word
         if not target.strip() or any(not char.isprintable() for char in target):

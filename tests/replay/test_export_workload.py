@@ -155,7 +155,8 @@ def test_targets_are_for_all_or_for_a_group() -> None:
         "log": r"L:\a=b.dat",
     }
     assert parse_targets(["/mnt/a=b"], groups) == {None: "/mnt/a=b"}
-    for words in (["a", "b"], ["log=a", "log=b"], ["log="], ["a\nb"]):
+    assert parse_targets(["./lgo=b"], groups) == {None: "./lgo=b"}
+    for words in (["a", "b"], ["log=a", "log=b"], ["log="], ["a\nb"], ["lgo=/dev/sdb"]):
         with pytest.raises(IotraceError, match="--target"):
             parse_targets(words, groups)
 
