@@ -3,7 +3,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 UV := .tools/bin/uv
 BIN := .venv/bin
-RUST_SOURCES := $(shell find capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find analyze capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SETUP := .venv/.ready
 
 .PHONY: help setup demo test test-all check format lock bench fuzz docs wheel windows schemas bundled clean
@@ -90,4 +90,4 @@ bundled: $(SETUP) ## record cli/bundled again: PostgreSQL under pgbench on loop 
 	$(BIN)/python tools/record_bundled.py
 
 clean: ## remove everything that was built
-	rm -rf .venv .tools build target dist *.egg-info capture/*.so replay/*.so
+	rm -rf .venv .tools build target dist *.egg-info analyze/*.so capture/*.so replay/*.so

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
-import numpy as np
 
 from iotrace.schemas import Recording
 
@@ -29,11 +28,9 @@ from .description import (
     Workload,
 )
 from .histogram import Histograms
-from .onepass.arrivals import BINS_NS, Arrivals
-from .onepass.flight import Flight
-from .onepass.measure import Measured, Subject, measure
+from .onepass.figures import BINS_NS, FIRST_BLOCK_BYTES, Arrivals, Flight, Measured
+from .onepass.measure import Subject, measure
 from .onepass.streams import Stream
-from .onepass.touched import FIRST_BLOCK_BYTES
 from .result_tables import results_of
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
@@ -110,17 +107,16 @@ class _Describer:
             return description
         self.streams = self.ask("streams", layer=self.layer)
         self.measured = self._measure()
-        touched = self.measured.touched
         description = replace(
             description,
-            block_bytes=touched.block_bytes,
-            touched_slices=touched.slices,
-            busiest_hundredth_share=touched.share_of_busiest(0.01),
+            block_bytes=self.measured.block_bytes,
+            touched_slices=self.measured.touched_slices(),
+            busiest_hundredth_share=self.measured.busiest_hundredth_share(),
         )
         self.histograms = {
             metric: Histograms(self.measured.histogram_table(metric)) for metric in self.metrics
         }
-        library.provide(self.connection, "io_per_second", self.measured.seconds)
+        library.provide(self.connection, "io_per_second", self.measured.seconds())
         self.devices = {row["device_id"]: row for row in self.recording.read("devices").to_pylist()}
         for row in self.layers:
             names = ("layer", "io_count", "failed_count", "unfinished_count")
@@ -156,7 +152,6 @@ class _Describer:
             (self.start_ns, self.end_ns),
             self.metrics,
             has_errors=any(row["failed_count"] for row in self.layers),
-            has_unfinished=any(row["unfinished_count"] for row in self.layers),
         )
         self.number_of = {
             (stream.device_id, stream.file_id, stream.role, stream.op): number
@@ -247,7 +242,7 @@ class _Describer:
         count, size_bytes = _count(mine, op), sum(row["size_bytes"] for row in mine)
         numbers = [self.number_of[row["device_id"], row["file_id"], row["role"], row["op"]] for row in mine]
         sequence = self.measured.sequence
-        is_placed = bool(np.isin(numbers, sequence.present).any())
+        is_placed = bool(sequence.placed_count[numbers].any())
         return Flow(
             io_count=count,
             size_bytes=size_bytes,
@@ -306,18 +301,17 @@ class _Describer:
         )
 
     def _hot_spots(self) -> Iterable[HotSpot]:
-        total = sum(entry.io_count for entry in self.measured.touched.slices)
+        total = sum(entry.io_count for entry in self.measured.touched_slices())
         paths = {
             row["file_id"]: row["path"]
             for row in self.recording.read("files", ["file_id", "path"]).to_pylist()
         }
-        for page in self.measured.touched.hot_pages(_TOP):
-            device_id, file_id = self.measured.places[page.place]
+        for page in self.measured.hot_pages(_TOP):
             yield HotSpot(
-                device_id=device_id,
-                device=self.devices.get(device_id, {}).get("name"),
-                file_id=file_id,
-                path=paths.get(file_id),
+                device_id=page.device_id,
+                device=self.devices.get(page.device_id, {}).get("name"),
+                file_id=page.file_id,
+                path=paths.get(page.file_id),
                 offset_bytes=page.offset_bytes,
                 size_bytes=page.size_bytes,
                 io_count=page.io_count,

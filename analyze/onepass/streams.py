@@ -1,20 +1,18 @@
 """Which rows belong together: streams (device, file, operation), and the groups figures are given for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import Final
 
 from iotrace.schemas import Layer, Op
 
-Ints = npt.NDArray[Any]
-
 LAYERS: Final = tuple(Layer)
 OPS: Final = tuple(Op)
-_TABLE_KEYS_MAX: Final = 1 << 20
+MOVING: Final = (Op.READ, Op.WRITE)
+"""Operations that move data."""
+
+_OF_FILES: Final = (Layer.SQL, Layer.FILESYSTEM)
+"""Layers whose offsets are in a file."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,63 +26,52 @@ class Stream:
     op: str
 
 
-class Streams:
-    """Numbers the streams of a recording, so that a row's is found by looking it up."""
+class Numbering:
+    """Numbers what streams are counted in; figures of load are those of one layer.
 
-    def __init__(self, streams: Sequence[Stream]) -> None:
+    ``groups``: device and role; ``areas``: device, and above the block layer file; ``latency_groups``: layer, device,
+    role and operation. Kinds number the roles with the operations that move data.
+    """
+
+    def __init__(self, streams: Sequence[Stream], layer: str) -> None:
         """``streams`` names every combination that occurs, each once."""
+        mine = [stream for stream in streams if stream.layer == layer]
         self.streams = list(streams)
-        self._devices = max((_id(stream.device_id) for stream in streams), default=-1) + 2
-        self._files = max((_id(stream.file_id) for stream in streams), default=-1) + 2
-        self._has_layers = len({stream.layer for stream in streams}) > 1
-        keys = np.array([self._key(stream) for stream in streams], dtype=np.int64)
-        self._kind = np.int32 if len(keys) == 0 or keys.max() < 1 << 30 else np.int64
-        self._order = np.argsort(keys)
-        self._sorted_keys = keys[self._order]
-        self.number_kind: type[np.unsignedinteger] = (
-            np.uint8 if len(keys) <= 1 << 8 else np.uint16 if len(keys) <= 1 << 16 else np.uint32
+        self.roles = sorted({stream.role for stream in streams})
+        self.groups = list(dict.fromkeys((stream.device_id, stream.role) for stream in mine))
+        self.devices = list(dict.fromkeys(stream.device_id for stream in mine))
+        self.areas = list(dict.fromkeys(_area(stream) for stream in mine))
+        self.latency_groups = list(dict.fromkeys(_latency_group(stream) for stream in streams))
+        self._layer = layer
+
+    def kinds(self, roles: Iterable[str], ops: Iterable[str]) -> list[int]:
+        """Numbers of the roles with operations that move data."""
+        places = [MOVING.index(Op(op)) for op in ops]
+        return [self.roles.index(role) * len(MOVING) + place for role in roles for place in places]
+
+    def rows(self) -> "Iterable[NumberedStream]":
+        """The streams as `Tally` takes them."""
+        groups, devices, areas, latency_groups = (
+            {key: number for number, key in enumerate(keys)}
+            for keys in (self.groups, self.devices, self.areas, self.latency_groups)
         )
-        """Sorting by a narrow number is many times faster."""
-        self._table: npt.NDArray[np.unsignedinteger] | None = None
-        if len(keys) and keys.max() < _TABLE_KEYS_MAX:
-            self._table = np.zeros(int(keys.max()) + 1, dtype=self.number_kind)
-            self._table[keys] = np.arange(len(keys))
-
-    def __len__(self) -> int:
-        return len(self.streams)
-
-    def numbers(self, layers: Ints | None, ops: Ints, device_ids: Ints, file_ids: Ints) -> Ints:
-        """Position in ``streams`` of each I/O; ids are -1 where null, ``layers`` only matters if there are several."""
-        key: Ints = device_ids.astype(self._kind)
-        key += 1
-        if self._has_layers and layers is not None:
-            key += layers.astype(self._kind) * self._devices
-        key *= self._files
-        key += file_ids
-        key += 1
-        key *= len(OPS)
-        key += ops
-        if self._table is not None:
-            return self._table[key]
-        coded = pa.array(key).dictionary_encode()
-        places = np.searchsorted(self._sorted_keys, coded.dictionary.to_numpy())
-        numbers: Ints = self._order[places].astype(self.number_kind)
-        return np.asarray(numbers[coded.indices.to_numpy()])
-
-    def _key(self, stream: Stream) -> int:
-        layer = LAYERS.index(stream.layer) if self._has_layers else 0
-        device = layer * self._devices + _id(stream.device_id) + 1
-        return (device * self._files + _id(stream.file_id) + 1) * len(OPS) + OPS.index(stream.op)
+        for one in self.streams:
+            load = None
+            if one.layer == self._layer:
+                kind = self.kinds([one.role], [one.op])[0] if one.op in MOVING else None
+                load = (groups[one.device_id, one.role], devices[one.device_id], areas[_area(one)], kind)
+            place = LAYERS.index(Layer(one.layer)), OPS.index(Op(one.op)), one.device_id, one.file_id
+            yield (*place, latency_groups[_latency_group(one)], load)
 
 
-def _id(value: int | None) -> int:
-    return -1 if value is None else value
+NumberedStream = tuple[
+    int, int, int | None, int | None, int, tuple[int, int, int, int | None] | None
+]  # see _tally.pyi
 
 
-def sorted_by(numbers: Ints, count: int) -> tuple[Ints, Ints]:
-    """A stable order by ``numbers`` below ``count``, and where each number begins in it (``count`` + 1 borders)."""
-    borders = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.bincount(numbers, minlength=count), out=borders[1:])
-    if np.count_nonzero(np.diff(borders)) <= 1:
-        return np.arange(len(numbers)), borders
-    return np.argsort(numbers, kind="stable"), borders
+def _area(stream: Stream) -> tuple[int | None, int | None]:
+    return stream.device_id, stream.file_id if stream.layer in _OF_FILES else None
+
+
+def _latency_group(stream: Stream) -> tuple[str, int | None, str, str]:
+    return stream.layer, stream.device_id, stream.role, stream.op

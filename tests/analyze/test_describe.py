@@ -9,9 +9,9 @@ import pytest
 from iotrace.analyze import library, units
 from iotrace.analyze.describe import describe
 from iotrace.analyze.description import grade
-from iotrace.analyze.onepass import rows as onepass_rows
 from iotrace.analyze.onepass.measure import Subject, measure
 from iotrace.analyze.onepass.streams import Stream
+from iotrace.schemas import writer
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -149,17 +149,17 @@ def _random_ios(seed, count=1500):
     return ios
 
 
-@pytest.mark.parametrize("slice_ios", [20, 300, 1 << 20])
-def test_slices_join_to_what_one_plain_sweep_finds(make_recording, monkeypatch, slice_ios):
-    """The definitions, in plain loops over all I/Os, for any cutting into slices."""
+@pytest.mark.parametrize("row_group_ios", [20, 300, 1 << 20])
+def test_one_pass_finds_what_one_plain_sweep_finds(make_recording, monkeypatch, row_group_ios):
+    """The definitions, in plain loops over all I/Os, for any size of row groups."""
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", row_group_ios)
     ios = _random_ios(4)
     recording = make_recording(ios)
     window = (ios[50]["issued_ns"] + 3, ios[-50]["issued_ns"] + 3)
     with library.opened(recording) as connection:
         rows = library.run(connection, "streams", layer="block").to_pylist()
         streams = [Stream("block", r["device_id"], r["file_id"], r["role"], r["op"]) for r in rows]
-        monkeypatch.setattr(onepass_rows, "_STRETCH_ROWS", slice_ios)
-        subject = Subject("block", window, ("service",), has_errors=False, has_unfinished=True)
+        subject = Subject("block", window, ("service",), has_errors=False)
         found = measure(connection, recording, streams, subject)
 
     ends, sequential, near = {}, {}, {}

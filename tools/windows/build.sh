@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 PYTHON=$1
 PLACE=$PWD/build/windows
 TARGET=x86_64-pc-windows-gnu
-CRATES="-p iotrace-engine -p iotrace-readers"
+CRATES="-p iotrace-engine -p iotrace-readers -p iotrace-tally"
 
 # The compiler: Debian's, since rustup's standard library for Windows may not be there. cargo is the usual one.
 need() { # PACKAGES… for what is missing
@@ -53,7 +53,7 @@ library() { # NAME SOURCE LIBRARIES…: a library that Wine lacks
 library bcryptprimitives.dll tools/windows/process_prng.c -ladvapi32 -lkernel32
 library python3.dll tools/windows/python3.c
 
-say "== tests of the engine and the readers, under $(wine --version 2>/dev/null | tail -1)"
+say "== tests of the engine, the readers and the tally, under $(wine --version 2>/dev/null | tail -1)"
 # shellcheck disable=SC2086
 cargo test --quiet --locked $STANDARD $CRATES --lib
 

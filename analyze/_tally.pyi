@@ -1,0 +1,116 @@
+"""The native tally of I/Os in order of time (see tally/src/tally.rs)."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+UInt32s: TypeAlias = npt.NDArray[np.uint32]
+UInt64s: TypeAlias = npt.NDArray[np.uint64]
+
+class Tally:
+    """One pass: `add` rows and `advance` in turn, `finish`, then ask. Work is done without the interpreter's lock."""
+
+    def __init__(
+        self,
+        streams: Sequence[
+            tuple[int, int, int | None, int | None, int, tuple[int, int, int, int | None] | None]
+        ],
+        *,
+        metrics: list[str],
+        window_ns: tuple[int, int],
+        cuts_ns: list[int],
+        room_bytes: int,
+    ) -> None:
+        """Nothing counted yet.
+
+        ``streams`` names every combination that occurs: positions of layer and operation in the vocabulary, ids of
+        device and file or None, the group its latencies are counted in, and for streams of the layer whose load is
+        described the numbers of its group (device and role), its device, its area (where equal offsets are the same
+        block) and its kind (role and operation, None for operations that move no data). All are numbered from 0
+        without a gap.
+
+        ``metrics`` are service, response and lateness. I/Os in flight are counted in ``window_ns``. ``cuts_ns`` is
+        where each slice of time but the first begins, 29 at most. Where notes on touched blocks would take more
+        than ``room_bytes``, blocks are made larger.
+
+        Raises ``ValueError`` for numbers that are none of these.
+        """
+
+    def add(
+        self,
+        *,
+        op: Bytes,
+        issued_ns: Int64s,
+        completed_ns: Int64s,
+        offset_bytes: UInt64s,
+        size_bytes: UInt32s,
+        device_id: Int32s,
+        file_id: Int32s,
+        layer: Bytes | None = None,
+        error: Int32s | None = None,
+        intended_ns: Int64s | None = None,
+    ) -> None:
+        """Take in rows in any order; of equal times those that come first go first.
+
+        Arrays are of one length and read-only: nobody may write to them meanwhile. ``layer`` and ``op`` are positions
+        in the vocabulary. Null is the least int64 in times, the least int32 in ids, 2**64 - 1 in offsets. Columns
+        that are not given say the same of all rows: the first stream's layer, no error, nothing intended.
+
+        Raises ``ValueError`` and ``BufferError`` for other arrays, and ``ValueError`` for a stream that was not named.
+        """
+
+    def advance(self, until_ns: int) -> None:
+        """Count what was issued before ``until_ns``. Raises ``ValueError`` if some of it precedes what was counted."""
+
+    def finish(self) -> None:
+        """Count the rest."""
+
+    def arrivals(
+        self,
+    ) -> tuple[
+        list[tuple[int, float, float, list[int]]],
+        list[tuple[int, float, float, list[int]]],
+        tuple[int, float, float, list[int]],
+    ]:
+        """Per group, per device and of all: gaps, their sum and that of their squares, arrivals in the fullest bins.
+
+        Bins are 10 ms, 100 ms and 1 s long.
+        """
+
+    def flight(self) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """Per device and of all: most in flight at once, and the time-integral of their number in nanoseconds."""
+
+    def sequences(self) -> list[tuple[int, int, int]]:
+        """Per stream: I/Os with a place, those that begin where the one before ended, where one of the last 16 did."""
+
+    def histogram(self, metric: str) -> bytes:
+        """int64, five to a row: group, bucket_ns, io_count, latency_sum_ns, latency_max_ns.
+
+        The last two stand in the first row of a group and are 0 in the others.
+        """
+
+    def seconds(self) -> bytes:
+        """int64, seven to a row: layer (position), then the columns of query ``io_per_second``."""
+
+    def block_bytes(self) -> int:
+        """How large blocks are, in the end."""
+
+    def slices(self) -> list[tuple[int, int, int, float | None]]:
+        """Per slice of time: I/Os that moved data, bytes touched, bytes touched for the first time, and a share.
+
+        It is that of the I/Os which began in the busiest hundredth of the blocks touched, None below 100 blocks.
+        """
+
+    def touched_bytes(self, kinds: list[int], areas: list[int] | None) -> int:
+        """Different bytes that any of ``kinds`` touched, in some areas or in all."""
+
+    def share_of_busiest(self) -> float | None:
+        """As in `slices`, over all of them."""
+
+    def hot_pages(self, most: int) -> list[tuple[int, int, int, list[int]]]:
+        """Where most I/Os began, by pages of 256 blocks: area, offset, I/Os, and these by slice of time."""

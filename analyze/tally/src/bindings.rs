@@ -1,0 +1,305 @@
+//! Bindings of the tally: convert, release the interpreter, convert back. See `_tally.pyi`.
+
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrivals::Arrivals;
+use crate::flight::Flight;
+use crate::page::SLICES_MAX;
+use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
+use crate::streams::{Counts, Key, Place};
+use crate::tally::{self, Metric};
+use crate::touched::Touched;
+
+const READ: u8 = 0;
+const KINDS_MAX: u32 = 256;
+
+/// Layer, operation, device, file, group of latencies; in the layer of load also group, device, area and kind.
+type Stream = (
+    u8,
+    u8,
+    Option<i32>,
+    Option<i32>,
+    u32,
+    Option<(u32, u32, u32, Option<u32>)>,
+);
+/// Gaps, their sum and the sum of their squares, and the peak per length of bin.
+type ArrivalFigures = (u64, f64, f64, [u64; 3]);
+/// Peak and integral.
+type FlightFigures = (usize, i64);
+/// I/Os, bytes touched, bytes first touched, share of the busiest hundredth.
+type SliceFigures = (u64, u64, u64, Option<f64>);
+/// Area, offset, I/Os, and these by slice.
+type HotPage = (u32, u64, u64, Vec<u32>);
+
+/// See `_tally.pyi`.
+#[pyclass]
+pub struct Tally {
+    inner: tally::Tally,
+}
+
+#[pymethods]
+#[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
+impl Tally {
+    #[new]
+    #[pyo3(signature = (streams, *, metrics, window_ns, cuts_ns, room_bytes))]
+    fn new(
+        streams: Vec<Stream>,
+        metrics: Vec<String>,
+        window_ns: (i64, i64),
+        cuts_ns: Vec<i64>,
+        room_bytes: usize,
+    ) -> PyResult<Self> {
+        let metrics = metrics
+            .iter()
+            .map(|name| metric_named(name))
+            .collect::<PyResult<Vec<_>>>()?;
+        if cuts_ns.len() >= SLICES_MAX || !cuts_ns.is_sorted() {
+            return Err(PyValueError::new_err(format!(
+                "at most {SLICES_MAX} slices of time, in order"
+            )));
+        }
+        let (keys, places, counts) = numbered(&streams)?;
+        let touched = Touched::new(counts.areas, counts.kinds, cuts_ns, room_bytes);
+        let inner = tally::Tally::new(&keys, places, counts, metrics, window_ns, touched);
+        Ok(Self { inner })
+    }
+
+    #[pyo3(signature = (*, op, issued_ns, completed_ns, offset_bytes, size_bytes, device_id, file_id,
+                        layer=None, error=None, intended_ns=None))]
+    #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        op: PyBuffer<u8>,
+        issued_ns: PyBuffer<i64>,
+        completed_ns: PyBuffer<i64>,
+        offset_bytes: PyBuffer<u64>,
+        size_bytes: PyBuffer<u32>,
+        device_id: PyBuffer<i32>,
+        file_id: PyBuffer<i32>,
+        layer: Option<PyBuffer<u8>>,
+        error: Option<PyBuffer<i32>>,
+        intended_ns: Option<PyBuffer<i64>>,
+    ) -> PyResult<()> {
+        let columns = Columns {
+            layer: layer.as_ref().map(column).transpose()?,
+            op: column(&op)?,
+            issued_ns: column(&issued_ns)?,
+            completed_ns: column(&completed_ns)?,
+            intended_ns: intended_ns.as_ref().map(column).transpose()?,
+            offset_bytes: column(&offset_bytes)?,
+            size_bytes: column(&size_bytes)?,
+            device_id: column(&device_id)?,
+            file_id: column(&file_id)?,
+            error: error.as_ref().map(column).transpose()?,
+        };
+        py.detach(|| self.inner.add(&columns)).map_err(refused)
+    }
+
+    fn advance(&mut self, py: Python<'_>, until_ns: i64) -> PyResult<()> {
+        py.detach(|| self.inner.advance(Some(until_ns)))
+            .map_err(refused)
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.inner.finish()).map_err(refused)
+    }
+
+    fn arrivals(&self) -> (Vec<ArrivalFigures>, Vec<ArrivalFigures>, ArrivalFigures) {
+        let load = &self.inner.load;
+        let devices = load
+            .device_arrivals()
+            .into_iter()
+            .map(arrival_figures)
+            .collect();
+        let groups = load.group_arrivals().iter().map(arrival_figures).collect();
+        (groups, devices, arrival_figures(load.all_arrivals()))
+    }
+
+    fn flight(&self) -> (Vec<FlightFigures>, FlightFigures) {
+        let figures = |flight: &Flight| (flight.peak, flight.integral_ns());
+        let load = &self.inner.load;
+        (
+            load.device_flight().iter().map(figures).collect(),
+            figures(load.all_flight()),
+        )
+    }
+
+    fn sequences(&self) -> Vec<(u64, u64, u64)> {
+        let sequences = self.inner.load.sequences.iter();
+        sequences
+            .map(|of| (of.count, of.next_count, of.near_count))
+            .collect()
+    }
+
+    fn histogram<'py>(&self, py: Python<'py>, metric: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let metric = metric_named(metric)?;
+        let groups = self.inner.load.latencies(metric);
+        let groups = groups.ok_or_else(|| PyValueError::new_err("this metric was not counted"))?;
+        let rows = groups.iter().zip(0..).flat_map(|(of, group)| {
+            let buckets = of.buckets().into_iter().enumerate();
+            buckets.map(move |(place, (bucket_ns, io_count))| {
+                let (sum_ns, max_ns) = if place == 0 {
+                    (of.sum_ns, of.max_ns)
+                } else {
+                    (0, 0)
+                };
+                [group, bucket_ns, io_count as i64, sum_ns, max_ns]
+            })
+        });
+        Ok(int64s(py, rows))
+    }
+
+    fn seconds<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let layers = self.inner.load.seconds.iter().zip(0..);
+        let rows = layers.flat_map(|(seconds, layer)| {
+            seconds.found.iter().map(move |one| {
+                let (ios, reads) = (one.io_count, one.read_count);
+                let (measured, sum_ns) = (one.measured_count, one.latency_sum_ns);
+                [
+                    layer,
+                    one.number,
+                    ios,
+                    one.size_bytes,
+                    reads,
+                    measured,
+                    sum_ns,
+                ]
+            })
+        });
+        int64s(py, rows)
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.inner.touched.block_bytes()
+    }
+
+    fn slices(&self) -> Vec<SliceFigures> {
+        let slices = self.inner.touched.slices.iter();
+        slices
+            .map(|one| {
+                (
+                    one.io_count,
+                    one.touched_bytes,
+                    one.new_bytes,
+                    one.hottest_share,
+                )
+            })
+            .collect()
+    }
+
+    fn touched_bytes(&self, py: Python<'_>, kinds: Vec<usize>, areas: Option<Vec<u32>>) -> u64 {
+        py.detach(|| self.inner.touched.touched_bytes(&kinds, areas.as_deref()))
+    }
+
+    fn share_of_busiest(&self, py: Python<'_>) -> Option<f64> {
+        py.detach(|| self.inner.touched.share_of_busiest())
+    }
+
+    fn hot_pages(&self, most: usize) -> Vec<HotPage> {
+        let touched = &self.inner.touched;
+        let pages = touched.hot_pages(most).into_iter();
+        pages
+            .map(|(io_count, page)| {
+                let by_slice = page.by_slice[..touched.slices.len()].to_vec();
+                (page.key.0, touched.offset_bytes(page), io_count, by_slice)
+            })
+            .collect()
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err calls it")]
+fn refused(problem: Problem) -> PyErr {
+    PyValueError::new_err(problem.to_string())
+}
+
+fn metric_named(name: &str) -> PyResult<Metric> {
+    match name {
+        "service" => Ok(Metric::Service),
+        "response" => Ok(Metric::Response),
+        "lateness" => Ok(Metric::Lateness),
+        other => Err(PyValueError::new_err(format!(
+            "no metric is called '{other}'"
+        ))),
+    }
+}
+
+/// Numbers are dense, so that none is as large as there are streams; anything else would take memory without end.
+fn numbered(streams: &[Stream]) -> PyResult<(Vec<Key>, Vec<Place>, Counts)> {
+    let is_dense = |number: u32| (number as usize) < streams.len();
+    let (mut keys, mut places) = (
+        Vec::with_capacity(streams.len()),
+        Vec::with_capacity(streams.len()),
+    );
+    let mut counts = Counts::default();
+    let most = |count: &mut usize, number: u32| *count = (*count).max(number as usize + 1);
+    for &(layer, op, device_id, file_id, latency_group, load) in streams {
+        let (group, device, area, kind) = load.unwrap_or_default();
+        let is_sound = [latency_group, group, device, area]
+            .into_iter()
+            .all(is_dense);
+        if !is_sound || kind.is_some_and(|kind| kind >= KINDS_MAX) || streams.len() >= STREAMS_MAX {
+            return Err(PyValueError::new_err(
+                "streams, groups, devices, areas and kinds are numbered from 0",
+            ));
+        }
+        keys.push(Key {
+            layer,
+            op,
+            device_id,
+            file_id,
+        });
+        most(&mut counts.layers, u32::from(layer));
+        most(&mut counts.latency_groups, latency_group);
+        if load.is_some() {
+            most(&mut counts.groups, group);
+            most(&mut counts.devices, device);
+            most(&mut counts.areas, area);
+        }
+        if let Some(kind) = kind {
+            most(&mut counts.kinds, kind);
+        }
+        places.push(Place {
+            layer: u32::from(layer),
+            latency_group,
+            is_load: load.is_some(),
+            group,
+            device,
+            area,
+            kind,
+            is_read: op == READ,
+        });
+    }
+    Ok((keys, places, counts))
+}
+
+fn arrival_figures(of: &Arrivals) -> ArrivalFigures {
+    (
+        of.gap_count(),
+        of.gap_sum_ns(),
+        of.gap_square_sum_ns2(),
+        of.peaks(),
+    )
+}
+
+fn column<N: Element>(buffer: &PyBuffer<N>) -> PyResult<Column<'_, N>> {
+    let is_flat = buffer.dimensions() == 1 && buffer.readonly();
+    let values = buffer.as_slice_ptr().filter(|_| is_flat);
+    let values = values.ok_or_else(|| {
+        PyValueError::new_err("a column is read-only, of one dimension, without gaps")
+    })?;
+    // SAFETY: the memory is there, aligned and whole as long as the buffer is. It is read-only: nobody writes to what an
+    // Arrow array holds, and `_tally.pyi` asks the same of every other array.
+    Ok(unsafe { values.as_ref() })
+}
+
+fn int64s<const N: usize>(
+    py: Python<'_>,
+    rows: impl Iterator<Item = [i64; N]>,
+) -> Bound<'_, PyBytes> {
+    let bytes: Vec<u8> = rows.flatten().flat_map(i64::to_ne_bytes).collect();
+    PyBytes::new(py, &bytes)
+}

@@ -1,0 +1,240 @@
+//! The pass: rows in order of issue, each handed to whatever counts it.
+
+use std::mem;
+use std::thread;
+
+use crate::arrivals::Arrivals;
+use crate::flight::Flight;
+use crate::latency::Latencies;
+use crate::rows::{Columns, NEVER_NS, Problem, Row};
+use crate::seconds::Seconds;
+use crate::sequence::Sequence;
+use crate::streams::{Counts, Key, Place, Streams};
+use crate::touched::Touched;
+
+/// How long an I/O took, between which two of its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// From issued to completed.
+    Service,
+    /// From intended to completed.
+    Response,
+    /// From intended to issued.
+    Lateness,
+}
+
+/// What one pass finds out.
+pub struct Tally {
+    streams: Streams,
+    places: Vec<Place>,
+    held: Vec<Row>,
+    passed_ns: i64,
+    /// What needs no blocks.
+    pub load: Load,
+    /// Blocks touched.
+    pub touched: Touched,
+}
+
+/// What is counted I/O by I/O.
+pub struct Load {
+    metrics: Vec<Metric>,
+    /// Per metric and group of latencies.
+    pub latencies: Vec<Vec<Latencies>>,
+    /// Per layer.
+    pub seconds: Vec<Seconds>,
+    groups: Vec<Arrivals>,
+    devices: Vec<Arrivals>,
+    all: Arrivals,
+    /// Groups per device: where there is one only, it says what the device does.
+    groups_of: Vec<Vec<usize>>,
+    device_flight: Vec<Flight>,
+    all_flight: Flight,
+    /// Per stream.
+    pub sequences: Vec<Sequence>,
+}
+
+impl Tally {
+    /// Nothing counted yet. Numbers in `places` are below their `counts`, and there are as many as keys.
+    pub fn new(
+        keys: &[Key],
+        places: Vec<Place>,
+        counts: Counts,
+        metrics: Vec<Metric>,
+        window_ns: (i64, i64),
+        touched: Touched,
+    ) -> Self {
+        let mut groups_of = vec![Vec::new(); counts.devices];
+        for place in places.iter().filter(|place| place.is_load) {
+            let groups: &mut Vec<usize> = &mut groups_of[place.device as usize];
+            if !groups.contains(&(place.group as usize)) {
+                groups.push(place.group as usize);
+            }
+        }
+        let flight = Flight::new(window_ns.0, window_ns.1);
+        let load = Load {
+            latencies: vec![vec![Latencies::default(); counts.latency_groups]; metrics.len()],
+            metrics,
+            seconds: vec![Seconds::default(); counts.layers],
+            groups: vec![Arrivals::default(); counts.groups],
+            devices: vec![Arrivals::default(); counts.devices],
+            all: Arrivals::default(),
+            groups_of,
+            device_flight: vec![flight.clone(); counts.devices],
+            all_flight: flight,
+            sequences: vec![Sequence::default(); places.len()],
+        };
+        Self {
+            streams: Streams::new(keys),
+            places,
+            held: Vec::new(),
+            passed_ns: i64::MIN,
+            load,
+            touched,
+        }
+    }
+
+    /// Takes in rows in any order; of one nanosecond those that come first go first. `advance` counts them.
+    pub fn add(&mut self, columns: &Columns<'_>) -> Result<(), Problem> {
+        columns.decode(&self.streams, &mut self.held)
+    }
+
+    /// Counts what was issued before `until_ns`, or everything: no row that `add` has yet to see was issued earlier.
+    pub fn advance(&mut self, until_ns: Option<i64>) -> Result<(), Problem> {
+        if !self.held.is_sorted_by_key(|row| row.issued_ns) {
+            self.held.sort_by_key(|row| row.issued_ns);
+        }
+        let count = until_ns.map_or(self.held.len(), |until| {
+            self.held.partition_point(|row| row.issued_ns < until)
+        });
+        let Some((first, last)) = self.held[..count].first().zip(self.held[..count].last()) else {
+            return Ok(());
+        };
+        if first.issued_ns < self.passed_ns {
+            return Err(Problem::Late(first.issued_ns));
+        }
+        self.passed_ns = last.issued_ns;
+        let (rows, places) = (&self.held[..count], &self.places);
+        let (load, touched) = (&mut self.load, &mut self.touched);
+        thread::scope(|scope| {
+            scope.spawn(|| touched.add(rows, places));
+            load.add(rows, places);
+        });
+        self.held.drain(..count);
+        Ok(())
+    }
+
+    /// Counts what is left.
+    pub fn finish(&mut self) -> Result<(), Problem> {
+        self.advance(None)?;
+        self.touched.finish();
+        self.held = Vec::new();
+        Ok(())
+    }
+}
+
+impl Load {
+    fn add(&mut self, rows: &[Row], places: &[Place]) {
+        let (is_service_alone, is_one_device) =
+            (self.metrics == [Metric::Service], self.devices.len() == 1);
+        let has_one_group: Vec<bool> = self
+            .groups_of
+            .iter()
+            .map(|groups| groups.len() == 1)
+            .collect();
+        for row in rows {
+            let place = &places[row.stream()];
+            let latency_ns = row.latency_ns();
+            self.seconds[place.layer as usize].add(
+                row.issued_ns,
+                row.size_bytes,
+                place.is_read,
+                latency_ns,
+            );
+            if let Some(latency_ns) = latency_ns {
+                if is_service_alone {
+                    self.latencies[0][place.latency_group as usize].add(latency_ns);
+                } else {
+                    self.measure(row, place.latency_group as usize);
+                }
+            }
+            if !place.is_load {
+                continue;
+            }
+            let device = place.device as usize;
+            self.groups[place.group as usize].add(row.issued_ns);
+            if !has_one_group[device] {
+                self.devices[device].add(row.issued_ns);
+            }
+            if !is_one_device {
+                self.all.add(row.issued_ns);
+                self.all_flight.add(row.issued_ns, row.completed_ns);
+            }
+            self.device_flight[device].add(row.issued_ns, row.completed_ns);
+            if place.kind.is_some() && row.offset_bytes >= 0 {
+                self.sequences[row.stream()].add(row.offset_bytes, row.size_bytes);
+            }
+        }
+    }
+
+    fn measure(&mut self, row: &Row, group: usize) {
+        for (metric, latencies) in self.metrics.iter().zip(&mut self.latencies) {
+            let (begun, ended) = match metric {
+                Metric::Service => (row.issued_ns, row.completed_ns),
+                Metric::Response => (row.intended_ns, row.completed_ns),
+                Metric::Lateness => (row.intended_ns, row.issued_ns),
+            };
+            if begun != NEVER_NS {
+                latencies[group].add(ended.saturating_sub(begun));
+            }
+        }
+    }
+
+    /// Latencies of all groups by a metric, if it was counted.
+    pub fn latencies(&self, metric: Metric) -> Option<&[Latencies]> {
+        let number = self.metrics.iter().position(|&counted| counted == metric)?;
+        self.latencies.get(number).map(Vec::as_slice)
+    }
+
+    /// How I/Os arrived: per device and role.
+    pub fn group_arrivals(&self) -> &[Arrivals] {
+        &self.groups
+    }
+
+    /// How I/Os arrived: per device.
+    pub fn device_arrivals(&self) -> Vec<&Arrivals> {
+        let devices = self.devices.iter().zip(&self.groups_of);
+        devices
+            .map(|(device, groups)| {
+                if let [only] = groups[..] {
+                    &self.groups[only]
+                } else {
+                    device
+                }
+            })
+            .collect()
+    }
+
+    /// How all I/Os arrived.
+    pub fn all_arrivals(&self) -> &Arrivals {
+        match self.device_arrivals()[..] {
+            [only] => only,
+            _ => &self.all,
+        }
+    }
+
+    /// In flight: per device.
+    pub fn device_flight(&self) -> &[Flight] {
+        &self.device_flight
+    }
+
+    /// In flight: all.
+    pub fn all_flight(&self) -> &Flight {
+        if let [only] = &self.device_flight[..] {
+            only
+        } else {
+            &self.all_flight
+        }
+    }
+}
+
+const _: () = assert!(mem::size_of::<Row>() == 40);
