@@ -125,6 +125,8 @@ class Knee:
     """What saturated, where the measurements show it."""
     baseline: str = "1x"
     """What 1x is, in words."""
+    work: dict[str, Any] = field(default_factory=dict)
+    """What every I/O of a series of closed loops was: pattern, read_share, size_bytes, durable."""
 
     @property
     def saturated_layer(self) -> str | None:
@@ -169,6 +171,7 @@ class Knee:
             "causes": [cause.to_dict() for cause in self.causes],
             "saturated_layer": self.saturated_layer,
             "baseline": self.baseline,
+            "work": self.work,
             "usl": self.usl and self.usl.to_dict(),
             "notes": self.notes,
             "steps": [step.to_dict() for step in self.steps],

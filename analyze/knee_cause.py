@@ -28,6 +28,8 @@ _DEPTH_SPREAD_MAX: Final = 2.0
 _FLAT_TIMES: Final = 2.0
 _VARIES_MIN: Final = 0.02
 _STRETCHES_MIN: Final = 10
+BUSY_SHARE: Final = 0.9
+"""Threads that spend this share of their time on a processor have none left."""
 _SAME_WITHIN: Final = 0.1
 _DIFFER_BY: Final = 1.5
 
@@ -55,7 +57,7 @@ def queue_depth(
 
 
 def ceiling_by_size(plateaus: Sequence[tuple[int, float]]) -> Cause | None:
-    """From (size in bytes, IOPS on the plateau) of several series: what is the same at every size is the ceiling.
+    """From (size in bytes, IOPS on the plateau) of series alike but for size: what is the same at each is the ceiling.
 
     None where neither the MB/s nor the IOPS of the sizes lie within 10 % of each other, or the other does not differ by
     half.
@@ -156,6 +158,17 @@ def generator(load: str) -> Cause:
         "the load generator gave out before the storage did",
         f"At {load} the load generator was late, not the storage: the run is generator-limited there. Give it "
         "processor time (fewer other programs, a host with more cores) before the storage is judged at such loads.",
+    )
+
+
+def busy_generator(load: str, busy_share: float) -> Cause:
+    """The plateau of a closed loop is the load generator's own: it had no processor time left to issue more."""
+    return Cause(
+        "generator",
+        None,
+        "the load generator had no processor time left for more",
+        f"The load generator spent {_percent(busy_share)} of its time on the processor at {load}: the plateau is its "
+        "own, and the storage may carry more. Give it a faster or less busy processor, or larger I/Os.",
     )
 
 

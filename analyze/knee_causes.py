@@ -1,16 +1,52 @@
-"""Which of the rules of `knee_cause` apply to an open loop's knee."""
+"""Which of the rules of `knee_cause` apply to a knee."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 
 from . import knee_cause
 from .knee_answer import Cause, Knee
 from .knee_step import CARRIED_SHARE_MIN, Samples, Step
+from .saturation import Saturation
 
 
 def causes(answer: Knee, saturated: Sequence[Samples]) -> list[Cause]:
     """Causes that the steps of ``answer`` show, the layer first. ``saturated`` are the samples at the wall."""
     found = [_layer(answer), _ceiling(saturated), _generator(answer)]
     return [cause for cause in found if cause is not None]
+
+
+def closed_causes(
+    found: Saturation, steps: Sequence[Step], samples: Sequence[Samples], *, unit: str = "outstanding"
+) -> list[Cause]:
+    """Causes that closed loops show, which saturate as ``found`` says.
+
+    ``steps`` and, where single I/Os are known, their ``samples`` are those that are judged, by rising load. A generator
+    without processor time left explains the plateau by itself, so that nothing is said of the storage then.
+    """
+    if found.outstanding is None or found.state not in {"reached", "at_lowest"}:
+        return []
+    at = [index for index, step in enumerate(steps) if (step.outstanding or 0) >= found.outstanding.value]
+    busy = [steps[index].generator_busy_share or 0.0 for index in at]
+    if busy and min(busy) >= knee_cause.BUSY_SHARE:
+        return [knee_cause.busy_generator(steps[at[0]].load_text, min(busy))]
+    depth = None
+    if found.state == "reached":
+        loads = [float(step.outstanding or 0) for step in steps]
+        depth = knee_cause.queue_depth(found.outstanding, loads, is_corner=found.is_corner, unit=unit)
+    ceiling = _ceiling([samples[index] for index in at]) if samples else None
+    return [cause for cause in (depth, ceiling) if cause is not None]
+
+
+def ceilings_by_size(plateaus: Iterable[tuple[Hashable, int, float]]) -> list[Cause]:
+    """Ceilings that show only in series beside one another: (what but size they have in common, size, IOPS) of each.
+
+    ``size`` is in bytes, IOPS are those on the plateau.
+    """
+    alike: dict[Hashable, list[tuple[int, float]]] = defaultdict(list)
+    for kind, size_bytes, iops in plateaus:
+        alike[kind].append((size_bytes, iops))
+    found = [knee_cause.ceiling_by_size(one) for one in alike.values()]
+    return list(dict.fromkeys(cause for cause in found if cause is not None))
 
 
 def _layer(answer: Knee) -> Cause | None:

@@ -8,7 +8,7 @@ import numpy as np
 from iotrace.schemas import IotraceError, Recording
 
 from .knee_answer import Knee, State
-from .knee_cause import queue_depth
+from .knee_causes import closed_causes
 from .knee_slo import slo_knee
 from .knee_step import Samples, Step, measure
 from .knee_votes import agreement, closed_votes
@@ -22,6 +22,8 @@ _STATES: Final[dict[str, State]] = {
     "not_reached": "not_reached",
     "not_judged": "not_judged",
 }
+
+_WORK: Final = ("pattern", "read_share", "size_bytes", "durable")
 
 
 def is_closed(recording: Recording) -> bool:
@@ -40,19 +42,36 @@ def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] =
             "these runs are no series by outstanding I/Os, so they have no knee",
             hint="name the runs of one pattern, op and size; iotrace report shows each run by itself",
         )
-    for count, step, _ in measured:
-        step.outstanding = count
-    ordered = [step for _, step, _ in measured]
-    answer = closed_answer(saturation(measured, seed=seed), ordered, Units())
+    answer = knee_of_closed(measured, seed=seed)
+    cell = _cell(steps[0])
+    answer.work = {name: cell.get(name) for name in _WORK}
     _add_objectives(answer, measured, objectives, seed)
     mark_saturated(answer)
     return answer
 
 
+def knee_of_closed(measured: Sequence[tuple[int, Step, Samples]], *, seed: int = 0) -> Knee:
+    """`knee_closed` of steps that are measured already, by rising number outstanding; without objectives."""
+    for count, step, _ in measured:
+        step.outstanding = count
+    judged = [samples for _, step, samples in measured if step.is_judged]
+    return closed_answer(
+        saturation(measured, seed=seed), [step for _, step, _ in measured], Units(), samples=judged
+    )
+
+
 def closed_answer(
-    found: Saturation, steps: list[Step], units: Units, *, rates: Sequence[float] | None = None
+    found: Saturation,
+    steps: list[Step],
+    units: Units,
+    *,
+    rates: Sequence[float] | None = None,
+    samples: Sequence[Samples] = (),
 ) -> Knee:
-    """The answer for ``steps``, ascending, whose throughput (``rates``, by default their IOPS) saturates so."""
+    """The answer for ``steps``, ascending, whose throughput (``rates``, by default their IOPS) saturates so.
+
+    ``samples`` are those of the steps that are judged, where single I/Os are known.
+    """
     lowest, highest = steps[0].offered_iops, steps[-1].offered_iops
     is_known = found.state in {"reached", "at_lowest"}
     iops = found.iops if is_known and rates is None else None
@@ -68,9 +87,10 @@ def closed_answer(
     judged = [index for index, step in enumerate(steps) if step.is_judged]
     loads = np.array([float(steps[index].outstanding or 0) for index in judged])
     carried = np.array([steps[index].achieved_iops if rates is None else rates[index] for index in judged])
-    if found.outstanding is not None and found.state == "reached":
-        depth = queue_depth(found.outstanding, loads.tolist(), is_corner=found.is_corner, unit=units.load)
-        answer.causes = [depth] if depth is not None and rates is None else []
+    if rates is None:
+        answer.causes = closed_causes(found, [steps[index] for index in judged], samples, unit=units.load)
+    if answer.causes:
+        answer.sentence = f"{found.sentence.rstrip('.')}; {answer.causes[0].clause}."
     if len(judged) >= 3:
         answer.votes, answer.usl = closed_votes(
             answer.outstanding, found.iops if is_known else None, loads, carried
@@ -105,7 +125,7 @@ def _outstanding(recording: Recording) -> int:
 
 def _kind(recording: Recording) -> tuple[object, ...]:
     cell = _cell(recording)
-    return tuple(cell.get(name) for name in ("pattern", "read_share", "size_bytes", "durable"))
+    return tuple(cell.get(name) for name in _WORK)
 
 
 def _cell(recording: Recording) -> dict[str, Any]:

@@ -85,6 +85,8 @@ class Step:
     law_error_max: float = LAW_ERROR_MAX
     transactions: Transactions | None = None
     """What a test of transactions came to; it knows of no I/Os."""
+    generator_busy_share: float | None = None
+    """Share of its time that a closed loop's submitting threads spent on a processor; None where that is not known."""
 
     @property
     def littles_law_holds(self) -> bool:
@@ -287,7 +289,20 @@ def _step(
         notes=notes,
         service_ns_mean=load["service_ns_sum"] / io_count,
         is_warming=trend < 0,
+        generator_busy_share=_busy_share(replay),
     )
+
+
+def _busy_share(replay: dict[str, Any]) -> float | None:
+    """Only an engine whose few threads submit without blocking is as busy as its processor time says."""
+    figures = [
+        _number(replay.get(name)) for name in ("cpu_seconds", "seconds", "warm_up_seconds", "submitters")
+    ]
+    if replay.get("loop") != "closed" or replay.get("backend") != "io_uring" or None in figures:
+        return None
+    cpu_seconds, seconds, warm_up_seconds, submitters = (one or 0.0 for one in figures)
+    length = (seconds + warm_up_seconds) * submitters
+    return cpu_seconds / length if length > 0 and not replay.get("interrupted") else None
 
 
 def _trend(

@@ -30,7 +30,14 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
-from .characterize_run import CellResult, SeriesResult, check_folder, run_series, started_folder
+from .characterize_run import (
+    CellResult,
+    SeriesResult,
+    check_folder,
+    common_ceilings,
+    run_series,
+    started_folder,
+)
 from .characterize_tables import print_series
 from .findings import has_invalid, print_findings
 from .meters import show_replay
@@ -247,6 +254,7 @@ def characterize_command(
                     "target": running.target.describe(),
                     "interrupted": interrupted,
                     "series": [one.to_dict() for one in results],
+                    "ceilings": [cause.to_dict() for cause in common_ceilings(results)],
                     "findings": [asdict(entry) for entry in findings],
                 }
             )

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from iotrace.analyze.knee_answer import Cause, Knee
+from iotrace.analyze.knee_causes import ceilings_by_size
+from iotrace.analyze.knee_closed import knee_of_closed
 from iotrace.analyze.knee_step import Samples, Step, measure
 from iotrace.analyze.saturation import BestSize, Saturation, batch_means, best_size, saturation
 from iotrace.replay import Progress
@@ -71,6 +74,13 @@ class SeriesResult:
             return None
         return saturation([(one.cell.outstanding, one.step, one.samples) for one in self.cells])
 
+    def knee(self) -> Knee | None:
+        """The same with what saturated, as far as the runs show it; None for a series by size."""
+        if self.series.axis != "outstanding" or not self.cells:
+            return None
+        measured = [(one.cell.outstanding, one.step, one.samples) for one in self.cells]
+        return knee_of_closed(sorted(measured, key=lambda one: one[0]))
+
     def best_size(self) -> BestSize | None:
         """Beyond which size nothing is gained; None for a series by outstanding."""
         if self.series.axis != "size":
@@ -79,16 +89,29 @@ class SeriesResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        saturates, size = self.saturation(), self.best_size()
+        saturates, size, knee = self.saturation(), self.best_size(), self.knee()
         return {
             "name": self.series.name,
             "axis": self.series.axis,
             "sweep": str(self.sweep.path),
             "cells": [one.to_dict() for one in self.cells],
             "saturation": saturates and saturates.to_dict(),
+            "causes": [cause.to_dict() for cause in knee.causes] if knee else [],
             "best_size": size and size.to_dict(),
             "unmeasured": self.unmeasured,
         }
+
+
+def common_ceilings(results: Sequence[SeriesResult]) -> list[Cause]:
+    """Ceilings that show only in series beside one another that differ in size alone."""
+    plateaus = []
+    for one in results:
+        found = one.saturation()
+        if found is not None and found.iops is not None and found.outstanding is not None:
+            cell = one.cells[0].cell
+            kind = (cell.pattern, cell.read_share, cell.durable)
+            plateaus.append((kind, cell.size_bytes, found.iops.value))
+    return ceilings_by_size(plateaus)
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:

@@ -6,7 +6,7 @@ from iotrace.analyze.units import DASH
 from iotrace.replay.characterize import kind_text, size_text
 
 from . import console
-from .characterize_run import CellResult, SeriesResult
+from .characterize_run import CellResult, SeriesResult, common_ceilings
 
 _LAW_ERROR_NOTED = 0.05
 
@@ -35,6 +35,8 @@ def print_series(results: Sequence[SeriesResult]) -> None:
     if len(rows) > 1:
         console.heading("Saturation")
         console.table(["series", "outstanding", "95 %", "IOPS", "state"], rows)
+    for cause in common_ceilings(results):
+        console.paragraph(cause.sentence)
 
 
 def contrasts(results: Sequence[SeriesResult]) -> list[str]:
@@ -85,9 +87,15 @@ def _print_one(result: SeriesResult) -> None:
     ]
     rows = [_row(cell, by_size=by_size) for cell in result.cells]
     console.table(heads, rows, left=0)
-    saturates, size = result.saturation(), result.best_size()
-    sentence = saturates.sentence if saturates else size.sentence if size else ""
-    if sentence:
+    knee, size = result.knee(), result.best_size()
+    said = (
+        [knee.sentence, *(cause.sentence for cause in knee.causes)]
+        if knee
+        else [size.sentence]
+        if size
+        else []
+    )
+    for sentence in said:
         console.paragraph(sentence)
     for note in _notes(result):
         console.paragraph(f"note: {note}")

@@ -90,7 +90,8 @@ def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:
         return None
     return Section(
         "Closed loops beside one another",
-        f"{len(closed)} series were run on the same storage.",
+        f"{len(closed)} series of closed loops, by I/Os outstanding.",
+        points=[cause.sentence for cause in verdict.series_causes(closed)],
         charts=[chart],
     )
 

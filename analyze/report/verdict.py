@@ -5,7 +5,8 @@ from typing import Final
 
 from ..comparison import Comparison, Verdict
 from ..description import Description
-from ..knee_answer import Knee, SloKnee
+from ..knee_answer import Cause, Knee, SloKnee
+from ..knee_causes import ceilings_by_size
 from ..knee_words import latency_text, load_text, percent_text, scale_text
 from ..result_tables import result_tables
 from ..slo import Objective
@@ -22,6 +23,20 @@ def sweep_verdict(knee: Knee, target: str | None) -> str:
         parts.append(knee.headroom)
     words = "; ".join(parts)
     return f"{words[:1].upper()}{words[1:]}."
+
+
+def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
+    """Ceilings that show in series of closed loops on one target that differ in size only."""
+    plateaus = [
+        (
+            (one.target, *(value for name, value in work.items() if name != "size_bytes")),
+            int(work["size_bytes"]),
+            iops.value,
+        )
+        for one in sweeps
+        if (work := one.knee.work) and work["size_bytes"] and (iops := one.knee.iops) is not None
+    ]
+    return ceilings_by_size(plateaus)
 
 
 def recording_sentence(description: Description) -> str:
@@ -108,7 +123,12 @@ def overall(
     ]
     if sweeps:
         sentence = " ".join(sweep.verdict for sweep in sweeps)
-        also = [one.sentence for one in comparisons] + checks + slow
+        also = [
+            *(cause.sentence for cause in series_causes(sweeps)),
+            *(one.sentence for one in comparisons),
+            *checks,
+            *slow,
+        ]
     else:
         said = [one.sentence for one in comparisons] or [one.sentence for one in recordings]
         sentence = said[0]

@@ -51,6 +51,7 @@ def test_published_sqlio_runs_saturate_at_the_queue_depth_of_the_hba(tmp_path):
     assert found.state == "reached"
     assert found.outstanding.value == 32
     assert "queue depth of 32" in found.causes[0].sentence
+    assert found.sentence.endswith("the plateau from 32 outstanding on is the mark of a queue depth of 32.")
     assert found.iops.value == pytest.approx(2400, rel=0.02)
     assert [step.outstanding for step in found.steps if step.is_saturated] == [48, 64, 128, 256, 512]
     # SQLIO gives whole milliseconds: 184 IOPS of 4 ms are 0.74 in flight, which the rounding explains.

@@ -1,14 +1,16 @@
 """Saturation points of laws whose answer is known: N in flight on c servers, N* = c at c/S I/Os per second."""
 
 import heapq
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from iotrace.analyze.knee import knee
+from iotrace.analyze.knee_causes import ceilings_by_size
 from iotrace.analyze.knee_step import measure
 from iotrace.analyze.saturation import batch_means, best_size, saturation
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, Recording
 
 from .knee_simulator import write_step
 
@@ -117,20 +119,28 @@ def test_beyond_the_best_size_nothing_is_gained(tmp_path):
     assert best_size(steps[:3]).size_bytes is None
 
 
-def runs(folder, **of_last):
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("closed")
     steps = []
     for outstanding in (1, 2, 4, 8, 16):
         issued, completed = closed_loop(np.random.default_rng(outstanding), outstanding, 4, 6000)
         cell = {"pattern": "random", "read_share": 1.0, "size_bytes": 8192, "outstanding": outstanding}
-        cell |= of_last if outstanding == 16 else {}
         more = {"loop": "closed", "cell": cell}
         steps.append(write_step(folder, issued, completed, name=f"o{outstanding}", replay=more))
     return steps
 
 
-def test_the_knee_of_closed_loops_is_where_they_saturate(tmp_path):
+def noted(step, *, cell=(), **replay):
+    """The same step, whose engine noted something else of it."""
+    noted = step.manifest.replay
+    more = noted | {"cell": noted["cell"] | dict(cell)} | replay
+    return Recording(step.path, replace(step.manifest, replay=more))
+
+
+def test_the_knee_of_closed_loops_is_where_they_saturate(measured_once):
     """A response of 0.3 ms is passed between four outstanding, which take 0.2 ms, and eight, which take 0.4."""
-    found = knee(runs(tmp_path), slo="p50<0.3ms")
+    found = knee(measured_once, slo="p50<0.3ms")
 
     assert found.state == "reached"
     assert found.outstanding.value == pytest.approx(4, rel=0.03)
@@ -140,7 +150,46 @@ def test_the_knee_of_closed_loops_is_where_they_saturate(tmp_path):
     assert found.objectives[0].state == "crossed"
 
 
+def test_a_plateau_of_closed_loops_at_a_power_of_two_is_called_a_queue_depth(measured_once):
+    found = knee(measured_once)
+
+    assert [cause.kind for cause in found.causes] == ["queue_depth"]
+    assert found.sentence.endswith("queue depth of 4.")
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "submitters", "backend", "kind"),
+    [
+        (6.2, 1, "io_uring", "generator"),
+        (6.2, 2, "io_uring", "queue_depth"),
+        (3.0, 1, "io_uring", "queue_depth"),
+        # Threads that block are many, and processor time does not tell which of them is out of it.
+        (6.2, 1, "threads", "queue_depth"),
+    ],
+)
+def test_a_plateau_of_a_generator_without_processor_time_is_the_generators_own(
+    measured_once, cpu_seconds, submitters, backend, kind
+):
+    """Of 6.5 s with warm-up the one thread that submits was 6.2 on a processor."""
+    engine = {"seconds": 5.0, "warm_up_seconds": 1.5, "submitters": submitters, "backend": backend}
+
+    found = knee([noted(step, cpu_seconds=cpu_seconds, **engine) for step in measured_once])
+
+    assert [cause.kind for cause in found.causes] == [kind]
+    if kind == "generator":
+        assert "95 % of its time on the processor at 4 outstanding" in found.causes[0].sentence
+
+
+def test_what_closed_loops_of_several_sizes_have_in_common_is_the_ceiling():
+    """400 MB/s at every size of reads; writes of the same sizes stop at 5,000 a second."""
+    reads = [("read", size, 400e6 / size) for size in (8192, 65536, 262144)]
+    writes = [("write", size, 5000.0) for size in (8192, 65536)]
+
+    assert {cause.kind for cause in ceilings_by_size(reads + writes)} == {"bandwidth", "iops"}
+    assert ceilings_by_size([reads[0], writes[1]]) == []
+
+
 @pytest.mark.parametrize("other", [{"size_bytes": 65536}, {"outstanding": 8}, {"outstanding": None}])
-def test_runs_that_are_no_series_have_no_knee(tmp_path, other):
+def test_runs_that_are_no_series_have_no_knee(measured_once, other):
     with pytest.raises(IotraceError):
-        knee(runs(tmp_path, **other))
+        knee([*measured_once[:-1], noted(measured_once[-1], cell=other)])
