@@ -1,9 +1,10 @@
 """Was it the load, or was it the storage?
 
-Load is what arrives: I/Os per second, and how large they are. It drives a slow window if it grew, and grew no later
-than latency. If it did not grow, the storage served the same load more slowly: the window is service-driven. Where
-load grew only a little and latency much, where it grew afterwards, or where normal seconds with just as much load were
-as fast as ever, the answer says so; "cannot tell" is one.
+Load is what arrives: I/Os per second, how large they are, and how close together within a second (as many I/Os in
+bursts wait for one another). It drives a slow window if it grew, and grew no later than latency. If it did not grow,
+the storage served the same load more slowly: the window is service-driven. Where load grew only a little and latency
+much, where it grew afterwards, or where normal seconds with just as much load were as fast as ever, the answer says so;
+"cannot tell" is one.
 
 I/Os in flight grow either way (Little 1961: in flight = arrivals x latency), so they are evidence of how much, not of
 why. Except in one case: clients that wait for each I/O keep so many in flight and no more, so that slower storage
@@ -59,13 +60,15 @@ def judge_drive(
     *,
     slot_ns: int,
     what: str,
+    together: Floats | None = None,
     is_mean: bool = False,
 ) -> Drive:
     """Judge the slots ``window`` of ``load``, the streams that share what got slow.
 
     ``is_normal`` marks slots outside every window; ``excess`` is ln(latency / normal) of the slow series in each slot,
-    NaN where there is none; ``factor`` how slow the window was. ``what`` names the streams; ``is_mean`` says that the
-    figures are means of counters.
+    NaN where there is none; ``factor`` how slow the window was. ``what`` names the streams; ``together`` is how many
+    I/Os begin in the same few moments, as an I/O of each slot sees it, None or NaN where that is not known; ``is_mean``
+    says that the figures are means of counters.
     """
     seconds = slot_ns / 1e9
     arrivals = load.io_count.sum(axis=0) / seconds
@@ -80,20 +83,28 @@ def judge_drive(
         _change("arrivals", arrivals, mine, near),
         _change("size", np.exp(_log_size(arrivals, size_bytes)), mine, near),
         _change("bytes", size_bytes, mine, near),
+        *([_change("bursts", together, mine, near)] if together is not None else []),
         _change("in_flight", in_flight, mine, near),
     ]
     onset = {
         "arrivals": _onset(np.log(arrivals + 0.5 / seconds), window, near),
         "size": _onset(_log_size(arrivals, size_bytes), window, near),
     }
+    if together is not None:
+        onset["bursts"] = _onset(np.log(together), window, near)
     changes = [
         Change(c.quantity, c.normal, c.slow, c.ratio, c.ratio_interval, _lead_ns(onset, c, window, slot_ns))
         for c in changes
     ]
     by_name = {str(change.quantity): change for change in changes}
-    same_load = _same_load(arrivals, size_bytes, mine, is_normal, excess)
+    alike = [arrivals, size_bytes]
+    if together is not None and _lower(by_name["bursts"]) > _GREW:
+        alike.append(together)
+    same_load = _same_load(alike, mine, is_normal, excess)
     evidence = [
-        _sentence(by_name[name], what) for name in ("arrivals", "size") if by_name[name].ratio is not None
+        _sentence(change, what)
+        for change in changes
+        if change.quantity in {"arrivals", "size", "bursts"} and change.ratio is not None
     ]
     flight = by_name["in_flight"]
     if flight.ratio is not None:
@@ -109,6 +120,8 @@ def judge_drive(
             "fewer than ten normal slots carried as much load, so what it does there is not known"
         )
     cause, reason = _verdict(by_name, same_load, factor, slot_ns)
+    if is_mean and cause == "service-driven":
+        reason += "; means do not show whether as many I/Os came in bursts, which is slow too"
     return Drive(cause, [*evidence, reason], changes)
 
 
@@ -116,16 +129,15 @@ def _verdict(
     changes: dict[str, Change], same_load: _SameLoad | None, factor: float, slot_ns: int
 ) -> tuple[Cause, str]:
     """The cause, and the sentence that decides it."""
-    asked = [changes["arrivals"], changes["size"]]
+    asked = [changes[name] for name in ("arrivals", "size", "bursts") if name in changes]
     grew = [change for change in asked if _lower(change) > _GREW]
     if not grew:
         unsure = [change.quantity for change in asked if _upper(change) > _GREW_MUCH]
         if unsure:
             return "cannot tell", f"whether {' and '.join(unsure)} grew is uncertain: the interval holds both"
-        return (
-            "service-driven",
-            "neither more nor larger I/Os arrived: the storage was slower at the same load",
-        )
+        closer = ", nor closer together" if "bursts" in changes else ""
+        reason = f"neither more nor larger I/Os arrived{closer}: the storage was slower at the same load"
+        return "service-driven", reason
     leads = [change.lead_ns for change in grew if change.lead_ns is not None]
     if len(leads) == len(grew) and max(leads) < -2 * slot_ns:
         return "cannot tell", f"load grew only {format_duration_ns(-max(leads))} after latency did"
@@ -141,6 +153,8 @@ def _sentence(change: Change, what: str) -> str:
     ratio = format_ratio_with_interval(change.ratio, change.ratio_interval)
     if change.quantity == "arrivals":
         words = f"arrivals of {what} {format_rate(change.slow)} against {format_rate(change.normal)}: {ratio}"
+    elif change.quantity == "bursts":
+        words = f"I/Os that begin together {change.slow:,.3g} against {change.normal:,.3g}: {ratio}"
     else:
         words = f"mean size {format_bytes(change.slow)} against {format_bytes(change.normal)}: {ratio}"
     if change.lead_ns is None or _lower(change) <= _GREW:
@@ -234,16 +248,11 @@ def _lead_ns(
     return None if slot is None else (window[0] - slot) * slot_ns
 
 
-def _same_load(
-    arrivals: Floats, size_bytes: Floats, mine: Flags, is_normal: Flags, excess: Floats
-) -> _SameLoad | None:
-    """How slow normal slots were that carried at least as many I/Os and bytes; None where there are fewer than ten."""
-    alike = (
-        is_normal
-        & np.isfinite(excess)
-        & (arrivals >= 0.9 * np.median(arrivals[mine]))
-        & (size_bytes >= 0.9 * np.median(size_bytes[mine]))
-    )
+def _same_load(load: list[Floats], mine: Flags, is_normal: Flags, excess: Floats) -> _SameLoad | None:
+    """How slow normal slots were with at least as much of each ``load``; None where there are fewer than ten."""
+    alike = is_normal & np.isfinite(excess)
+    for per_slot in load:
+        alike &= per_slot >= 0.9 * np.nanmedian(per_slot[mine])
     count = int(alike.sum())
     if count < _SAME_LOAD_LEAST:
         return None

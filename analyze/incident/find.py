@@ -6,9 +6,8 @@ from typing import Final
 import duckdb
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
 
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Recording, counted
 
 from .. import library
 from ..describe import LAYER_ORDER, workload_layer
@@ -16,10 +15,11 @@ from ..units import format_duration_ns, format_ratio_with_interval
 from .beside import counters_beside, markers_beside, waits_beside
 from .blame import Blame, Names
 from .drive import Drive, judge_drive
+from .factor import Factor, factor_of
 from .from_means import CANNOT_KNOW, mean_slots
 from .groups import Group, windows_of
 from .result import Incidents, Interval, SeenIn, Sensitivity, SlowWindow, Timeline
-from .series import LayerSlots, Stream, read_slots, series_of
+from .series import Floats, LayerSlots, Stream, read_slots, series_of
 from .stretches import Judged, Stretch, judge
 from .where import layer_times, slowest_layer
 
@@ -27,6 +27,10 @@ Flags = npt.NDArray[np.bool_]
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _WINDOWS_MAX: Final = 50
+_TOGETHER_LATENCIES: Final = 10
+_TOGETHER_NS: Final = (1_000_000, 100_000_000)
+"""I/Os within so many normal latencies of each other, but within these bounds, begin together."""
+_AROUND_SLOTS: Final = 600
 
 
 def incident(recording: Recording) -> Incidents:
@@ -62,6 +66,7 @@ class _Finder:
             self.slots = read_slots(connection, self.span_ns)
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
+        self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
 
     def incidents(self) -> Incidents:
         manifest = self.recording.manifest
@@ -115,7 +120,7 @@ class _Finder:
         window = (group.first, group.end)
         span_ns = (self.slots.at_ns(group.first), self.slots.at_ns(group.end))
         streams = _streams(group)
-        factor, interval = _factor(best, stretch)
+        factor, interval = self._factor(best, stretch)
         drive = self._drive(best, streams, window, is_normal, factor)
         times = layer_times(self.slots, window, is_normal, streams)
         layer = slowest_layer(times)
@@ -153,6 +158,14 @@ class _Finder:
             is_most_of_recording=length > self.slots.count / 2,
         )
 
+    def _factor(self, judged: Judged, stretch: Stretch) -> tuple[float, Interval]:
+        """How slow, and the 95 % interval; a window's strongest series is asked for twice."""
+        key = (judged.series.layer, judged.series.stream, stretch.first)
+        found = self._factors.get(key)
+        if found is None:
+            found = self._factors[key] = factor_of(judged, stretch)
+        return found.value, (found.low, found.high)
+
     def _drive(
         self, best: Judged, streams: list[Stream], window: tuple[int, int], is_normal: Flags, factor: float
     ) -> Drive:
@@ -168,8 +181,32 @@ class _Finder:
             factor,
             slot_ns=self.slots.slot_ns,
             what=what,
+            together=None if self.is_means else self._together(load, window, best),
             is_mean=self.is_means,
         )
+
+    def _together(self, load: LayerSlots, window: tuple[int, int], best: Judged) -> Floats:
+        """How many I/Os begin together in each slot in and around the window, as an I/O sees it; NaN elsewhere."""
+        latency_ns = float(np.exp(np.median(best.normal)))
+        bin_ns = int(np.clip(_TOGETHER_LATENCIES * latency_ns, *_TOGETHER_NS))
+        first, end = max(window[0] - _AROUND_SLOTS, 0), min(window[1] + _AROUND_SLOTS, self.slots.count)
+        table = library.run(
+            self.connection,
+            "incident_bursts",
+            layer=load.layer,
+            from_ns=self.slots.at_ns(first),
+            until_ns=self.slots.at_ns(end),
+            slot_ns=self.slots.slot_ns,
+            bin_ns=bin_ns,
+        )
+        devices = {stream.device_id for stream in load.streams}
+        chosen = np.array([device in devices for device in table["device_id"].to_pylist()], dtype=bool)
+        slot = table["slot"].to_numpy()[chosen] + first
+        counts, together = (
+            np.bincount(slot, table[name].to_numpy()[chosen], minlength=self.slots.count)
+            for name in ("io_count", "together_count")
+        )
+        return np.where(counts > 0, together / np.maximum(counts, 1), np.nan)
 
     def _load(self, layer: str, streams: list[Stream]) -> tuple[LayerSlots, str]:
         load = self.slots.layers[self.load_layer]
@@ -186,7 +223,7 @@ class _Finder:
                 named = ", ".join(
                     sorted(self.names.devices.get(device, "?") for device in devices if device is not None)
                 )
-                return load.chosen(rows), named if len(named) < 40 else f"{len(devices)} devices"
+                return load.chosen(rows), named if len(named) < 40 else counted(len(devices), "device")
         return load, f"the {self.load_layer} layer"
 
     def _lost_ns(self, window: tuple[int, int], is_normal: Flags) -> float:
@@ -204,7 +241,7 @@ class _Finder:
         found = []
         for entry, stretch in sorted(group.parts, key=lambda part: -part[1].evidence):
             stream = entry.series.stream
-            factor, interval = _factor(entry, stretch)
+            factor, interval = self._factor(entry, stretch)
             found.append(
                 SeenIn(
                     entry.series.layer,
@@ -277,16 +314,6 @@ class _Finder:
 def _streams(group: Group) -> list[Stream]:
     """The streams that were slow themselves; empty where only whole layers were."""
     return [entry.series.stream for entry, _ in group.parts if entry.series.stream is not None]
-
-
-def _factor(entry: Judged, stretch: Stretch) -> tuple[float, Interval]:
-    """How slow, and the 95 % interval (t distribution over the stretch's slots)."""
-    slots = int(((entry.series.at >= stretch.first) & (entry.series.at < stretch.end)).sum())
-    reach = min(float(student.ppf(0.975, max(min(slots - 1, 200), 1))) * stretch.excess_error, 10.0)
-    return float(np.exp(stretch.excess)), (
-        float(np.exp(stretch.excess - reach)),
-        float(np.exp(stretch.excess + reach)),
-    )
 
 
 def _headline(slower: str, where: str, drive: Drive, length_ns: int) -> str:

@@ -57,7 +57,8 @@ def mean_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) 
     start_ns = max(first_ns, span_ns[0]) if has_window else first_ns
     second = 1_000_000_000
     slot_ns = max(round(interval_ns / second), 1) * second
-    slot_ns = max(slot_ns, slot_length_ns(last_ns - start_ns))
+    streams = len({(row["layer"], row["source"], row["instance"], _split(row["metric"])[0]) for row in rows})
+    slot_ns = max(slot_ns, slot_length_ns(last_ns - start_ns, streams))
     count = max(-(-(last_ns - start_ns) // slot_ns), 1)
     by_layer: dict[str, list[Row]] = defaultdict(list)
     for row in rows:

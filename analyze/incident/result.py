@@ -47,9 +47,12 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure of load in the window against normal. ``lead_ns`` says how much earlier than latency it grew."""
+    """A figure of load in the window against normal. ``lead_ns`` says how much earlier than latency it grew.
 
-    quantity: Literal["arrivals", "size", "bytes", "in_flight"]
+    ``bursts`` is how many I/Os begin together, itself included, as an I/O sees it: within ten times normal latency.
+    """
+
+    quantity: Literal["arrivals", "size", "bytes", "bursts", "in_flight"]
     normal: float
     slow: float
     ratio: float | None

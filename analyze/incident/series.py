@@ -1,10 +1,10 @@
 """Latency and load slot by slot, for each layer and for the streams within it: what incidents are looked for in.
 
-A slot is a second, or more where a recording is longer than a day. A stream is what should have one speed: one
-operation on one file of one device, the busiest files each by themselves, the others of a role together. Its level in
-a slot is the mean of the logarithms of its latencies (their geometric mean), of the I/Os that began in the slot or
-hung all through it. A layer's level is the mean over its streams of how far each is from its own median level,
-weighted by I/Os: so a layer does not look slow because more of its I/Os are of the slower kind.
+A slot is a second, or more where a recording is longer than a day or has hundreds of streams. A stream is what should
+have one speed: one operation on one file of one device, the busiest files each by themselves, the others of a role
+together. Its level in a slot is the mean of the logarithms of its latencies (their geometric mean), of the I/Os that
+began in the slot or hung all through it. A layer's level is the mean over its streams of how far each is from its own
+median level, weighted by I/Os: so a layer does not look slow because more of its I/Os are of the slower kind.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ SLOTS_MAX: Final = 100_000
 _LENGTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _LONGEST_SLOTS: Final = 600
 _CELLS_MAX: Final = 3_000_000
+_LAYER_CELLS_MAX: Final = 6_000_000
+"""Some 100 bytes each: 60 streams over a month in slots of 30 s."""
 _FILES_MAX: Final = 16
 _SECOND_NS: Final = 1_000_000_000
 
@@ -110,14 +112,17 @@ def read_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) 
     Raises `IotraceError` for damaged data.
     """
     start_ns, end_ns = span_ns
-    slot_ns = slot_length_ns(end_ns - start_ns)
-    count = max(-(-(end_ns - start_ns) // slot_ns), 1)
     layers = [row["layer"] for row in library.run(connection, "layers").to_pylist()]
     busiest: dict[int, int] = {}
+    streams = 1
     for layer in layers:
-        for row in library.run(connection, "streams", layer=layer).to_pylist():
+        rows = library.run(connection, "streams", layer=layer).to_pylist()
+        streams = max(streams, len({(row["device_id"], row["role"], row["op"]) for row in rows}))
+        for row in rows:
             if row["file_id"] is not None:
                 busiest[row["file_id"]] = busiest.get(row["file_id"], 0) + row["io_count"]
+    slot_ns = slot_length_ns(end_ns - start_ns, streams)
+    count = max(-(-(end_ns - start_ns) // slot_ns), 1)
     room = int(min(max(_CELLS_MAX // (count * max(len(layers), 1) * 2), 2), _FILES_MAX))
     kept = sorted(sorted(busiest, key=lambda file_id: -busiest[file_id])[:room])
     table = library.run(
@@ -134,12 +139,16 @@ def read_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) 
     )
 
 
-def slot_length_ns(length_ns: int) -> int:
-    """A second, or the first longer round time that needs no more than `SLOTS_MAX` slots."""
+def slot_length_ns(length_ns: int, streams: int = 1) -> int:
+    """A second, or the first longer round time that needs no more than `SLOTS_MAX` slots.
+
+    Fewer of them where there are many ``streams``: each has a cell in every slot, and cells take memory.
+    """
+    slots = max(min(SLOTS_MAX, _LAYER_CELLS_MAX // streams), 1)
     for seconds in _LENGTHS_S:
-        if length_ns <= SLOTS_MAX * seconds * _SECOND_NS:
+        if length_ns <= slots * seconds * _SECOND_NS:
             return seconds * _SECOND_NS
-    return -(-length_ns // SLOTS_MAX)
+    return -(-length_ns // slots)
 
 
 def series_of(layer: LayerSlots, *, least_slots: int = 20) -> list[Series]:

@@ -88,9 +88,12 @@ def _layers(one: SlowWindow) -> Table:
 def _load(one: SlowWindow) -> Table:
     rows = tuple(
         (
-            {"in_flight": "in flight", "bytes": "bytes per second", "size": "mean size"}.get(
-                change.quantity, change.quantity
-            ),
+            {
+                "in_flight": "in flight",
+                "bytes": "bytes per second",
+                "size": "mean size",
+                "bursts": "begun together",
+            }.get(change.quantity, change.quantity),
             _amount(change, change.normal),
             _amount(change, change.slow),
             format_ratio_with_interval(change.ratio, change.ratio_interval),

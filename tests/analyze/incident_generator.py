@@ -159,6 +159,18 @@ def sizes_grow(path, random, seconds=300):
     return write(path, load, done, seconds), [Truth(start, end, "load-driven")]
 
 
+def bursts_grow(path, random, seconds=300):
+    """As many I/Os a second as ever, but those of each fifth of a second all within 20 ms."""
+    start, end = _when(random, seconds, 40)
+    load = base_load(random, seconds, random.uniform(150, 250))
+    mine = _inside(load, start, end)
+    fifth = np.floor(load.at_s * 5) / 5
+    load.at_s[mine] = np.maximum(fifth[mine], start) + (load.at_s - fifth)[mine] / 10
+    load = joined(load)
+    done = served(load, service_times(random, load, seconds))
+    return write(path, load, done, seconds), [Truth(start, end, "load-driven")]
+
+
 def device_slows(path, random, seconds=300, factor=5.0, length=40):
     start, end = _when(random, seconds, length)
     load = base_load(random, seconds, random.uniform(60, 110))
@@ -251,6 +263,6 @@ def two(path, random, seconds=400):
 
 
 SCENARIOS = [
-    arrivals_grow, sizes_grow, device_slows, gentle, one_file, one_layer, stall, two,
+    arrivals_grow, sizes_grow, bursts_grow, device_slows, gentle, one_file, one_layer, stall, two,
     drift, drift_and_slow, heavy_tails,
 ]  # fmt: skip

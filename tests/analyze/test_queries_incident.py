@@ -55,6 +55,28 @@ def test_incident_seconds(make_recording):
     assert rows[2]["log_latency_sum"] == pytest.approx(math.log(1500 * MS))
 
 
+def test_incident_bursts(make_recording):
+    """Three I/Os within 10 ms, of which one is another device's, and one alone; then one in the next second."""
+    at = [(0, 0), (1, 0), (9, 1), (10, 0), (1500, 0)]
+    recording = make_recording(
+        [{"issued_ns": ms * MS, "completed_ns": ms * MS + 1, "device_id": device} for ms, device in at]
+    )
+    rows = ask(
+        recording,
+        "incident_bursts",
+        layer="block",
+        from_ns=0,
+        until_ns=2 * SECOND,
+        slot_ns=SECOND,
+        bin_ns=10 * MS,
+    )
+    assert [(row["device_id"], row["slot"], row["io_count"], row["together_count"]) for row in rows] == [
+        (0, 0, 3, 2 * 2 + 1),
+        (0, 1, 1, 1),
+        (1, 0, 1, 1),
+    ]
+
+
 def test_incident_seconds_answers_a_replay_from_when_it_meant_to_issue(make_recording):
     recording = make_recording(
         [{"intended_ns": 900 * MS, "issued_ns": 1100 * MS, "completed_ns": 1200 * MS}], kind="replayed"
