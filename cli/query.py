@@ -15,6 +15,7 @@ from rich.text import Text
 
 from iotrace.analyze import asking, library
 from iotrace.analyze.units import DASH
+from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
 
 from . import console
@@ -199,12 +200,12 @@ def _write_json(batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """As it is for a program; on a terminal, without what could drive it."""
+    """No text is a formula to a spreadsheet, nor drives a terminal; JSON has it as it is."""
     show = console.printable if console.data.is_terminal else str
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([show(name) for name in schema.names])
+    writer.writerow([defused(show(name)) for name in schema.names])
     for row in _rows(batches):
-        writer.writerow([show(value) if isinstance(value, str) else value for value in row])
+        writer.writerow([defused(show(value)) if isinstance(value, str) else value for value in row])
 
 
 def _print_rows(schema: pa.Schema, rows: Iterator[Sequence[Any]], limit: int) -> None:

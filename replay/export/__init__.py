@@ -1,6 +1,7 @@
 """A recording as a load for other tools, and as a table for other programs."""
 
 from .folders import CLOSED_LOOP, LOST, export_diskspd, export_fio
+from .formulas import defused
 from .places import parse_targets
 from .tables import KINDS as TABLE_KINDS
 from .tables import Written, export_table
@@ -12,6 +13,7 @@ __all__ = [
     "TABLE_KINDS",
     "Workload",
     "Written",
+    "defused",
     "export_diskspd",
     "export_fio",
     "export_table",

@@ -21,6 +21,7 @@ import psutil
 from iotrace.schemas import IoFlags, IotraceError, Layer, Recording
 
 from ..selection import choose_layer
+from .formulas import defused_sql
 from .output import new_file
 
 KINDS: Final = ("csv", "parquet", "msr")
@@ -75,7 +76,7 @@ def export_table(
                 f"nothing of '{recording.path}' can be exported with these choices",
                 hint="choose another --layer or --window; iotrace describe tells what there is",
             )
-        select = _msr(recording, place) if kind == "msr" else _all_columns(recording)
+        select = _msr(recording, place) if kind == "msr" else _all_columns(recording, kind)
         target = str(partial).replace("'", "''")
         _run(connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]})", progress)
     return Written(path, ios, layers, left_out)
@@ -129,7 +130,12 @@ def _counts(
     )
 
 
-def _all_columns(recording: Recording) -> str:
+def _all_columns(recording: Recording, kind: str) -> str:
+    """Names out of a trace are no formulas in a CSV file, which spreadsheets open; Parquet has them as they are."""
+    names = {
+        name: defused_sql(name) if kind == "csv" else name
+        for name in ("devices.name", "files.path", "files.database", "processes.name")
+    }
     words = ", ".join(
         f"CASE WHEN flags & {flag.value} > 0 THEN '{str(flag.name).lower()}' END" for flag in IoFlags
     )
@@ -138,9 +144,10 @@ def _all_columns(recording: Recording) -> str:
         SELECT
           make_timestamp_ns(issued_ns + {int(start)}) AS issued_utc,
           layer::VARCHAR AS layer, op::VARCHAR AS op, intended_ns, issued_ns, completed_ns,
-          completed_ns - issued_ns AS latency_ns, offset_bytes, chosen.size_bytes, devices.name AS device,
-          files.path AS file, files.role::VARCHAR AS role, files.database AS database, processes.name AS process,
-          processes.os_process_id, thread_id, concat_ws('+', {words}) AS flags, error, copy
+          completed_ns - issued_ns AS latency_ns, offset_bytes, chosen.size_bytes, {names["devices.name"]} AS device,
+          {names["files.path"]} AS file, files.role::VARCHAR AS role, {names["files.database"]} AS database,
+          {names["processes.name"]} AS process, processes.os_process_id, thread_id,
+          concat_ws('+', {words}) AS flags, error, copy
         FROM chosen
         LEFT JOIN devices ON devices.device_id = chosen.device_id
         LEFT JOIN files ON files.file_id = chosen.file_id

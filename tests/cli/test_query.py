@@ -57,6 +57,8 @@ def test_json_and_csv_give_all_rows(iotrace: Callable[..., Result], reads: Recor
     ]
     rows = list(csv.reader(io.StringIO(iotrace("query", reads.path, question, "--csv").out)))
     assert rows == [["op", "size_bytes", "nothing", "text"], ["read", str(800 * 8192), "", 'a,"b"']]
+    formula = "SELECT '=1+1' AS \"@a\", -5 AS number, '-5' AS text"
+    assert iotrace("query", reads.path, formula, "--csv").out == "'@a,number,text\n'=1+1,-5,-5\n"
     assert json.loads(iotrace("query", reads.path, "SELECT 1 WHERE FALSE", "--json").out) == []
     assert len(json.loads(iotrace("query", reads.path, "SELECT * FROM io", "--json").out)) == 800
 

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from iotrace.capture.importing import import_files
-from iotrace.replay.export import export_table
+from iotrace.replay.export import defused, export_table
 from iotrace.schemas import IoFlags, IotraceError, Recording
+
+from ..hostile_names import HOSTILE_NAMES
 
 MakeRecording = Callable[..., Recording]
 
@@ -62,6 +64,31 @@ def test_csv_has_names_and_units_in_one_heading(five: Recording, tmp_path: Path)
         "copy": "0",
     }
     assert (rows[2]["latency_ns"], rows[2]["file"]) == ("", "")
+
+
+FORMULAS = ["=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"]  # noqa: RUF001
+NO_FORMULAS = ["-5", "+0.25", "-1e-9", "", "a=1", " =1", "1-2", *HOSTILE_NAMES.values()]
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, *NO_FORMULAS])
+def test_no_name_is_a_formula_to_a_spreadsheet(
+    make_recording: MakeRecording, tmp_path: Path, name: str
+) -> None:
+    """OWASP, CSV Injection: an apostrophe before what begins like one. Numbers are none."""
+    source = make_recording(
+        files=[(name, "data")],
+        processes=[(name, 1)],
+        issued_ns=[0],
+        completed_ns=[9],
+        file_id=[0],
+        process_id=[0],
+    )
+    export_table(source, tmp_path / "x.csv", "csv")
+    with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    written = f"'{name}" if name in FORMULAS or name == HOSTILE_NAMES["formula"] else name
+    assert (row["file"], row["process"], row["issued_ns"]) == (written, written, "0")
+    assert defused(name) == written
 
 
 def test_parquet_has_the_same_rows_with_types(five: Recording, tmp_path: Path) -> None:
