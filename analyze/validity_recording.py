@@ -25,7 +25,8 @@ def data_lost(subject: Subject) -> Finding | None:
         "captured": "record again with larger buffers",
         "replay": "replay again",
         "characterization": "run characterize again",
-    }[subject.scope]
+        "tested": "import the tool's whole output",
+    }["tested" if subject.is_tested else subject.scope]
     return Finding(
         "data-lost",
         "invalid" if quality.verdict == "poor" else "warning",
@@ -38,8 +39,8 @@ def data_lost(subject: Subject) -> Finding | None:
 def too_short(subject: Subject) -> Finding | None:
     """Short runs see one state of the storage."""
     is_cell = subject.scope == "characterization"
-    duration_ns, least_ns = subject.recording.manifest.duration_ns, SHORT_CELL_NS if is_cell else SHORT_NS
-    if duration_ns >= least_ns:
+    duration_ns, least_ns = subject.length_ns, SHORT_CELL_NS if is_cell else SHORT_NS
+    if duration_ns is None or duration_ns >= least_ns:
         return None
     return Finding(
         "too-short",

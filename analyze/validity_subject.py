@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from iotrace.schemas import Recording
+from iotrace.schemas import Kind, Recording
 
 from . import library
 from .comparison import Comparison
@@ -51,8 +51,23 @@ class Subject:
         return "characterization" if self.replay.get("loop") == "closed" else "replay"
 
     @property
+    def is_tested(self) -> bool:
+        """Whether it holds what another tool's test printed."""
+        return self.recording.manifest.kind == Kind.TESTED
+
+    @cached_property
+    def length_ns(self) -> int | None:
+        """How long it lasted; of another tool's tests the shortest run, None where the tool does not say."""
+        if not self.is_tested:
+            return self.recording.manifest.duration_ns
+        rows = self.recording.read("results", ["duration_ns"]).to_pylist()
+        return min((row["duration_ns"] for row in rows if row["duration_ns"]), default=None)
+
+    @property
     def again(self) -> str:
         """What the user does to get another such recording, as a hint begins."""
+        if self.is_tested:
+            return "run the test for"
         return {"captured": "record", "replay": "replay", "characterization": "run characterize"}[self.scope]
 
     @property

@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze import validity
 from iotrace.analyze.describe import describe
+from iotrace.schemas import TABLES, Clock, Manifest, RecordingWriter
 
 from .validity_cases import CASES, FURTHER, SECOND, Case
 
@@ -54,6 +56,23 @@ def test_a_cell_of_ten_seconds_is_long_enough(make_recording):
     """What characterize does if nothing else is asked for."""
     cell = Case("characterization", manifest={"window_ns": 10 * SECOND})
     assert validity.check(cell.recording(make_recording)) == []
+
+
+@pytest.mark.parametrize(("seconds", "fires"), [(None, False), (10, True), (30, False)])
+def test_results_of_another_tool_are_as_long_as_their_runs(tmp_path, seconds, fires):
+    """Their recording has no length of its own; what does not say how long it ran is not called short."""
+    run = {"run": 0, "test": "t", "tool": "diskspd", "op": "total", "iops": 100.0, "latency_clock": "service"}
+    rows = [run | {"duration_ns": seconds and seconds * SECOND}]
+    with RecordingWriter(tmp_path / "t.iotrace") as writer:
+        writer.append("results", pa.Table.from_pylist(rows, schema=TABLES["results"]))
+        recording = writer.commit(Manifest("tested", "t", Clock(0, 1.0, "diskspd")))
+
+    found = validity.check(recording)
+
+    assert [finding.rule for finding in found] == (["too-short"] if fires else [])
+    assert all(
+        "10.0 s long" in one.detail and one.hint == "run the test for several minutes" for one in found
+    )
 
 
 def test_rules_on_replays_are_silent_on_captures(make_recording):
