@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iotrace.schemas import IotraceError, Layer, Recording
+from iotrace.schemas import IotraceError, Layer, Recording, counted
 
 from . import histogram, library
 from .knee_layers import Layers, measure_layers
@@ -250,9 +250,11 @@ def _step(
     if limited:
         notes.append("the load generator was late: not a measurement of the storage")
     if load["error_count"]:
-        notes.append(f"{load['error_count']:,} I/Os failed")
+        notes.append(f"{counted(load['error_count'], 'I/O')} failed")
     if load["delayed_count"]:
-        notes.append(f"{load['delayed_count']:,} I/Os were held back by the cap on I/Os in flight")
+        notes.append(
+            f"{counted(load['delayed_count'], 'I/O was', 'I/Os were')} held back by the cap on I/Os in flight"
+        )
     if achieved < CARRIED_SHARE_MIN * offered:
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if words:

@@ -27,6 +27,7 @@ from iotrace.schemas import (
     Source,
     Sweep,
     SweepWriter,
+    counted,
 )  # fmt: skip
 from iotrace.schemas.writer import check_replaceable, move_into_place
 
@@ -166,7 +167,9 @@ class ResultsImport:
         undated = sum(one.run.dated() is None for one in runs)
         if undated:
             notes.append(
-                "the source does not say when it ran" if len(runs) == 1 else f"{undated} runs have no date"
+                "the source does not say when it ran"
+                if len(runs) == 1
+                else f"{counted(undated, 'run')} without a date"
             )
         quality = Quality(truncated_tail=any(one.truncated for one in runs), notes=[*notes, *self.notes])
         outcomes = [log.outcome() for log in runs[0].logs] if part is None and len(runs) == 1 else []

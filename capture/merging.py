@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.schemas import Layer, Quality
+from iotrace.schemas import Layer, Quality, counted
 
 from .clock_alignment import Placement
 from .formats.format import Outcome
@@ -102,7 +102,9 @@ class TraceMerger:
     def notes(self, name: str) -> list[str]:
         """What was left out because another trace brought it."""
         return (
-            [f"{self._repeated:,} I/Os left out: {name} shows them a second time"] if self._repeated else []
+            [f"{counted(self._repeated, 'I/O')} left out that {name} shows a second time"]
+            if self._repeated
+            else []
         )
 
     def _column(self, name: str, batch: pa.RecordBatch) -> pa.Array:

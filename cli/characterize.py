@@ -26,7 +26,7 @@ from iotrace.replay.characterize import (
     aligned,
     size_text,
 )
-from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
@@ -240,7 +240,7 @@ def characterize_command(
                 stack.enter_context(started_folder(folder, overwrite=overwrite))
             one_run = seconds + warm_up
             console.say(
-                f"{count} runs of {seconds:g} s on '{target}' ({format_bytes(running.target.bytes)}): "
+                f"{counted(count, 'run')} of {seconds:g} s on '{target}' ({format_bytes(running.target.bytes)}): "
                 f"{format_duration_ns(count * one_run * 1e9)}"
             )
             watch = _Watch(meter, count, one_run)

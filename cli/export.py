@@ -19,7 +19,7 @@ from iotrace.replay.export import (
     measure,
     parse_targets,
 )
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Recording, counted
 
 from . import console
 from .amounts import parse_seconds
@@ -221,14 +221,14 @@ def _table(
         )
         return
     console.paragraph(
-        f"wrote {output}: {written.ios:,} I/Os, {format_bytes(size)}, layers {', '.join(written.layers)}"
+        f"wrote {output}: {counted(written.ios, 'I/O')}, {format_bytes(size)}, layers {', '.join(written.layers)}"
     )
     if len(written.layers) > 1:
         console.say(
             "each layer has its own row for the same I/O; choose one before adding anything up (--layer)"
         )
     for reason, count in written.left_out.items():
-        console.warn(f"{count:,} I/Os left out, which {kind} has no place for: {reason}")
+        console.warn(f"{counted(count, 'I/O')} left out, which {kind} has no place for: {reason}")
 
 
 def _print_load(workload: Workload, facts: dict[str, Any]) -> None:
@@ -249,7 +249,7 @@ def _print_load(workload: Workload, facts: dict[str, Any]) -> None:
             f"{format_share(facts['exact_size_ios'])} of the I/Os keep their very size, the others one nearby"
         )
     for reason, count in of["left_out"].items():
-        console.paragraph(f"left out: {count:,} I/Os, {reason}")
+        console.paragraph(f"left out: {counted(count, 'I/O')}, {reason}")
     console.say(LOST)
     console.say(CLOSED_LOOP)
 

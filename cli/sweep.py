@@ -18,7 +18,7 @@ from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity_sweep import check_sweep
 from iotrace.analyze.walk import StepSummary
 from iotrace.replay import Progress, parse_scale
-from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
 from .ceiling import print_beside_knee
@@ -121,7 +121,7 @@ def sweep_command(
             on_start=start,
             on_done=done,
         )
-    console.say(f"wrote {sweep.path}: {len(sweep.steps)} steps")
+    console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}")
     return _answer_sweep(sweep, slo, json=json)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording
+from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording, counted
 
 from .assignment import Assignment
 from .options import ReplayOptions
@@ -152,20 +152,22 @@ def judge(
     }[ended["word"]]
     if ended["threads_left_behind"]:
         quality.notes.append(
-            f"{ended['threads_left_behind']} threads hang in the kernel and end only when the storage answers"
+            f"{counted(ended['threads_left_behind'], 'thread hangs', 'threads hang')} in the kernel and "
+            "cannot end before the storage answers"
         )
     if quality.unpaired_issues:
         quality.notes.append(
-            f"{quality.unpaired_issues:,} I/Os had not completed when waiting for them was given up"
+            f"{counted(quality.unpaired_issues, 'I/O')} had not completed when waiting for them was given up"
         )
     if facts["starved"]:
         quality.notes.append(
             "the plan could not be read as fast as it was played: some I/Os are late for that reason"
         )
     if facts["failed_ios"]:
-        quality.notes.append(f"{facts['failed_ios']:,} I/Os failed")
+        quality.notes.append(f"{counted(facts['failed_ios'], 'I/O')} failed")
     if facts["delayed_ios"]:
-        quality.notes.append(f"{facts['delayed_ios']:,} I/Os were held back by the cap on I/Os in flight")
+        held = counted(facts["delayed_ios"], "I/O was", "I/Os were")
+        quality.notes.append(f"{held} held back by the cap on I/Os in flight")
     if facts["generator_limited"]:
         quality.notes.append(
             "generator-limited: the replay itself ran late; do not judge the storage by its response times"

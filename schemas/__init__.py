@@ -12,6 +12,7 @@ from .sweep import Sweep, SweepStep, SweepWriter
 from .tables import TABLES, conform
 from .validation import Finding, validate
 from .vocabulary import IoFlags, Kind, Layer, Op, Role
+from .words import counted
 from .writer import RecordingWriter
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "SweepStep",
     "SweepWriter",
     "conform",
+    "counted",
     "validate",
 ]

@@ -12,6 +12,7 @@ import jsonschema
 from .errors import IotraceError
 from .tables import FORMAT_VERSION
 from .vocabulary import Kind
+from .words import counted
 
 
 @dataclass(slots=True)
@@ -92,10 +93,10 @@ class Quality:
         if self.events_lost:
             share = self.events_lost / (events + self.events_lost)
             (poor if share >= 0.01 else usable).append(
-                f"{_counted(self.events_lost, 'event')} lost ({share:.2%})"
+                f"{counted(self.events_lost, 'event')} lost ({share:.2%})"
             )
         if self.buffers_lost:
-            poor.append(f"{_counted(self.buffers_lost, 'buffer')} lost")
+            poor.append(f"{counted(self.buffers_lost, 'buffer')} lost")
         for count, one, many, rest in (
             (self.sequence_holes, "hole", "holes", " in the buffer sequence"),
             (self.damaged_buffers, "damaged buffer", "damaged buffers", " skipped"),
@@ -109,10 +110,10 @@ class Quality:
             ),
         ):
             if count:
-                usable.append(f"{_counted(count, one, many)}{rest}")
+                usable.append(f"{counted(count, one, many)}{rest}")
         unpaired = self.unpaired_completions
         if unpaired > max(10, events // 1000):
-            usable.append(f"{_counted(unpaired, 'completion')} without their start")
+            usable.append(f"{counted(unpaired, 'completion')} without their start")
         if self.truncated_tail:
             usable.append("the end of the source is cut off")
         if self.ended != "normally":
@@ -205,10 +206,6 @@ def manifest_schema() -> dict[str, Any]:
 def _validator() -> Any:  # noqa: ANN401 - the class depends on what the schema says it is written in
     schema = manifest_schema()
     return jsonschema.validators.validator_for(schema)(schema)
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _whole_text(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from .errors import IotraceError
 from .recording import Recording
 from .tables import OPTIONAL_TABLES, TABLES, has_damaged_text
+from .words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ def validate(path: str | Path) -> list[Finding]:
             findings += problems
         expected = recording.manifest.rows.get(name)
         if expected is not None and expected != rows:
-            findings.append(Finding("error", name, f"has {rows:,} rows, the manifest says {expected:,}"))
+            findings.append(
+                Finding("error", name, f"has {counted(rows, 'row')}, the manifest says {expected:,}")
+            )
     findings += _check_references(recording, findings)
     if recording.manifest.window_end_ns < recording.manifest.window_start_ns:
         findings.append(Finding("error", "manifest", "window ends before it starts"))
@@ -85,9 +88,9 @@ def _check_io(batch: pa.RecordBatch, where: str) -> list[Finding]:
     backwards = pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
     findings = []
     if backwards:
-        findings.append(Finding("error", where, f"{backwards:,} I/Os complete before they are issued"))
+        findings.append(Finding("error", where, f"{counted(backwards, 'I/O')} completed before being issued"))
     findings += [
-        Finding("error", where, f"{batch[field.name].null_count:,} nulls in {field.name}")
+        Finding("error", where, f"{counted(batch[field.name].null_count, 'null')} in {field.name}")
         for field in TABLES["io"]
         if not field.nullable and batch[field.name].null_count
     ]
@@ -119,6 +122,6 @@ def _check_references(recording: Recording, findings: list[Finding]) -> list[Fin
                 dangling += pc.sum(pc.invert(pc.is_in(used, value_set=known.combine_chunks()))).as_py() or 0
         if dangling:
             problems.append(
-                Finding("error", "io", f"{key} names {dangling:,} rows that {name} does not have")
+                Finding("error", "io", f"{key} names {counted(dangling, 'row')} that {name} does not have")
             )
     return problems

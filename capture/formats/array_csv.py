@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas import Clock, IotraceError, Quality, counted
 
 from .array_mapping import RATES, TIMES_NS, UNITS, Mapping, read_mapping, ready_mappings
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
@@ -107,7 +107,9 @@ class ArrayTrace:
         if self._blocks.cut_tail:
             notes.append("the last line has no end and is left out")
         if self._rejected:
-            notes.append(f"{self._rejected:,} lines have no readable time or another number of columns")
+            notes.append(
+                f"{counted(self._rejected, 'line')} without a readable time or with another number of columns"
+            )
         quality = Quality(truncated_tail=self._blocks.cut_tail, events_lost=self._rejected, notes=notes)
         return Outcome(self._begin_ns, self._end_ns, quality, self._kept)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.schemas import TABLES, IotraceError, Manifest, conform
+from iotrace.schemas import TABLES, IotraceError, Manifest, conform, counted
 
 from .format import Family, Format, Outcome, Progress, Trace, naming
 
@@ -201,13 +201,14 @@ class ArrowStreamsTrace:
     def _notes(self) -> Iterator[str]:
         for stream in self._streams.values():
             if stream.is_cut:
-                yield f"{stream.name} is cut off inside a batch: the {stream.rows:,} rows before it are kept"
+                yield f"{stream.name} is cut off inside a batch: {counted(stream.rows, 'row')} before it kept"
             if stream.damage is not None:
-                yield f"{stream.name} is damaged after {stream.rows:,} rows, the rest is left out: {stream.damage}"
+                kept = counted(stream.rows, "row")
+                yield f"{stream.name} is damaged after {kept}, the rest is left out: {stream.damage}"
         for name, rows in self._manifest.rows.items():
             found = self._streams[name].rows if name in self._streams else 0
             if found < rows:
-                yield f"{rows - found:,} rows of {name} that the manifest counts are missing"
+                yield f"{counted(rows - found, 'row')} of {name} missing that the manifest counts"
         if self._dangling:
             yield f"{self._dangling:,} references name devices, files or processes that are missing, and are left empty"
         if self._repeated:

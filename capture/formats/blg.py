@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas import Clock, IotraceError, Quality, counted
 
 from ..counter_cooking import cook, is_instant
 from ..counter_series import Floats, Integers, Series
@@ -319,17 +319,18 @@ class BlgTrace:
             yield "UTC is taken from the time zone in the log's header, whose daylight saving rule is that of one year"
         if self.series.has_untranslated():
             yield "some counters keep their localized names and have no metric"
-        for count, words in (
-            (counts.broken_records, "records left out: parts of them are missing"),
-            (records.damaged_samples, "samples are damaged; values before the damage are kept"),
-            (records.invalid_values, "values left out: Windows marked them invalid"),
+        for count, noun, words in (
+            (counts.broken_records, "record", "left out: parts are missing"),
+            (records.damaged_samples, "damaged sample", "read up to the damage"),
+            (records.invalid_values, "value", "left out that Windows marked invalid"),
             (
                 self._backwards,
-                "values left out: their counter or clock went backwards, as at the end of an instance",
+                "value",
+                "left out: the counter or clock went backwards, as at the end of an instance",
             ),
         ):
             if count:
-                yield f"{count:,} {words}"
+                yield f"{counted(count, noun)} {words}"
         if records.unknown_types:
             types = ", ".join(f"{kind:#010x}" for kind in sorted(records.unknown_types)[:8])
             yield f"counters of types that are not cooked are left out ({types})"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Quality, Role
+from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 
 from ..roles import classify
 from .dmv_columns import CAPTURE_COLUMN, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
@@ -113,7 +113,7 @@ class DmvTrace:
             yield "there is one snapshot only: differences need two"
         if self._resets:
             restarts = sum(is_restart for _, is_restart, _ in self._resets)
-            because = f", {restarts:,} times by a restart of SQL Server" if restarts else ""
+            because = f", {counted(restarts, 'time')} by a restart of SQL Server" if restarts else ""
             snapshots = f"{len(self._resets):,} of the snapshots"
             yield f"totals began again before {snapshots}{because}; these intervals are left out"
         if "sqlserver_start_time" not in self._layout.columns:
@@ -121,11 +121,11 @@ class DmvTrace:
         if facts["clock_steps"]:
             yield "where the clock stepped, rates are over the computer's uptime instead"
         if facts["repeated"]:
-            yield f"{facts['repeated']:,} lines repeat the moment of another and add nothing"
+            yield f"{counted(facts['repeated'], 'line')} with the moment of another: nothing is added"
         if len(facts["servers"]) > 1:
             yield f"the file mixes {len(facts['servers'])} servers: {', '.join(facts['servers'])}"
         if self._lines_left_out:
-            yield f"{self._lines_left_out:,} lines left out: their cells do not fit the columns"
+            yield f"{counted(self._lines_left_out, 'line')} left out: cells that do not fit the columns"
         if self._is_cut:
             yield "the last line has no end and is left out"
 

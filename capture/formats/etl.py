@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas import Clock, IotraceError, Quality, counted
 
 from .. import _readers
 from ..roles import classify
@@ -117,14 +117,14 @@ def _problems(found: dict[str, Any]) -> Iterator[str]:
         yield _UNCLOSED
     if found["truncated"]:
         yield "the file ends inside a buffer"
-    for count, words in (
-        (header["events_lost"], "events lost"),
-        (header["buffers_lost"], "buffers lost"),
-        (len(found["holes"]), "holes in the buffer sequence"),
-        (found["damaged_buffers"], "damaged buffers"),
+    for count, noun, rest in (
+        (header["events_lost"], "event", " lost"),
+        (header["buffers_lost"], "buffer", " lost"),
+        (len(found["holes"]), "hole", " in the buffer sequence"),
+        (found["damaged_buffers"], "damaged buffer", ""),
     ):
         if count:
-            yield f"{count:,} {words}"
+            yield f"{counted(count, noun)}{rest}"
 
 
 def _system(header: dict[str, Any]) -> str:
@@ -245,21 +245,26 @@ class EtlTrace:
             yield "file operations have no durations: the trace was taken without their ends"
         yield from _notes_on_requests(counts)
         if short := counts["short_operations"]:
-            yield f"{short:,} file operations moved {counts['short_bytes']:,} bytes less than they were asked to"
+            yield f"{counted(short, 'file operation')} moved {counts['short_bytes']:,} bytes less than asked for"
         if self._header["circular"]:
             yield "the log is circular: only the end of its session is left"
-        for count, words in (
-            ("loss_flags", "buffers are flagged with losses"),
-            ("loss_events", "events mark losses in delivery"),
-            ("failed_operations", "file operations failed"),
-            ("responses_replaced", "implausible latencies replaced by the time since the I/O's start event"),
-            ("unplaceable", "I/Os left out: their time cannot be expressed"),
-            ("rejected_events", "kernel events left out: shorter than their form, or of an unknown one"),
-            ("old_disk_events", "disk events left out: they have the form of Windows Server 2003"),
-            ("optical_events", "events of optical drives left out"),
+        for count, one, many, rest in (
+            ("loss_flags", "buffer", "", " flagged with losses"),
+            ("loss_events", "event marks", "events mark", " losses in delivery"),
+            ("failed_operations", "file operation", "", " failed"),
+            (
+                "responses_replaced",
+                "implausible latency",
+                "implausible latencies",
+                " replaced by the time since the I/O's start event",
+            ),
+            ("unplaceable", "I/O", "", " left out: the time cannot be expressed"),
+            ("rejected_events", "kernel event", "", " left out: shorter than the form, or of an unknown one"),
+            ("old_disk_events", "disk event", "", " left out: the form is that of Windows Server 2003"),
+            ("optical_events", "event", "", " of optical drives left out"),
         ):
             if counts[count]:
-                yield f"{counts[count]:,} {words}"
+                yield f"{counted(counts[count], one, many)}{rest}"
 
 
 def _io_events(counts: dict[str, Any]) -> int:

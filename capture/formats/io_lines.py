@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality
+from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
 
 from ..roles import classify
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
@@ -332,11 +332,11 @@ def text_notes(blocks: TextBlocks, maker: IoRowMaker) -> list[str]:
     if blocks.cut_tail:
         notes.append("the last line has no end and is left out")
     if maker.rejected:
-        notes.append(f"{maker.rejected:,} lines are no I/O of this form and are left out")
+        notes.append(f"{counted(maker.rejected, 'line')} left out: no I/O of this form")
     if blocks.overlong_lines:
-        notes.append(f"{blocks.overlong_lines:,} lines of over 1 MiB are left out")
+        notes.append(f"{counted(blocks.overlong_lines, 'line')} of over 1 MiB left out")
     if maker.backwards:
-        notes.append(f"{maker.backwards:,} lines are earlier than the line before them")
+        notes.append(f"{counted(maker.backwards, 'line is', 'lines are')} earlier than the line before")
     return notes
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas import Clock, IotraceError, Quality, counted
 
 from .format import Family, Format, Outcome, Progress, naming
 
@@ -220,7 +220,8 @@ class OntapTrace:
             if shortest > 0:
                 yield f"polls are stamped in whole seconds: rates are within {1 / shortest:.1%}"
         if self._fell:
-            yield f"{self._fell:,} times totals of a LUN began again between polls; these intervals are left out"
+            times = counted(self._fell, "time")
+            yield f"{times} totals of a LUN began again between polls; these intervals are left out"
         for name in self._broken:
             yield f"left out: '{name}' is cut off or has no timestamp"
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas import Clock, IotraceError, Quality, counted
 
 from ..counter_names import Meaning, meaning
 from ..counter_series import Integers, Series
@@ -357,15 +357,15 @@ class PerfmonTrace:
         if len(self._biases) > 1:
             yield "headers in this file tell different time zones"
         counts = self._counts
-        for count, words in (
-            (counts.daylight_steps, "times the local clock was set by an hour; taken as daylight saving"),
-            (counts.cut_lines, "lines left out: they have more or fewer cells than the header"),
-            (counts.bad_times, "lines left out: their time makes no sense"),
-            (counts.bad_values, "cells left out: they hold no number"),
-            (counts.foreign_lines, "lines of other text left out"),
+        for count, noun, words in (
+            (counts.daylight_steps, "time", "the local clock was set by an hour; taken as daylight saving"),
+            (counts.cut_lines, "line", "left out with more or fewer cells than the header"),
+            (counts.bad_times, "line", "left out: the time makes no sense"),
+            (counts.bad_values, "cell", "left out without a number"),
+            (counts.foreign_lines, "line", "of other text left out"),
         ):
             if count:
-                yield f"{count:,} {words}"
+                yield f"{counted(count, noun)} {words}"
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

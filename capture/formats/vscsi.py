@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from iotrace.schemas import Clock
+from iotrace.schemas import Clock, counted
 
 from .format import Format, Outcome, Progress, naming
 from .io_lines import DISCARD, FLUSH, READ, WRITE, IoRowMaker, Rows, bytes_of_sectors
@@ -124,9 +124,9 @@ class VscsiTrace:
         if self._cut:
             quality.notes.append("the last record is cut short and left out")
         if maker.rejected:
-            quality.notes.append(f"{maker.rejected:,} records make no sense and are left out")
+            quality.notes.append(f"{counted(maker.rejected, 'record')} left out that cannot be")
         if self._other:
-            quality.notes.append(f"{self._other:,} commands that move no data are left out")
+            quality.notes.append(f"{counted(self._other, 'command')} left out that moved no data")
         return Outcome(maker.start_ns, maker.end_ns, quality, maker.kept + maker.rejected + self._other)
 
     def _rows(self, records: np.ndarray) -> Rows:

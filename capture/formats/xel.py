@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Quality, Role
+from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 
 from .. import _readers
 from ..roles import classify
@@ -193,8 +193,8 @@ def _file_notes(files: list[DatabaseFile]) -> Iterator[str]:
     nameless = sum(path is None for _, _, path, _ in files)
     if nameless:
         yield (
-            f"{nameless:,} files are known by number only (collect_path was off): file 1 is taken as data and "
-            "file 2 as log, others have no role unless they are tempdb's"
+            f"{counted(nameless, 'file is', 'files are')} known by number only (collect_path was off): file 1 is taken "
+            "as data and file 2 as log, others have no role unless they are tempdb's"
         )
 
 

@@ -26,6 +26,7 @@ from iotrace.schemas import (
     Quality,
     Recording,
     Source,
+    counted,
 )
 
 from .._recorder import BlockTrace
@@ -320,8 +321,8 @@ def _count(quality: Quality, counts: Mapping[str, int]) -> None:
     quality.unpaired_issues = counts["unpaired_issues"]
     quality.unpaired_completions = counts["unpaired_completions"]
     if counts["own"]:
-        quality.notes.append(f"{counts['own']:,} I/Os of iotrace itself left out")
+        quality.notes.append(f"{counted(counts['own'], 'I/O')} of iotrace itself left out")
     if counts["would_block"]:
         quality.notes.append(
-            f"{counts['would_block']:,} I/Os that would have had to wait were turned away and retried"
+            f"{counted(counts['would_block'], 'I/O')} would have had to wait: turned away and retried"
         )

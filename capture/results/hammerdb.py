@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from iotrace.schemas import counted
+
 from .hammerdb_profile import Summary, interval_figures, profile_ops, summaries
 from .run import MILLISECOND_NS, SECOND_NS, TOTAL_OP, OpResult, Run, real, small, whole
 from .trace import CutOff, lines_of, read_text, result_format
@@ -150,10 +152,10 @@ class _Log:
         self._place(run)
         if test.sessions:
             run.notes.append(
-                f"{test.sessions:,} sessions with keying and thinking time: NOPM are bound by them"
+                f"{counted(test.sessions, 'session')} with keying and thinking time, which bounds NOPM"
             )
         if self._failed:
-            run.notes.append(f"{self._failed} virtual users failed during the test")
+            run.notes.append(f"{counted(self._failed, 'virtual user')} failed during the test")
             total.errors = self._failed
         if total.transactions_per_minute == 0:
             run.notes.append("HammerDB could not count transactions per minute and prints 0")

@@ -129,7 +129,7 @@ def test_a_stream_cut_at_every_batch_and_a_byte_beside(folder, imported, kept, a
 
 def test_rows_that_the_manifest_counts_and_the_stream_lost_are_told(folder, imported):
     notes = imported(folder(IO_BYTES[: IO_ENDS[2]])).manifest.quality.notes
-    assert f"{3 * ROWS} rows of io that the manifest counts are missing" in notes
+    assert f"{3 * ROWS} rows of io missing that the manifest counts" in notes
 
 
 def test_what_names_a_lost_device_keeps_its_row(folder, imported):

@@ -203,7 +203,7 @@ def test_a_counter_that_goes_backwards_gives_no_value(read):
     blocks = [[build.single(total, number * 10**7)] for number, total in enumerate((100, 40, 41))]
     rows, trace = read(build.samples_log(entries, blocks))
     assert [(row["at_ns"], row["value"]) for row in rows] == [(2 * 10**9, 1.0)]
-    assert any(note.startswith("1 values left out") for note in trace.outcome().quality.notes)
+    assert any(note.startswith("1 value left out") for note in trace.outcome().quality.notes)
 
 
 def test_values_that_windows_marks_invalid_are_left_out(read):

@@ -352,7 +352,7 @@ def test_optical_drives_are_left_out_and_said(imported):
     events = [etl.perfinfo(0x137, T0 + 10, etl.transfer(response=1)), *reads(20)]
     recording = imported(etl.log(events))
     assert offsets(recording) == [20]
-    assert "1 events of optical drives left out" in recording.manifest.quality.notes
+    assert "1 event of optical drives left out" in recording.manifest.quality.notes
 
 
 def test_inspection_names_what_is_in_a_log(tmp_path):
@@ -366,6 +366,6 @@ def test_inspection_names_what_is_in_a_log(tmp_path):
     found = reader.FORMAT.inspect(path, "a.etl")
     assert found["events_by_group"] == {"header": 1, "disk I/O": 3, "file I/O": 1}
     assert found["events_by_provider"] == {"Microsoft-Windows-StorPort": 1}
-    assert found["problems"] == ["2 events lost", "1 holes in the buffer sequence"]
+    assert found["problems"] == ["2 events lost", "1 hole in the buffer sequence"]
     with pytest.raises(IotraceError, match="no file 'gone'"):
         reader.inspect(tmp_path / "gone", "gone")

@@ -107,8 +107,8 @@ def test_ends_pair_with_the_latest_operation_of_their_irp(imported):
     assert told == [(0, 1_200, END_OF_FILE), (4096, 2_100, 0), (8192, None, 0), (12_288, None, 0)]
     quality = recording.manifest.quality
     assert (quality.unpaired_issues, quality.unpaired_completions) == (2, 0)
-    assert "1 file operations failed" in quality.notes
-    assert "1 file operations moved 40 bytes less than they were asked to" in quality.notes
+    assert "1 file operation failed" in quality.notes
+    assert "1 file operation moved 40 bytes less than asked for" in quality.notes
 
 
 def test_without_ends_operations_have_no_duration(imported):

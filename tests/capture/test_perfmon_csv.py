@@ -235,7 +235,7 @@ def test_cells_that_are_no_number_and_times_that_are_none(read):
         (4, "Current Disk Queue Length", 4.0),
     ]
     notes = " ".join(trace.outcome().quality.notes)
-    for words in ("1 lines left out: they have more", "1 lines left out: their time", "2 cells left out"):
+    for words in ("1 line left out with more", "1 line left out: the time", "2 cells left out"):
         assert words in notes
 
 

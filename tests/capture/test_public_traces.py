@@ -120,7 +120,7 @@ def test_vscsi_version_2_has_responses(tmp_path):
         ("read", 0, 250_000),
         ("write", 100_000, 190_000),
     ]
-    assert "1 commands that move no data are left out" in recording.manifest.quality.notes
+    assert "1 command left out that moved no data" in recording.manifest.quality.notes
 
 
 def test_mqsim_row_by_row(tmp_path):

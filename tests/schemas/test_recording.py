@@ -114,8 +114,8 @@ def test_a_missing_table_is_found(recording: Recording) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"completed_ns": [4]}, "1 I/Os complete before they are issued"),
-        ({"device_id": [7]}, "device_id names 1 rows that devices does not have"),
+        ({"completed_ns": [4]}, "1 I/O completed before being issued"),
+        ({"device_id": [7]}, "device_id names 1 row that devices does not have"),
     ],
 )
 def test_rows_that_cannot_be_are_found(
