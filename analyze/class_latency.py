@@ -134,6 +134,12 @@ class ClassLatency:
         """Whether enough slots have I/Os for an interval."""
         return bool(np.count_nonzero(self.course.io_count) >= SLOTS_MIN)
 
+    def is_at_the_end(self, quantity: str) -> bool:
+        """Whether a quantile is the slowest bucket of several: how far its share may move is not known there."""
+        if quantity == "mean" or len(self.histogram.bucket_ns) < 2:
+            return False
+        return bool(_point(self.histogram, QUANTITIES[quantity]) == self.histogram.bucket_ns[-1])
+
     def value_ns(self, quantity: str) -> float | None:
         """The mean or a quantile; None where too few I/Os lie beyond it."""
         if quantity == "mean":
@@ -183,7 +189,7 @@ def estimate(one: ClassLatency, quantity: str, seed: Sequence[int]) -> Estimate 
     value_ns = one.value_ns(quantity)
     if value_ns is None:
         return None
-    if not one.is_long_enough():
+    if not one.is_long_enough() or one.is_at_the_end(quantity):
         return Estimate(value_ns, None)
     errors = resampled_errors(one.series(quantity), np.random.default_rng([*seed]))
     return Estimate(value_ns, one.replicates_ns(quantity, errors))
@@ -199,7 +205,8 @@ def estimate_together(
     """
     pair = (one, other)
     values = [side.value_ns(quantity) for side in pair]
-    if any(value is None for value in values) or not all(side.is_long_enough() for side in pair):
+    is_known = all(side.is_long_enough() and not side.is_at_the_end(quantity) for side in pair)
+    if any(value is None for value in values) or not is_known:
         found = [None if value is None else Estimate(value, None) for value in values]
         return found[0], found[1]
     rows = np.array([side.series(quantity) for side in pair])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from .bootstrap import SLOTS_MIN
 from .comparison import ClassComparison, Figure, Interval, Side, Verdict, WorkAspect
 from .units import format_duration_ns, format_ratio_with_interval, format_share_with_interval
 
@@ -45,6 +46,20 @@ def basis(a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: 
     else:
         found.append(f"{name} is measured at the same layer.")
     return found + _below(a, b)
+
+
+def without_interval(classes: Sequence[ClassComparison]) -> str:
+    """How many of the ratios have no interval, and why and what would give them one; empty where all have."""
+    given = [figure for entry in classes for figure in entry.figures if figure.ratio is not None]
+    missing = [figure for figure in given if figure.ratio_interval is None]
+    if not missing:
+        return ""
+    names = ", ".join(dict.fromkeys(figure.quantity for figure in missing))
+    return (
+        f"{len(missing)} of {len(given)} ratios ({names}) have no interval: the I/Os beyond the figure came from a few "
+        f"stretches of time, or there are fewer than {SLOTS_MIN} stretches at all, so that how much the next one may "
+        "differ is not known. Longer recordings give intervals."
+    )
 
 
 def _below(a: Side, b: Side) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from iotrace.analyze.compare_words import without_interval
 from iotrace.analyze.comparison import ClassComparison, Comparison, Figure, Side
 from iotrace.analyze.same_work import work_value_text
 from iotrace.analyze.units import (
@@ -174,14 +175,9 @@ def _class_name(entry: ClassComparison) -> str:
 
 
 def _no_intervals(found: Sequence[Comparison]) -> None:
-    given = [figure for one in found for entry in one.classes for figure in _given(entry)]
-    missing = sum(figure.ratio_interval is None for figure in given)
-    if missing:
-        console.paragraph(
-            f"{missing} of {len(given)} ratios have no interval: a few stretches of time made up the figure, and how "
-            "the next such stretch turns out is not known",
-            style="dim",
-        )
+    words = without_interval([entry for one in found for entry in one.classes])
+    if words:
+        console.paragraph(words, style="dim")
 
 
 def _waterfall(side: Side) -> None:

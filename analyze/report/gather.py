@@ -10,6 +10,7 @@ from .. import histogram, library
 from ..ceiling import Path as HardwarePath
 from ..ceiling.beside_knee import BesideKnee, beside_knee
 from ..compare import compare_all
+from ..compare_words import without_interval
 from ..comparison import Comparison
 from ..describe import describe
 from ..histogram import Histogram, Histograms
@@ -195,6 +196,7 @@ def _tell_comparison(
             *found.basis,
             *(f"{warning[:1].upper()}{warning[1:]}." for warning in found.warnings),
             *([f"Not compared: {'; '.join(found.unmatched[:12])}."] if found.unmatched else []),
+            *([missing] if (missing := without_interval(found.classes)) else []),
         ],
         lead=[tables.sides_table(found), tables.work_table(found)],
         charts=[chart for chart in drawn if chart is not None],

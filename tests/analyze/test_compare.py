@@ -1,9 +1,12 @@
 """Compare finds what was planted, and its intervals cover it as often as they say."""
 
+import re
+
 import numpy as np
 import pytest
 
 from iotrace.analyze.compare import compare, compare_all
+from iotrace.analyze.compare_words import without_interval
 from iotrace.schemas import IotraceError
 
 from .planted import LOGNORMAL, SECOND, Planted
@@ -108,3 +111,21 @@ def test_nothing_to_compare_is_an_error_for_users(make_recording):
     empty = make_recording({"issued_ns": np.array([], dtype=np.int64)})
     with pytest.raises(IotraceError, match="holds no I/Os"):
         compare(full, empty)
+
+
+@pytest.mark.parametrize("spread_ns", [0, 1000])
+def test_a_tail_out_of_one_spell_has_no_interval_and_that_is_said(make_recording, spread_ns):
+    """Two I/Os in a hundred are slow, all within half a second of twenty: of such spells one is known."""
+    at = np.arange(20_000) * MS
+    took = (
+        np.where((at >= 8 * SECOND) & (at < 8.4 * SECOND), 50 * MS, MS) + np.arange(20_000) % 400 * spread_ns
+    )
+    one = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    found = compare(one, one)
+    figures = {figure.quantity: figure for figure in found.headline("read").figures}
+    assert figures["p50"].ratio_interval is not None
+    assert figures["p99"].ratio == 1
+    assert figures["p99"].ratio_interval is None
+    words = without_interval(found.classes)
+    assert re.search(r"ratios \(.*p99\) have no interval", words)
+    assert "Longer recordings" in words
