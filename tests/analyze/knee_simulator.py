@@ -66,7 +66,7 @@ def write_step(
         name,
         Clock(1_700_000_000_000_000_000, 1.0, "simulated"),
         window_end_ns=int(completed.max()),
-        replay={"scale": scale} | (replay or {}),
+        replay=({} if scale is None else {"scale": scale}) | (replay or {}),
     )
     with RecordingWriter(folder / f"{name}.iotrace", overwrite=True) as writer:
         writer.append(
