@@ -152,8 +152,7 @@ def judge(
     }[ended["word"]]
     if ended["threads_left_behind"]:
         quality.notes.append(
-            f"{counted(ended['threads_left_behind'], 'thread hangs', 'threads hang')} in the kernel and "
-            "cannot end before the storage answers"
+            f"{counted(ended['threads_left_behind'], 'thread')} left to hang in the kernel until the storage answers"
         )
     if quality.unpaired_issues:
         quality.notes.append(
