@@ -4,7 +4,7 @@
 //! device, or above the block layer a file). Where pages would take more room than they may, blocks are made twice as
 //! large, as often as it takes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hint;
 
 use crate::page::{PAGE_BLOCKS, Page, Pages, count};
@@ -101,7 +101,8 @@ impl Touched {
 
     /// Different bytes that any of `kinds` touched, in some areas or in all.
     pub fn touched_bytes(&self, kinds: &[usize], areas: Option<&[u32]>) -> u64 {
-        let is_asked = |area: u32| areas.is_none_or(|areas| areas.contains(&area));
+        let areas: Option<HashSet<u32>> = areas.map(|areas| areas.iter().copied().collect());
+        let is_asked = |area| areas.as_ref().is_none_or(|areas| areas.contains(&area));
         let slots = (0..self.pages.len()).filter(|&slot| is_asked(self.pages.rest[slot].key.0));
         let touched = slots.map(|slot| {
             self.pages
