@@ -7,7 +7,7 @@ from typing import Final
 from iotrace.schemas import GrowingRecording, Manifest
 
 _SEAL_BYTES: Final = 48 << 20
-"""About a third of a million I/Os on both layers."""
+"""Some 450,000 I/Os on both layers."""
 _RING_PIECES: Final = 20
 _RING_PIECE_NS_MIN: Final = 5_000_000_000
 _WAITING_BYTES_MAX: Final = 2 << 30

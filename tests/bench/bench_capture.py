@@ -4,7 +4,9 @@
 
 fio reads 4 KiB at random, 32 at a time, from a loop device over a file in memory: as many as the machine can, which
 leaves no processor idle, or `--rate` a second. Each round runs fio alone and beside every tool, in an order that turns
-from round to round, and an IOPS ratio is taken within its round. The interval is a t interval over the rounds.
+from round to round, and an IOPS ratio is taken within its round. The interval is a t interval over the rounds. "Trace
+points" are those iotrace switches on, read by nobody: what the kernel takes before any recorder does. iotrace's own
+processor time is that of its process while fio ran.
 
 Then what the recordings say beside fio: counts and bytes, events lost, and median latency. fio's completion latency
 (clat) runs from the end of its system call, lat from before it, to its reaping of the result; the device layer's from
@@ -29,8 +31,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psutil
 from scipy import stats
 
+from iotrace.capture.linux.devices import select
+from iotrace.capture.linux.tracefs import BlockInstance
 from iotrace.schemas import Recording
 
 DEVICE_BYTES = 512 << 20
@@ -81,6 +86,25 @@ def wait_for(condition: Callable[[], Any]) -> None:
         time.sleep(0.1)
 
 
+PROCESSOR_SECONDS: list[float] = []
+"""Of each of iotrace's runs."""
+
+
+def processor_seconds(process_id: int) -> float:
+    times = psutil.Process(process_id).cpu_times()
+    return float(times.user + times.system)
+
+
+@contextmanager
+def trace_points(device: str, _folder: Path) -> Iterator[None]:
+    """What iotrace asks of the kernel, read by nobody; a full buffer drops its oldest, so that the kernel works on."""
+    with BlockInstance(select([device])) as instance:
+        instance.write("options/overwrite", "1")
+        instance.start()
+        yield
+        instance.stop()
+
+
 @contextmanager
 def iotrace(device: str, folder: Path) -> Iterator[None]:
     path = folder / "bench.iotrace"
@@ -89,7 +113,9 @@ def iotrace(device: str, folder: Path) -> Iterator[None]:
     process = subprocess.Popen([sys.executable, "-c", code])
     wait_for((folder / "bench.iotrace.unfinished" / "manifest.json").exists)
     time.sleep(0.5)
+    before = processor_seconds(process.pid)
     yield
+    PROCESSOR_SECONDS.append(processor_seconds(process.pid) - before)
     process.send_signal(signal.SIGINT)
     process.wait()
 
@@ -127,7 +153,7 @@ def nothing(_device: str, _folder: Path) -> Iterator[None]:
     yield
 
 
-TOOLS = {"iotrace": iotrace, "perf record": perf, "biosnoop": biosnoop}
+TOOLS = {"trace points": trace_points, "iotrace": iotrace, "perf record": perf, "biosnoop": biosnoop}
 
 
 def device_number(device: str) -> int:
@@ -184,12 +210,13 @@ def main() -> None:
     if os.geteuid() != 0 or shutil.which("fio") is None or shutil.which("losetup") is None:
         print("skipped: needs root, fio and losetup")
         return
-    programs = {"iotrace": "fio", "perf record": "perf", "biosnoop": "bpftrace"}
+    programs = {"trace points": "fio", "iotrace": "fio", "perf record": "perf", "biosnoop": "bpftrace"}
     tools = [name for name in arguments.tools.split(",") if shutil.which(programs[name])]
     memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
     with tempfile.TemporaryDirectory(prefix="bench_capture-") as name:
         folder = Path(name)
         with loop_device(memory, direct=False) as device:
+            spent_us: list[float] = []
             rates: dict[str, list[float]] = {tool: [] for tool in ("alone", *tools)}
             for number in range(arguments.rounds):
                 order = ["alone", *tools]
@@ -200,12 +227,16 @@ def main() -> None:
                     rates[tool].append(job["iops"])
                     if tool == "iotrace":
                         recorded = job
+                        spent_us.append(PROCESSOR_SECONDS[-1] * 1e6 / job["total_ios"])
             alone = rates["alone"]
             span = f"from {min(alone):,.0f} to {max(alone):,.0f}"
             print(f"fio alone: {statistics.median(alone):,.0f} I/Os a second ({span})")
             for tool in tools:
                 ratios = [with_it / without for with_it, without in zip(rates[tool], alone, strict=True)]
                 print(f"  beside {tool:<12} IOPS {ratio_text(ratios)}")
+            if spent_us:
+                span = f"from {min(spent_us):.2f} to {max(spent_us):.2f}"
+                print(f"  iotrace's own processor time: {statistics.median(spent_us):.2f} us an I/O ({span})")
             if "iotrace" in tools:
                 print("the last recording:")
                 tell_recording(folder / "bench.iotrace", recorded)
