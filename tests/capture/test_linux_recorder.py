@@ -300,6 +300,31 @@ def test_the_recorders_own_io_is_left_out(loop_device, tmp_path):
 
 
 @needs_fio
+def test_a_kernel_without_large_pages_is_read_as_well(loop_device, tmp_path, monkeypatch):
+    write = tracefs.TraceInstance.write
+    sizes = []
+
+    def refuse_large_pages(self, name, value):
+        if name == "buffer_subbuf_size_kb":
+            raise FileNotFoundError(2, "No such file or directory", name)
+        write(self, name, value)
+        if name == "tracing_on" and value == "1":
+            sizes.append((self.folder / "events" / "header_page").read_text())
+
+    monkeypatch.setattr(tracefs.TraceInstance, "write", refuse_large_pages)
+    path = tmp_path / "r.iotrace"
+    with recording_of([loop_device], path) as outcome:
+        job = fio(
+            loop_device, "--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=16", "--number_ios=4000"
+        )
+    assert f"size:{os.sysconf('SC_PAGE_SIZE') - 16};" in sizes[0]
+    assert ask(path, "SELECT layer, count(*), sum(size_bytes)::BIGINT FROM io GROUP BY ALL ORDER BY ALL") == [
+        (layer, job["read"]["total_ios"], job["read"]["io_bytes"]) for layer in ("block", "device")
+    ]
+    assert outcome[0].manifest.quality.events_lost == 0
+
+
+@needs_fio
 def test_losses_are_counted_and_spoil_no_pair(loop_device, tmp_path, monkeypatch):
     monkeypatch.setattr(tracefs, "_BUFFER_BYTES_MAX", 16384)
     monkeypatch.setattr(tracefs, "_BUFFER_BYTES_MIN", 16384)
