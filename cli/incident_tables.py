@@ -143,7 +143,7 @@ def _blame(window: SlowWindow) -> None:
         for row in _worth_showing(window.blame)
     ]
     if rows:
-        grew = "load" if window.cause == "load-driven" else "time"
+        grew = window.blamed_by
         console.table(["  whose", "", "normal", "window", "slower", f"of more {grew}"], rows, left=2)
 
 

@@ -2,8 +2,8 @@
 
 What is normal is everything outside all windows: sums over the whole recording less those over the windows.
 ``growth_share`` is a row's part of what grew, rows that shrank left out: of load (bytes per second, where bytes grew,
-else I/Os per second) for a load-driven window, of time in flight otherwise. A share says who asked or who waited, which
-need not be who is to blame for slow storage.
+else I/Os per second) where more load drove a window, of time in flight otherwise. A share says who asked or who
+waited, which need not be who is to blame for slow storage.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from iotrace.schemas import Recording
 
 from .. import library
 from ..units import format_bytes
-from .result import BlameRow, Cause
+from .result import BlameRow
 
 _TOP: Final = 5
 _CHANGED_SHARE: Final = 0.02
@@ -100,7 +100,7 @@ class Blame:
         self._whole: list[Row] = library.run(connection, "incident_work_whole", layer=layer).to_pylist()
         self._normal_s = max(span_ns[1] - span_ns[0] - sum(end - start for start, end in windows_ns), 1) / 1e9
 
-    def of(self, index: int, cause: Cause) -> list[BlameRow]:
+    def of(self, index: int, *, by_load: bool) -> list[BlameRow]:
         """Rows of window ``index`` whose part of the growth or share of the I/Os changed, the greatest first."""
         start, end = self._windows_ns[index]
         seconds = (end - start) / 1e9
@@ -109,7 +109,7 @@ class Blame:
             slow, normal = self._sums(dimension, index)
             if len(slow.keys() | normal.keys()) < 2:
                 continue
-            found += _rows(dimension, slow, normal, seconds, self._normal_s, by_load=cause == "load-driven")
+            found += _rows(dimension, slow, normal, seconds, self._normal_s, by_load=by_load)
         return found
 
     def _sums(self, dimension: Dimension, index: int) -> tuple[dict[str, _Sum], dict[str, _Sum]]:

@@ -50,6 +50,12 @@ class Drive:
     evidence: list[str]
     changes: list[Change]
 
+    @property
+    def is_more_load(self) -> bool:
+        """Whether more or larger I/Os drove the window, rather than as many closer together, or the storage."""
+        asked = [change for change in self.changes if change.quantity in {"arrivals", "size"}]
+        return self.cause == "load-driven" and any(_lower(change) > _GREW for change in asked)
+
 
 def judge_drive(
     load: LayerSlots,

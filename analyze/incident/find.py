@@ -127,7 +127,7 @@ class _Finder:
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
         normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
         low, high = best.spread
-        rows = blame.of(index, drive.cause) if blame else []
+        rows = blame.of(index, by_load=drive.is_more_load) if blame else []
         length = group.end - group.first
         return SlowWindow(
             number=0,
@@ -155,6 +155,7 @@ class _Finder:
             markers=markers_beside(self.connection, span_ns),
             waits=waits_beside(self.connection, span_ns, self.span_ns),
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
+            blamed_by="load" if drive.is_more_load else "time",
             is_most_of_recording=length > self.slots.count / 2,
         )
 
@@ -318,7 +319,7 @@ def _streams(group: Group) -> list[Stream]:
 
 def _headline(slower: str, where: str, drive: Drive, length_ns: int) -> str:
     why = {
-        "load-driven": "load grew",
+        "load-driven": "load grew" if drive.is_more_load else "as many I/Os came in bursts",
         "service-driven": "the storage was slower at the same load",
         "cannot tell": "load or storage, the recording cannot tell",
     }[drive.cause]

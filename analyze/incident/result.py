@@ -76,7 +76,7 @@ class BlameRow:
     normal_latency_ns: float | None
     slow_latency_ns: float | None
     growth_share: float
-    """Its part of the growth of time in flight (service-driven) or of load (load-driven)."""
+    """Its part of the growth of what the window's ``blamed_by`` says: load, or time in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,8 @@ class SlowWindow:
     markers: list[MarkerBeside]
     waits: list[WaitBeside]
     counters: list[CounterBeside]
+    blamed_by: Literal["load", "time"] = "time"
+    """What ``growth_share`` of ``blame`` is a part of: load, where more or larger I/Os came, else time in flight."""
     is_most_of_recording: bool = False
     """It lasted for more than half the recording: which level is the normal one, the recording cannot tell."""
 
