@@ -22,12 +22,18 @@ def check_sweep(steps: Sequence[Recording]) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.level != "invalid")
 
 
+_NAMED_MOST = 8
+
+
 def _joined(fired: list[tuple[Recording, Finding]], step_count: int) -> Finding:
     first = fired[0][1]
     if len(fired) == step_count:
         return first
-    loads = ", ".join(_load(step) for step, _ in fired)
-    return replace(first, level="warning", detail=f"{first.detail} (at {loads})")
+    if len(fired) > _NAMED_MOST:
+        where = f"and likewise in {len(fired)} of {step_count} runs"
+    else:
+        where = "at " + ", ".join(_load(step) for step, _ in fired)
+    return replace(first, level="warning", detail=f"{first.detail} ({where})")
 
 
 def _load(step: Recording) -> str:

@@ -302,7 +302,7 @@ class _Watch:
 
         def show(state: Progress) -> None:
             done = (number - 1) * self._seconds + min(state.elapsed_ns / 1e9, self._seconds)
-            left = format_duration_ns((self._count * self._seconds - done) * 1e9)
+            left = format_duration_ns(max(0.0, self._count * self._seconds - done) * 1e9)
             rate = "" if state.rate_per_s is None else f": {state.rate_per_s:,.0f} IOPS"
             self._meter.update(
                 done, self._count * self._seconds, f"{left} left, {number}/{self._count} {cell.name}{rate}"

@@ -280,22 +280,13 @@ def _write(
     _refuse_without_room(file, path, size_bytes)
     try:
         os.posix_fallocate(file, 0, size_bytes)
-        data = Data(fill_with, size_bytes, seed)
-        with mmap.mmap(-1, _CHUNK_BYTES) as chunk:  # page-aligned, as direct I/O wants it
-            done = 0
-            while done < size_bytes:
-                length = min(_CHUNK_BYTES, size_bytes - done)
-                chunk[:length] = data.at(done, length)
-                with memoryview(chunk) as view, view[:length] as part:
-                    done += os.pwrite(file, part, done)
-                if progress is not None:
-                    progress(done, size_bytes)
+        write(file, Data(fill_with, size_bytes, seed), size_bytes, progress)
         os.fsync(file)
     except OSError as problem:
         if problem.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise
         os.ftruncate(file, 0)
-        raise _no_room(file, path, size_bytes) from problem
+        raise _full(file, path, size_bytes) from problem
     allocated = min(os.fstat(file).st_blocks * 512, size_bytes - unallocated_bytes(file))
     if allocated < size_bytes:
         raise IotraceError(
@@ -309,13 +300,30 @@ def _write(
 def _refuse_without_room(file: int, path: Path, size_bytes: int) -> None:
     found = os.fstatvfs(file)
     if found.f_blocks and size_bytes > found.f_bavail * found.f_frsize:
-        raise _no_room(file, path, size_bytes)
+        raise _full(file, path, size_bytes)
 
 
-def _no_room(file: int, path: Path, size_bytes: int) -> IotraceError:
+def _full(file: int, path: Path, size_bytes: int) -> IotraceError:
     free = os.fstatvfs(file)
+    return no_room(str(path), size_bytes, free.f_bavail * free.f_frsize)
+
+
+def no_room(name: str, size_bytes: int, free_bytes: int) -> IotraceError:
+    """The user's words for a disk that is too full."""
     return IotraceError(
-        f"no room for target '{path}': it needs {size_bytes:,} bytes, "
-        f"{free.f_bavail * free.f_frsize:,} are free",
+        f"no room for target '{name}': it needs {size_bytes:,} bytes, {free_bytes:,} are free",
         hint="choose another place, or replay a shorter window",
     )
+
+
+def write(file: int, data: Data, size_bytes: int, progress: Callable[[int, int], None] | None = None) -> None:
+    """Write so much of ``data`` to an open file from where it stands."""
+    with mmap.mmap(-1, _CHUNK_BYTES) as chunk:  # page-aligned, as direct I/O wants it
+        done = 0
+        while done < size_bytes:
+            length = min(_CHUNK_BYTES, size_bytes - done)
+            chunk[:length] = data.at(done, length)
+            with memoryview(chunk) as view, view[:length] as part:
+                done += os.write(file, part)
+            if progress is not None:
+                progress(done, size_bytes)

@@ -127,13 +127,9 @@ def open_target(
         size_bytes = max(file_bytes or needed_bytes, 4096)
         return _open_new(wanted, size_bytes, fill_with, seed, progress)
 
-    found = _look(wanted.path, name)
+    found = look(wanted.path, name)
     if found is None:
         return make()
-    if stat.S_ISDIR(found.st_mode):
-        raise IotraceError(
-            f"target '{name}' is a folder", hint=f"name a file in it: {wanted.path / 'iotrace.target'}"
-        )
     if stat.S_ISBLK(found.st_mode):
         return _open_device(wanted, found)
     if not stat.S_ISREG(found.st_mode):
@@ -148,10 +144,12 @@ def open_target(
     return _open_file(wanted, found)
 
 
-def _look(path: Path, name: str) -> os.stat_result | None:
-    """What is there, following links; None if nothing is."""
+def look(
+    path: Path, name: str, in_words: Callable[[str, OSError], IotraceError] = opening_error
+) -> os.stat_result | None:
+    """What is there, following links; None if nothing is. Raises `IotraceError` for a folder and a dead link."""
     try:
-        return path.stat()
+        found = path.stat()
     except FileNotFoundError:
         if path.is_symlink():
             raise IotraceError(
@@ -159,7 +157,20 @@ def _look(path: Path, name: str) -> os.stat_result | None:
             ) from None
         return None
     except OSError as problem:
-        raise opening_error(name, problem) from problem
+        raise in_words(name, problem) from problem
+    if stat.S_ISDIR(found.st_mode):
+        raise IotraceError(
+            f"target '{name}' is a folder", hint=f"name a file in it: {path / 'iotrace.target'}"
+        )
+    return found
+
+
+def refuse_empty(name: str, size_bytes: int, block_bytes: int) -> None:
+    """Refuse a target without a single block."""
+    if size_bytes < block_bytes:
+        raise IotraceError(
+            f"target '{name}' is empty", hint="choose a new file, which iotrace creates and fills"
+        )
 
 
 def _open_new(
@@ -293,10 +304,7 @@ def _open(path: Path, name: str, *, writes: bool, direct: bool, extra: int = 0) 
 
 def _probe(file: int, name: str, block_bytes: int, size_bytes: int, *, direct: bool) -> int:
     """Read one block to see that the target answers, and return the unit that its I/Os must be multiples of."""
-    if size_bytes < block_bytes:
-        raise IotraceError(
-            f"target '{name}' is empty", hint="choose a new file, which iotrace creates and fills"
-        )
+    refuse_empty(name, size_bytes, block_bytes)
     with mmap.mmap(-1, 65536) as page:
         while True:
             with memoryview(page) as view, view[:block_bytes] as block:

@@ -7,7 +7,6 @@ not recognised, and so never written.
 
 import contextlib
 import errno
-import mmap
 import os
 import secrets
 import shutil
@@ -21,13 +20,12 @@ from iotrace.schemas import IotraceError
 from . import fill, windows_files
 from .blockdevice import DeviceFacts
 from .refusals import Permission, refuse_database_name, refuse_foreign_file
-from .targets import Target
+from .targets import Target, look, refuse_empty
 from .windows_rules import refuse_attributes, refuse_changed_bytes, refuse_filesystem, refuse_name
 
 assert sys.platform == "win32"  # for the type checker
 
 MARK_SUFFIX = ".iotrace-mark"
-_CHUNK_BYTES = 4 << 20
 _BLOCK_BYTES = 4096
 _IN_USE = frozenset({32, 33})
 """ERROR_SHARING_VIOLATION and ERROR_LOCK_VIOLATION."""
@@ -76,22 +74,10 @@ def open_target(
         _create(path, name, size_bytes, fill_with, direct=direct, seed=seed, progress=progress)
         return _open(path, name, writes=writes, direct=direct, permission=permission)
 
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise IotraceError(
-                f"target '{name}' is a symbolic link that leads nowhere", hint="name the file itself"
-            ) from None
+    found = look(path, name, _error)
+    if found is None:
         return make()
-    except OSError as problem:
-        raise _error(name, problem) from problem
-    if stat.S_ISDIR(found.st_mode):
-        raise IotraceError(
-            f"target '{name}' is a folder", hint=f"name a file in it: {path / 'iotrace.target'}"
-        )
-    if not stat.S_ISREG(found.st_mode):
-        raise IotraceError(f"target '{name}' is no file", hint="choose a file")
+    _refuse_irregular(name, found)
     too_small = found.st_size < (needed_bytes if least_bytes is None else least_bytes)
     if _discard_own(
         path,
@@ -121,7 +107,8 @@ def _open(path: Path, name: str, *, writes: bool, direct: bool, permission: Perm
             refuse_foreign_file(path, name, found, permission, own=own is not None, marked=marked)
             _lock(file, name)
         logical, physical = windows_files.sector_bytes(file) or (_BLOCK_BYTES, None)
-        _refuse_empty(name, found, logical)
+        _refuse_irregular(name, found)
+        refuse_empty(name, found.st_size, logical)
         return WindowsTarget(
             name=name,
             kind="file",
@@ -143,13 +130,9 @@ def _open(path: Path, name: str, *, writes: bool, direct: bool, permission: Perm
         raise
 
 
-def _refuse_empty(name: str, found: os.stat_result, block_bytes: int) -> None:
+def _refuse_irregular(name: str, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise IotraceError(f"target '{name}' is no file", hint="choose a file")
-    if found.st_size < block_bytes:
-        raise IotraceError(
-            f"target '{name}' is empty", hint="choose a new file, which iotrace creates and fills"
-        )
 
 
 def _lock(file: int, name: str) -> None:
@@ -197,7 +180,7 @@ def _create(
         _refuse_taken_mark(path, name)
         free = shutil.disk_usage(path.parent).free
         if free < size_bytes:
-            raise _no_room(name, size_bytes, free)
+            raise fill.no_room(name, size_bytes, free)
     partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
         file = windows_files.open_file(partial, writes=True, new=True, alone=True, direct=direct)
@@ -207,7 +190,7 @@ def _create(
         try:
             with contextlib.suppress(OSError):  # a help against fragments; writing tells if there is no room
                 windows_files.reserve(file, size_bytes)
-            _write(file, size_bytes, fill.Data(fill_with, size_bytes, seed), progress)
+            fill.write(file, fill.Data(fill_with, size_bytes, seed), size_bytes, progress)
             os.fsync(file)
             found = os.fstat(file)
             refuse_changed_bytes(name, _attributes(found), found.st_size, windows_files.allocated_bytes(file))
@@ -216,7 +199,7 @@ def _create(
         partial.rename(path)  # unlike on Linux, this fails where the name is taken
     except OSError as problem:
         if problem.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            raise _no_room(name, size_bytes, shutil.disk_usage(path.parent).free) from problem
+            raise fill.no_room(name, size_bytes, shutil.disk_usage(path.parent).free) from problem
         raise fill.creation_error(path, problem) from problem
     finally:
         partial.unlink(missing_ok=True)
@@ -224,18 +207,6 @@ def _create(
         _mark(path, fill_with, found)
     except OSError as problem:
         raise fill.creation_error(_mark_path(path), problem) from problem
-
-
-def _write(file: int, size_bytes: int, data: fill.Data, progress: Callable[[int, int], None] | None) -> None:
-    with mmap.mmap(-1, _CHUNK_BYTES) as chunk:  # page-aligned, as direct I/O wants it
-        done = 0
-        while done < size_bytes:
-            length = min(_CHUNK_BYTES, size_bytes - done)
-            chunk[:length] = data.at(done, length)
-            with memoryview(chunk) as view, view[:length] as part:
-                done += os.write(file, part)
-            if progress is not None:
-                progress(done, size_bytes)
 
 
 def _mark_path(path: Path) -> Path:
@@ -293,13 +264,6 @@ def _refuse_taken_mark(path: Path, name: str) -> None:
 
 def _attributes(found: os.stat_result) -> int:
     return int(getattr(found, "st_file_attributes", 0))
-
-
-def _no_room(name: str, size_bytes: int, free: int) -> IotraceError:
-    return IotraceError(
-        f"no room for target '{name}': it needs {size_bytes:,} bytes, {free:,} are free",
-        hint="choose another place, or replay a shorter window",
-    )
 
 
 def _error(name: str, problem: OSError) -> IotraceError:

@@ -131,6 +131,7 @@ def test_a_file_of_two_names_is_not_written_even_when_allowed(targets: ModuleTyp
     play_on(targets, path)
     os.link(path, tmp_path / "other name")
     refused(targets, path, "one of 2 names", allow_writes=True)
+    refused(targets, path, "one of 2 names", needed_bytes=2 * SIZE)
 
 
 def test_a_file_open_elsewhere_is_not_written(
