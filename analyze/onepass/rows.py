@@ -76,7 +76,11 @@ def _row_groups(recording: Recording, columns: list[str]) -> list[_RowGroup]:
     found = []
     for path in recording.parquet_paths("io"):
         metadata = pq.read_metadata(path)
-        column = metadata.schema.to_arrow_schema().get_field_index("issued_ns")
+        names = metadata.schema.to_arrow_schema().names
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise ValueError(f"it has no column {', '.join(missing)}")
+        column = names.index("issued_ns")
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
             statistics = group.column(column).statistics

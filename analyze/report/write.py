@@ -1,5 +1,6 @@
 """Writes a report: gathers, renders, and puts the file in its place whole."""
 
+import contextlib
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ def write_report(
             hint="name recordings or sweeps: iotrace report X.iotrace -o report.html",
         )
     path = Path(output)
-    _check_free(path, overwrite=overwrite)
+    _check_free(path, [one.path for one in inputs], overwrite=overwrite)
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     recordings = [one for one in inputs if isinstance(one, Recording)]
     swept = [gather.tell_sweep(one, objectives, ceiling) for one in inputs if isinstance(one, Sweep)]
@@ -97,7 +98,17 @@ def _facts(
     )
 
 
-def _check_free(path: Path, *, overwrite: bool) -> None:
+def _check_free(path: Path, sources: Sequence[Path], *, overwrite: bool) -> None:
+    """Before anything is computed: a report of a long night takes minutes."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise IotraceError(
+            f"cannot write '{path}': '{folder}' is no folder", hint="choose a folder you may write to with -o"
+        )
+    if any(folder.is_relative_to(source.resolve()) for source in sources):
+        raise IotraceError(
+            f"'{path}' lies in what is reported on", hint="choose a place outside it, such as report.html"
+        )
     if path.is_dir():
         raise IotraceError(f"'{path}' is a folder", hint="name a file, such as report.html")
     if path.exists() and not overwrite:
@@ -110,7 +121,8 @@ def _write(path: Path, text: str) -> None:
         partial.write_text(text, "utf-8", newline="\n")
         partial.replace(path)
     except OSError as problem:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise IotraceError(
             f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
         ) from problem

@@ -127,6 +127,19 @@ def test_existing_files_are_kept(tmp_path, night):
     assert [path.name for path in tmp_path.glob(".report*")] == []
 
 
+def test_what_is_reported_on_is_not_overwritten(tmp_path, night):
+    manifest = night.path / "manifest.json"
+    before = manifest.read_bytes()
+    for place in (manifest, night.path / "report.html"):
+        with pytest.raises(IotraceError, match="lies in what is reported on"):
+            write_report([night], place, overwrite=True)
+    assert manifest.read_bytes() == before
+    (tmp_path / "text").write_text("mine")
+    for place in (tmp_path / "text" / "report.html", tmp_path / "none" / "report.html"):
+        with pytest.raises(IotraceError, match=r"cannot write .* is no folder"):
+            write_report([night], place)
+
+
 def test_bad_wishes_are_named(tmp_path, night):
     with pytest.raises(IotraceError, match="nothing to report"):
         write_report([], tmp_path / "report.html")

@@ -57,7 +57,12 @@ impl Pages {
 
     /// Bytes that pages take.
     pub fn size_bytes(&self) -> usize {
-        self.len() * (size_of::<Page>() + size_of::<Begun>() + self.kinds * PAGE_BLOCKS + 1)
+        self.len() * self.page_bytes()
+    }
+
+    /// Bytes that one page takes.
+    pub fn page_bytes(&self) -> usize {
+        size_of::<Page>() + size_of::<Begun>() + self.kinds * PAGE_BLOCKS + 1
     }
 
     /// Makes a page that nothing touched, in the next slot.

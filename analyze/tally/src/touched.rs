@@ -2,7 +2,7 @@
 //!
 //! Blocks of 64 KiB lie in pages of 16 MiB, which are made when something touches them; a page belongs to one area (a
 //! device, or above the block layer a file). Where pages would take more room than they may, blocks are made twice as
-//! large, as often as it takes.
+//! large, as often as it takes; the room is at least that of two pages for each area.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hint;
@@ -214,6 +214,11 @@ impl Touched {
     /// Makes blocks larger until pages have room, or as large as can be.
     #[cold]
     fn make_room(&mut self) {
+        // Each area keeps a page however large blocks are, and a million small files have a million areas: larger blocks
+        // would make no room there, and say nothing any more.
+        let pages = self.pages.rest.iter();
+        let areas = pages.map(|page| page.key.0).collect::<HashSet<_>>().len();
+        self.room_bytes = self.room_bytes.max(2 * areas * self.pages.page_bytes());
         while self.pages.size_bytes() > self.room_bytes {
             if self.shift >= LAST_SHIFT {
                 self.is_stuck = true;
