@@ -18,7 +18,7 @@ from .guard import Guard
 
 _PREFIX = "iotrace"
 _BUFFERS_BYTES_MAX = 256 << 20
-_BUFFER_BYTES_MAX = 32 << 20
+_BUFFER_BYTES_MAX = 128 << 20
 _BUFFER_BYTES_MIN = 1 << 20
 _PAGE_KIB = 64
 """Read at once, where the kernel lets pages of its buffers be larger than the machine's (Linux 6.8 and later)."""

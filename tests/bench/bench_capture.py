@@ -217,16 +217,20 @@ def main() -> None:
         folder = Path(name)
         with loop_device(memory, direct=False) as device:
             spent_us: list[float] = []
+            lost: list[int] = []
             rates: dict[str, list[float]] = {tool: [] for tool in ("alone", *tools)}
             for number in range(arguments.rounds):
                 order = ["alone", *tools]
                 order = order[number % len(order) :] + order[: number % len(order)]
                 for tool in order:
+                    # What the run before left to be written is not this one's burden.
+                    os.sync()
                     with TOOLS.get(tool, nothing)(device, folder):
                         job = fio(device, arguments.seconds, 32, arguments.rate)
                     rates[tool].append(job["iops"])
                     if tool == "iotrace":
                         recorded = job
+                        lost.append(Recording.open(folder / "bench.iotrace").manifest.quality.events_lost)
                         spent_us.append(PROCESSOR_SECONDS[-1] * 1e6 / job["total_ios"])
             alone = rates["alone"]
             span = f"from {min(alone):,.0f} to {max(alone):,.0f}"
@@ -237,6 +241,8 @@ def main() -> None:
             if spent_us:
                 span = f"from {min(spent_us):.2f} to {max(spent_us):.2f}"
                 print(f"  iotrace's own processor time: {statistics.median(spent_us):.2f} us an I/O ({span})")
+                rounds = f"{sum(count > 0 for count in lost)} of {len(lost)} rounds"
+                print(f"  events that iotrace lost: {sum(lost):,}, in {rounds}")
             if "iotrace" in tools:
                 print("the last recording:")
                 tell_recording(folder / "bench.iotrace", recorded)
