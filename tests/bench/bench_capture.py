@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/bench/bench_capture.py [--rounds 5] [--seconds 3] [--rate 0]
 
-fio reads 4 KiB at random, 32 at a time, from a loop device over a file in memory: as many as the machine can, which
-leaves no processor idle, or `--rate` a second. Each round runs fio alone and beside every tool, in an order that turns
+fio reads 4 KiB at random, 32 at a time, from a loop device over a file in memory: as many as the machine can, or
+`--rate` a second. Each round runs fio alone and beside every tool, in an order that turns
 from round to round, and an IOPS ratio is taken within its round. The interval is a t interval over the rounds. "Trace
 points" are those iotrace switches on, read by nobody: what the kernel takes before any recorder does. iotrace's own
 processor time is that of its process while fio ran.
