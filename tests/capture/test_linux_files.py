@@ -1,6 +1,8 @@
 """The filesystem layer on real file systems. Expected figures come from fio, PostgreSQL and the kernel's counters."""
 
+import ctypes
 import json
+import mmap
 import os
 import shutil
 import stat
@@ -110,6 +112,19 @@ def shell(request):
 
 
 @contextmanager
+def kept_in_memory(path):
+    """The file's pages stay in the page cache, from which the kernel may else take one at any moment."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+        first = ctypes.c_char.from_buffer(pages)
+        if ctypes.CDLL(None, use_errno=True).mlock(ctypes.byref(first), ctypes.c_size_t(len(pages))):
+            pytest.skip(f"no memory can be locked: {os.strerror(ctypes.get_errno())}")
+        try:
+            yield
+        finally:
+            del first  # which would keep the mapping, and so the file system, in use
+
+
+@contextmanager
 def recording_of(device, path, layers=ALL_LAYERS):
     """Record while the block runs; what is yielded holds the recording afterwards."""
     stop, started, outcome = threading.Event(), threading.Event(), []
@@ -179,11 +194,11 @@ def test_every_direct_io_is_its_files_on_every_layer(disk, shell, tmp_path, engi
 
 @needs("fio")
 def test_cached_calls_are_counted_and_written_back_to_their_files(disk, shell, tmp_path):
-    device, _ = disk
+    device, point = disk
     path = tmp_path / "r.iotrace"
     shell.run("dd if=/dev/urandom of=old bs=1M count=8 conv=fsync status=none")
     options = ["--ioengine=psync", "--bs=8k", "--size=8M", "--invalidate=0"]
-    with recording_of(device, path) as outcome:
+    with kept_in_memory(point / "old"), recording_of(device, path) as outcome:
         new = shell.fio("new", *options, "--rw=write", "--end_fsync=1", "--fallocate=none")
         old = shell.fio("old", *options, "--rw=randread")
         shell.run(
@@ -195,7 +210,7 @@ def test_cached_calls_are_counted_and_written_back_to_their_files(disk, shell, t
     assert calls["new", "flush"] == (1, 0)
     assert calls["old", "read"] == (1024, 8 << 20) == (old["read"]["total_ios"], old["read"]["io_bytes"])
     assert calls["short", "write"] == (256, 1 << 20)
-    assert ("old", "read") not in blocks  # all of it was in the page cache
+    assert ("old", "read") not in blocks  # all of it is in the page cache
     # Written by fsync, after the space was given to files that were not there when the recording began.
     assert blocks["new", "write"][1] == 8 << 20
     assert blocks["short", "write"][1] == 1 << 20
