@@ -8,11 +8,13 @@ from round to round, and an IOPS ratio is taken within its round. The interval i
 points" are those iotrace switches on, read by nobody: what the kernel takes before any recorder does. iotrace's own
 processor time is that of its process while fio ran.
 
-Then what the recordings say beside fio: counts and bytes, events lost, and median latency. fio's completion latency
-(clat) runs from the end of its system call, lat from before it, to its reaping of the result; the device layer's from
-the hand-over to the driver to the driver's completion. So fio's is longer by its own waking up and by waiting for its
-turn, which over memory is of the size of the I/O itself. The last runs therefore read one at a time from a file on this
-machine's disk, where the device takes most of the time. Nothing is asserted. Needs root.
+Then what the recordings say beside fio and beside the kernel's own counters of the device: counts and bytes, events
+lost, and latency. fio's completion latency (clat) runs from the end of its system call, lat from before it, to its
+reaping of the result; the device layer's from the hand-over to the driver to the driver's completion. So fio's is
+longer by its own waking up and by what waits until fio has dealt with the results before it, which at the highest rate
+is of the size of the I/O itself, even though fio takes all the results there are at once. Other runs therefore read
+32 KiB, 128 at a time, where the device and not fio is the bottleneck, and one at a time from a file on this machine's
+disk. The kernel's counters know no median: the mean is beside them. Nothing is asserted. Needs root.
 """
 
 import argparse
@@ -73,6 +75,7 @@ def fio(device: str, seconds: float, depth: int, rate: int = 0, size: str = "4k"
     command = ["fio", "--name=reads", f"--filename={device}", "--direct=1", "--rw=randread", f"--bs={size}"]
     command += ["--ioengine=libaio", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}"]
     command += ["--clat_percentiles=1", "--lat_percentiles=1", *([f"--rate_iops={rate}"] if rate else [])]
+    command += [f"--iodepth_batch_complete_max={depth}"]  # else a result waits while fio deals with another
     done = subprocess.run([*command, "--output-format=json"], capture_output=True, text=True, check=True)
     reads: dict[str, Any] = json.loads(done.stdout)["jobs"][0]["read"]
     return reads
@@ -161,6 +164,12 @@ def device_number(device: str) -> int:
     return os.major(number) << 20 | os.minor(number)
 
 
+def kernel_reads(device: str) -> tuple[int, int]:
+    """Reads the kernel counted on the device, and the milliseconds they took in all."""
+    words = Path("/sys/block", Path(device).name, "stat").read_text(encoding="utf-8").split()
+    return int(words[0]), int(words[3])
+
+
 def ratio_text(ratios: list[float]) -> str:
     """Mean and 95 % interval of the change, in percent."""
     changes = [100 * (ratio - 1) for ratio in ratios]
@@ -173,13 +182,24 @@ def ratio_text(ratios: list[float]) -> str:
     )
 
 
-def tell_recording(path: Path, job: dict[str, Any]) -> None:
+def record_one(device: str, folder: Path, title: str, seconds: float, depth: int, size: str) -> None:
+    """fio beside iotrace once, and what both and the kernel say of it."""
+    before = kernel_reads(device)
+    with iotrace(device, folder):
+        job = fio(device, seconds, depth, size=size)
+    count, milliseconds = (now - then for now, then in zip(kernel_reads(device), before, strict=True))
+    print(f"{title}, {job['iops']:,.0f} I/Os a second:")
+    tell_recording(folder / "bench.iotrace", job, 1e6 * milliseconds / count)
+
+
+def tell_recording(path: Path, job: dict[str, Any], kernel_mean_ns: float) -> None:
     recording = Recording.open(path)
     files = [str(file) for file in recording.parquet_paths("io")]
     medians = {kind: job[f"{kind}_ns"]["percentile"]["50.000000"] for kind in ("lat", "clat")}
     for layer in ("block", "device"):
-        count, size, median_ns = duckdb.execute(
-            """SELECT count(*), sum(size_bytes)::BIGINT, median(completed_ns - issued_ns)
+        count, size, median_ns, mean_ns = duckdb.execute(
+            """SELECT count(*), sum(size_bytes)::BIGINT, median(completed_ns - issued_ns),
+                      avg(completed_ns - issued_ns)
             FROM read_parquet($files) WHERE layer = $layer AND op = 'read'""",
             {"files": files, "layer": layer},
         ).fetchall()[0]
@@ -189,6 +209,7 @@ def tell_recording(path: Path, job: dict[str, Any]) -> None:
             + ", ".join(
                 f"{100 * (median_ns / value - 1):+.1f} % of fio's {kind}" for kind, value in medians.items()
             )
+            + f"; mean {mean_ns / 1000:,.1f} us: {100 * (mean_ns / kernel_mean_ns - 1):+.1f} % of the kernel's"
         )
     quality = recording.manifest.quality
     print(
@@ -196,6 +217,36 @@ def tell_recording(path: Path, job: dict[str, Any]) -> None:
         f"clat {medians['clat'] / 1000:,.1f} us\n"
         f"  events lost: {quality.events_lost:,}; unpaired: {quality.unpaired_issues + quality.unpaired_completions}"
     )
+
+
+def tell_overhead(device: str, folder: Path, tools: list[str], arguments: argparse.Namespace) -> None:
+    """fio alone and beside each tool, round after round."""
+    spent_us: list[float] = []
+    lost: list[int] = []
+    rates: dict[str, list[float]] = {tool: [] for tool in ("alone", *tools)}
+    for number in range(arguments.rounds):
+        order = ["alone", *tools]
+        order = order[number % len(order) :] + order[: number % len(order)]
+        for tool in order:
+            # What the run before left to be written is not this one's burden.
+            os.sync()
+            with TOOLS.get(tool, nothing)(device, folder):
+                job = fio(device, arguments.seconds, 32, arguments.rate)
+            rates[tool].append(job["iops"])
+            if tool == "iotrace":
+                lost.append(Recording.open(folder / "bench.iotrace").manifest.quality.events_lost)
+                spent_us.append(PROCESSOR_SECONDS[-1] * 1e6 / job["total_ios"])
+    alone = rates["alone"]
+    span = f"from {min(alone):,.0f} to {max(alone):,.0f}"
+    print(f"fio alone: {statistics.median(alone):,.0f} I/Os a second ({span})")
+    for tool in tools:
+        ratios = [with_it / without for with_it, without in zip(rates[tool], alone, strict=True)]
+        print(f"  beside {tool:<12} IOPS {ratio_text(ratios)}")
+    if spent_us:
+        span = f"from {min(spent_us):.2f} to {max(spent_us):.2f}"
+        print(f"  iotrace's own processor time: {statistics.median(spent_us):.2f} us an I/O ({span})")
+        rounds = f"{sum(count > 0 for count in lost)} of {len(lost)} rounds"
+        print(f"  events that iotrace lost: {sum(lost):,}, in {rounds}")
 
 
 def main() -> None:
@@ -216,42 +267,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench_capture-") as name:
         folder = Path(name)
         with loop_device(memory, direct=False) as device:
-            spent_us: list[float] = []
-            lost: list[int] = []
-            rates: dict[str, list[float]] = {tool: [] for tool in ("alone", *tools)}
-            for number in range(arguments.rounds):
-                order = ["alone", *tools]
-                order = order[number % len(order) :] + order[: number % len(order)]
-                for tool in order:
-                    # What the run before left to be written is not this one's burden.
-                    os.sync()
-                    with TOOLS.get(tool, nothing)(device, folder):
-                        job = fio(device, arguments.seconds, 32, arguments.rate)
-                    rates[tool].append(job["iops"])
-                    if tool == "iotrace":
-                        recorded = job
-                        lost.append(Recording.open(folder / "bench.iotrace").manifest.quality.events_lost)
-                        spent_us.append(PROCESSOR_SECONDS[-1] * 1e6 / job["total_ios"])
-            alone = rates["alone"]
-            span = f"from {min(alone):,.0f} to {max(alone):,.0f}"
-            print(f"fio alone: {statistics.median(alone):,.0f} I/Os a second ({span})")
-            for tool in tools:
-                ratios = [with_it / without for with_it, without in zip(rates[tool], alone, strict=True)]
-                print(f"  beside {tool:<12} IOPS {ratio_text(ratios)}")
-            if spent_us:
-                span = f"from {min(spent_us):.2f} to {max(spent_us):.2f}"
-                print(f"  iotrace's own processor time: {statistics.median(spent_us):.2f} us an I/O ({span})")
-                rounds = f"{sum(count > 0 for count in lost)} of {len(lost)} rounds"
-                print(f"  events that iotrace lost: {sum(lost):,}, in {rounds}")
-            if "iotrace" in tools:
-                print("the last recording:")
-                tell_recording(folder / "bench.iotrace", recorded)
+            tell_overhead(device, folder, tools, arguments)
+            for size, depth in (("4k", 32), ("32k", 128)):
+                record_one(
+                    device, folder, f"{depth} of {size} at a time from memory", arguments.seconds, depth, size
+                )
         with loop_device(folder, direct=True) as device:
             for size in ("4k", "256k"):
-                with iotrace(device, folder):
-                    job = fio(device, arguments.seconds, 1, size=size)
-                print(f"{size} one at a time from the disk:")
-                tell_recording(folder / "bench.iotrace", job)
+                record_one(device, folder, f"{size} one at a time from the disk", arguments.seconds, 1, size)
 
 
 if __name__ == "__main__":
