@@ -89,7 +89,8 @@ class Dependencies:
         """Keep what is still to complete, and of each stream the last completion so far."""
         order = np.lexsort((done_ns, stream))
         stream, done_ns, row = stream[order], done_ns[order], row[order]
-        to_come = done_ns > now_ns
+        # A row to come may be issued at this very instant: it waited for what ended before, not now.
+        to_come = done_ns >= now_ns
         next_to_come = np.concatenate([to_come[1:], [True]])
         next_other = np.concatenate([stream[1:] != stream[:-1], [True]])
         kept = (to_come | next_other | next_to_come) & (row >= next_row - DISTANCE_MAX)
