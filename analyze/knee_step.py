@@ -253,7 +253,8 @@ def _step(
         notes.append(f"{counted(load['error_count'], 'I/O')} failed")
     if load["delayed_count"]:
         notes.append(
-            f"{counted(load['delayed_count'], 'I/O was', 'I/Os were')} held back by the cap on I/Os in flight"
+            f"{counted(load['delayed_count'], 'I/O was', 'I/Os were')} held back by the cap on I/Os in flight "
+            "or a full disk queue"
         )
     if achieved < CARRIED_SHARE_MIN * offered:
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")

@@ -3,6 +3,8 @@
 from itertools import pairwise
 from typing import Final
 
+from iotrace.schemas import counted
+
 from .units import format_count, format_duration_ns, format_share
 from .validity_subject import CELLS, REPLAYS, RUNS, Finding, Rule, Subject
 
@@ -56,13 +58,16 @@ def delayed_by_cap(subject: Subject) -> Finding | None:
     delayed = subject.figure("delayed_ios")
     if not delayed:
         return None
+    waits = int(subject.figure("waits_for_room"))
+    full = f", or the disk's own queue was full ({counted(waits, 'time')})" if waits else ""
     return Finding(
         "delayed-by-cap",
         "warning",
-        "the cap on I/Os in flight held some back",
+        "the cap on I/Os in flight or a full disk queue held some back",
         f"{format_count(delayed)} I/Os ({format_share(subject.share('delayed_ios'))}) waited because "
-        f"{format_count(subject.figure('max_in_flight'))} were in flight: response counts that wait, service does not",
-        "raise --max-in-flight, or read it as saturation",
+        f"{format_count(subject.figure('max_in_flight'))} were in flight{full}: response counts that wait, service "
+        "does not",
+        "read it as saturation; only if the storage can take more, raise --max-in-flight",
     )
 
 
@@ -238,7 +243,7 @@ RULES: Final = (
     ),
     Rule(
         "delayed-by-cap",
-        "the cap on I/Os in flight held an I/O back",
+        "the cap on I/Os in flight, or a full queue of the disk, held an I/O back",
         "the storage fell behind; service hides the wait that response counts",
         REPLAYS,
         delayed_by_cap,

@@ -31,7 +31,7 @@ def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
         "failed": run["failed_ios"],
         f"left out ({', '.join(run['skipped'])})": run["skipped_ios"],
         "moved or resized to fit": run["adjusted_ios"],
-        "held back by the cap in flight": run["delayed_ios"],
+        "held back by cap or disk queue": run["delayed_ios"],
         "without an end": run["issued_ios"] - run["completed_ios"],
     }
     said = ", ".join(f"{format_count(count)} {name}" for name, count in counts.items() if count)

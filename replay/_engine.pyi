@@ -77,15 +77,16 @@ class Engine:
         """The next batch of the plan of which all I/Os have completed, in order; once the run is over, also the others.
 
         It has the columns of the plan, ``intended_ns`` being when an I/O really was due, and issued_ns int64,
-        completed_ns int64 (null: not seen), error int32 and delayed bool (held back because too many were in flight).
-        Rows never issued are left out. None where there is none.
+        completed_ns int64 (null: not seen), error int32 and delayed bool (held back because too many
+        were in flight, or the disk's own queue was full). Rows never issued are left out. None where there is none.
         """
 
     def snapshot(self) -> dict[str, int]:
         """Counters now.
 
         elapsed_ns, due, issued, completed, failed, delayed, starved (times the plan was not offered soon enough),
-        bytes, response_ns_sum, service_ns_sum.
+        waits_for_room (times the kernel made a submitter wait, because the queue of a disk was full), bytes,
+        response_ns_sum, service_ns_sum.
         """
 
     def set_up(self) -> dict[str, Any]:

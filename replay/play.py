@@ -29,6 +29,8 @@ class Played:
     tally: dict[str, Any]
     starved: int
     """Times that the engine was not given the plan soon enough."""
+    waits_for_room: int
+    """Times that the kernel made a submitter wait, because the queue of a disk was full."""
     planned_ios: int
     """I/Os of the plan, and the time from its first deadline to its last; estimates where the run ended early."""
     planned_duration_ns: int
@@ -101,11 +103,13 @@ def play(
         while not engine.wait(_GLANCE_SECONDS):
             pass
         raise
+    counted = engine.snapshot()
     return Played(
         ended=engine.ended(),
         set_up=engine.set_up(),
         tally=engine.tally(),
-        starved=engine.snapshot()["starved"],
+        starved=counted["starved"],
+        waits_for_room=counted["waits_for_room"],
         planned_ios=pump.offered_ios if pump.exhausted else max(plan.planned_ios, pump.offered_ios),
         planned_duration_ns=pump.offered_ns if pump.exhausted else max(plan.planned_ns, pump.offered_ns),
         cpu_seconds=time.process_time() - cpu_before,

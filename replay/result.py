@@ -92,7 +92,7 @@ def figures(played: Played, *, adjusted_ios: int) -> dict[str, Any]:
     response and service over I/Os that completed without error. Null where there is nothing to say.
     """
     tally = played.tally
-    # What the cap held back was late because the storage was slow, which is no fault of the generator.
+    # What the cap or a full disk queue held back is late because the storage was slow, not the generator.
     own_lateness = {name: tally["own_lateness"][field] for name, field in _JUDGED.items()}
     own_response = {name: tally["own_response"][field] for name, field in _JUDGED.items()}
     first, last = tally["first_issued_ns"] or 0, tally["last_issued_ns"] or 0
@@ -104,6 +104,7 @@ def figures(played: Played, *, adjusted_ios: int) -> dict[str, Any]:
         "adjusted_ios": adjusted_ios,
         "delayed_ios": tally["delayed"],
         "starved": played.starved,
+        "waits_for_room": played.waits_for_room,
         "errors": {error_word(number): count for number, count in sorted(tally["errors"].items())},
         "planned_duration_ns": played.planned_duration_ns,
         "issued_span_ns": last - first,
@@ -124,8 +125,9 @@ def is_generator_limited(
 ) -> bool:
     """Whether the replay's own lateness makes up over a tenth of a response quantile, the same quantile of both.
 
-    Both are of the I/Os that the cap in flight did not hold back. Quantiles are compared with their like: a p99 of
-    lateness above a tenth of the median response, on flash some microseconds, changes neither the median nor the p99.
+    Both are of the I/Os that neither the cap in flight nor a full disk queue held back. Quantiles are compared with
+    their like: a p99 of lateness above a tenth of the median response, on flash some microseconds, changes neither the
+    median nor the p99.
     """
     return any(
         (lateness_ns[name] or 0) > _LIMITED_SHARE * (response_ns[name] or 0)
@@ -166,7 +168,8 @@ def judge(
         quality.notes.append(f"{counted(facts['failed_ios'], 'I/O')} failed")
     if facts["delayed_ios"]:
         held = counted(facts["delayed_ios"], "I/O was", "I/Os were")
-        quality.notes.append(f"{held} held back by the cap on I/Os in flight")
+        why = " or a full disk queue" if facts["waits_for_room"] else ""
+        quality.notes.append(f"{held} held back by the cap on I/Os in flight{why}")
     if facts["generator_limited"]:
         quality.notes.append(
             "generator-limited: the replay itself ran late; do not judge the storage by its response times"

@@ -169,6 +169,7 @@ class Characterization:
             "errors": {os.strerror(number): count for number, count in sorted(tally["errors"].items())},
             "delayed_ios": 0,
             "starved": played.starved,
+            "waits_for_room": played.waits_for_room,
             "generator_limited": False,
         }
         quality = result.judge(facts, played.ended, [target], options)

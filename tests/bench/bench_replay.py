@@ -107,6 +107,11 @@ def pace(part: str, folder: Path, words: argparse.Namespace) -> None:
                     seconds, mean_ns = play_log(folder / "plan.iolog", engine)
                     results.append((seconds / length_s - 1, mean_ns))
 
+        def own_p99_us(found: list[dict[str, Any]] = found) -> float:
+            return (
+                statistics.median(float(facts["generator_lateness_ns"]["p99"] or 0) for facts in found) / 1e3
+            )
+
         def median(name: str, found: list[dict[str, Any]] = found) -> float:
             return statistics.median(float(facts[name]) for facts in found)
 
@@ -115,8 +120,10 @@ def pace(part: str, folder: Path, words: argparse.Namespace) -> None:
             f"length {median('length_error'):+.4%} (goal 0.1 %), lateness p50 {median('lateness_ns_p50') / 1e3:,.1f} "
             f"p99 {median('lateness_ns_p99') / 1e3:,.1f} (goal {goal_us}) "
             f"max {median('lateness_ns_max') / 1e3:,.0f} us, "
+            f"p99 of what the disk did not hold back {own_p99_us():,.1f} us, "
             f"service p50 {median('service_ns_p50') / 1e3:,.1f} us, response p50 "
-            f"{median('response_ns_p50') / 1e3:,.1f} us, delayed {median('delayed_ios'):,.0f}, "
+            f"{median('response_ns_p50') / 1e3:,.1f} us, delayed {median('delayed_ios'):,.0f} "
+            f"(waits for room {median('waits_for_room'):,.0f}), "
             f"cpu {median('cpu_seconds'):.2f} s",
             flush=True,
         )

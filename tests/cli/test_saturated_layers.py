@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from iotrace.replay import ReplayOptions, replay
+from iotrace.schemas import IotraceError
+
 from .conftest import make_recording
 
 SIZE_BYTES = 64 << 20
@@ -168,3 +171,30 @@ def test_a_starved_generator_is_named_and_the_storage_is_not_judged(
     assert found["state"] == "not_judged"
     assert found["causes"][0]["kind"] == "generator"
     assert "generator-limited" in found["causes"][0]["sentence"]
+
+
+def test_a_full_disk_queue_hardly_holds_the_replay_up(slow_medium: str, tmp_path: Path) -> None:
+    """Half more reads than the disk can serve: the file system would put to sleep whoever submits them."""
+    subprocess.run(["mkfs.ext4", "-q", slow_medium], check=True)
+    point = tmp_path / "mount"
+    point.mkdir()
+    source = make_recording(tmp_path / "prod.iotrace", reads_per_second=1500, seconds=2)
+    requests = queue(slow_medium) / "nr_requests"
+    usual = requests.read_text()
+    requests.write_text("4")
+    subprocess.run(["mount", slow_medium, point], check=True)
+    try:
+        options = ReplayOptions(targets=(str(point / "target"),), file_bytes=16 << 20, backend="io_uring")
+        facts = replay(source, tmp_path / "out.iotrace", options).manifest.replay
+    except IotraceError as problem:
+        pytest.skip(problem.message)
+    finally:
+        subprocess.run(["umount", point], check=True)
+        requests.write_text(usual)
+
+    assert facts is not None
+    assert facts["completed_ios"] == 3000
+    assert facts["response_ns_p50"] > 100e6  # served at 1,000 a second, the last ones wait for a second
+    # Held up by each full batch, it would wait over a hundred times.
+    assert 1 <= facts["waits_for_room"] <= 20
+    assert not facts["generator_limited"]

@@ -122,6 +122,7 @@ impl Engine {
         fields.set_item("failed", shot.failed)?;
         fields.set_item("delayed", shot.delayed)?;
         fields.set_item("starved", shot.starved)?;
+        fields.set_item("waits_for_room", shot.waits_for_room)?;
         fields.set_item("bytes", shot.bytes)?;
         fields.set_item("response_ns_sum", shot.response_ns_sum)?;
         fields.set_item("service_ns_sum", shot.service_ns_sum)?;

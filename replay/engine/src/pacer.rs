@@ -98,7 +98,8 @@ struct Pacer<'a, C> {
     debts: Vec<Debt>,
     /// Where `totals.due` was counted to.
     due_to: Place,
-    /// When the cap last let go: what was due before and is not issued yet was held back by it.
+    /// When the cap, or a disk that had no room left, last let go: what was due before and is not issued yet was held
+    /// back by it.
     full_until_ns: i64,
     /// Others have the whole of what may be in flight.
     full: bool,
@@ -115,6 +116,7 @@ struct Totals {
     failed: u64,
     delayed: u64,
     starved: u64,
+    waits_for_room: u64,
     bytes: u64,
     response_ns: u64,
     service_ns: u64,
@@ -296,8 +298,9 @@ impl<C: Clock> Pacer<'_, C> {
         if self.slots_free.is_empty() && !self.settings.paced {
             // One system call for both.
             self.device.wait(GLANCE_NS)?;
-        } else {
-            self.device.submit()?;
+        } else if self.device.submit()? {
+            self.totals.waits_for_room += 1;
+            self.full_until_ns = self.clock.now_ns();
         }
         Ok(true)
     }
@@ -404,6 +407,7 @@ impl<C: Clock> Pacer<'_, C> {
             (&counters.failed, totals.failed),
             (&counters.delayed, totals.delayed),
             (&counters.starved, totals.starved),
+            (&counters.waits_for_room, totals.waits_for_room),
             (&counters.bytes, totals.bytes),
             (&counters.response_ns_sum, totals.response_ns),
             (&counters.service_ns_sum, totals.service_ns),

@@ -39,10 +39,12 @@ pub struct Counters {
     pub completed: AtomicU64,
     /// Completed with an error.
     pub failed: AtomicU64,
-    /// Held back because too many were in flight.
+    /// Held back because too many were in flight, or a disk had no room left.
     pub delayed: AtomicU64,
     /// Times that it wanted the next row of the plan and had not been given it.
     pub starved: AtomicU64,
+    /// Times that the kernel made it wait, because a disk had no room left.
+    pub waits_for_room: AtomicU64,
     /// Bytes of the I/Os that completed without error.
     pub bytes: AtomicU64,
     /// Sum of completed − intended over the completed.
@@ -74,6 +76,7 @@ pub struct Snapshot {
     pub failed: u64,
     pub delayed: u64,
     pub starved: u64,
+    pub waits_for_room: u64,
     pub bytes: u64,
     pub response_ns_sum: u64,
     pub service_ns_sum: u64,
@@ -171,6 +174,7 @@ impl Progress {
             sum.failed += one.failed.load(Relaxed);
             sum.delayed += one.delayed.load(Relaxed);
             sum.starved += one.starved.load(Relaxed);
+            sum.waits_for_room += one.waits_for_room.load(Relaxed);
             sum.bytes += one.bytes.load(Relaxed);
             sum.response_ns_sum += one.response_ns_sum.load(Relaxed);
             sum.service_ns_sum += one.service_ns_sum.load(Relaxed);

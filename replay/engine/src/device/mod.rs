@@ -1,5 +1,7 @@
 //! What the pacer plays on: one shape, one file per way to reach a disk.
 
+#[cfg(target_os = "linux")]
+pub mod room;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
@@ -37,12 +39,13 @@ pub type RawFile = std::os::fd::RawFd;
 #[cfg(windows)]
 pub type RawFile = isize;
 
-/// A disk, or several, that take I/Os in numbered slots. No call allocates; only `wait` blocks.
+/// A disk, or several, that take I/Os in numbered slots. No call allocates; only `wait` blocks, or ought to.
 pub trait Device {
     /// Note an I/O for the next `submit`, or hand it over already. The slot must be free and below the number the device was made for.
     fn stage(&mut self, slot: u32, io: &Io) -> io::Result<()>;
-    /// Hand everything staged to the kernel. An error means that the device takes no I/O any more.
-    fn submit(&mut self) -> io::Result<()>;
+    /// Hand everything staged to the kernel. True if the kernel made this thread wait, because a disk had no room left.
+    /// An error means that the device takes no I/O any more.
+    fn submit(&mut self) -> io::Result<bool>;
     /// Collect what has completed, without waiting.
     fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()>;
     /// Hand over what is staged, and return once something completed, or after `timeout_ns`, whichever comes first. May

@@ -139,7 +139,7 @@ impl Device for SimulatedDevice {
         Ok(())
     }
 
-    fn submit(&mut self) -> io::Result<()> {
+    fn submit(&mut self) -> io::Result<bool> {
         if self.taken > self.law.hangs_after {
             loop {
                 std::thread::park();
@@ -148,7 +148,7 @@ impl Device for SimulatedDevice {
         if self.taken >= self.law.breaks_after {
             Err(io::Error::other("the ring is gone"))
         } else {
-            Ok(())
+            Ok(false)
         }
     }
 

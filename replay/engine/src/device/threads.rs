@@ -199,13 +199,13 @@ impl Device for ThreadsDevice {
         Ok(())
     }
 
-    fn submit(&mut self) -> io::Result<()> {
+    fn submit(&mut self) -> io::Result<bool> {
         let many = self.staged.len();
         self.shared.lock().tasks.extend(self.staged.drain(..));
         for _ in 0..many {
             self.shared.work.notify_one();
         }
-        Ok(())
+        Ok(false)
     }
 
     fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {

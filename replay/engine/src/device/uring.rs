@@ -6,10 +6,12 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
+use super::room::Rooms;
 use super::{Completion, Device, ERROR_TARGET_ENDED};
 use crate::memory::{ReadMemory, WriteMemory};
 use crate::plan::{Io, Op};
@@ -28,6 +30,9 @@ const READ_BUFFER: u16 = 0;
 const STAMPED_BUFFER: u16 = 1;
 const SHARED_BUFFER: u16 = 2;
 
+/// What a hand-over takes at most that did not wait for anything; only of a longer one is asked whether it did.
+const WAIT_LEAST: Duration = Duration::from_micros(50);
+
 /// Marks the flush that goes before a write: its end is not the I/O's.
 const PREFLUSH: u64 = 1 << 32;
 
@@ -37,6 +42,8 @@ struct Slot {
     io: Io,
     address: *mut u8,
     buffer: u16,
+    /// Its disk has no room for it: the kernel's workers are to hand it over.
+    by_worker: bool,
     done_bytes: u32,
     /// Error of the flush before it, which is what the I/O failed with.
     preflush_error: i32,
@@ -52,6 +59,9 @@ pub struct UringDevice {
     fixed: bool,
     unregistered: Option<String>,
     unfinished: Vec<u32>,
+    rooms: Rooms,
+    /// Whether a hand-over since the last `submit` had to wait.
+    waited: bool,
     abandoned: bool,
 }
 
@@ -111,6 +121,13 @@ impl UringDevice {
             fixed,
             unregistered,
             unfinished: Vec::with_capacity(slots as usize),
+            rooms: Rooms::new(
+                &files
+                    .iter()
+                    .map(|&file| disk_number(file))
+                    .collect::<Vec<_>>(),
+            ),
+            waited: false,
             abandoned: false,
         })
     }
@@ -140,7 +157,10 @@ impl UringDevice {
             unsafe { self.ring.submission().push(&flush) }
                 .map_err(|_| io::Error::other("the ring is full"))?;
         }
-        let entry = entry(&slot, self.fixed).user_data(u64::from(number));
+        let mut entry = entry(&slot, self.fixed).user_data(u64::from(number));
+        if slot.by_worker {
+            entry = entry.flags(squeue::Flags::ASYNC);
+        }
         // SAFETY: the slot's memory stays where it is, and unchanged, until its completion was reaped.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
             self.flush()?;
@@ -153,14 +173,54 @@ impl UringDevice {
             if self.ring.submission().is_empty() {
                 return Ok(());
             }
-            match self.ring.submit() {
-                Ok(_) => {}
-                Err(problem)
-                    if matches!(problem.raw_os_error(), Some(INTERRUPTED | BUSY | TRY_AGAIN)) => {}
-                Err(problem) => return Err(problem),
-            }
+            self.enter()?;
         }
         Err(io::Error::from_raw_os_error(TRY_AGAIN))
+    }
+
+    /// Hand over what there is, and note whether that meant waiting.
+    fn enter(&mut self) -> io::Result<()> {
+        let before = self.rooms.may_wait().then(|| (sleeps(), Instant::now()));
+        let result = self.ring.submit();
+        let waited =
+            before.is_some_and(|(slept, began)| began.elapsed() > WAIT_LEAST && sleeps() > slept);
+        self.rooms.handed_over(waited);
+        self.waited |= waited;
+        match result {
+            Err(problem)
+                if !matches!(problem.raw_os_error(), Some(INTERRUPTED | BUSY | TRY_AGAIN)) =>
+            {
+                Err(problem)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How often this thread gave up its processor to wait for something.
+fn sleeps() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the kernel fills the structure it is given.
+    match unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } {
+        // SAFETY: it did.
+        0 => unsafe { usage.assume_init() }.ru_nvcsw,
+        _ => 0,
+    }
+}
+
+/// The block device that a file is or lies on; files of which the system does not tell share number 0.
+fn disk_number(file: RawFd) -> u64 {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel fills the structure it is given.
+    if unsafe { libc::fstat(file, status.as_mut_ptr()) } != 0 {
+        return 0;
+    }
+    // SAFETY: it did.
+    let status = unsafe { status.assume_init() };
+    if status.st_mode & libc::S_IFMT == libc::S_IFBLK {
+        status.st_rdev
+    } else {
+        status.st_dev
     }
 }
 
@@ -216,23 +276,21 @@ impl Device for UringDevice {
             io: *io,
             address,
             buffer,
+            by_worker: self.rooms.enter(io.target),
             done_bytes: 0,
             preflush_error: 0,
         });
         self.push(number)
     }
 
-    fn submit(&mut self) -> io::Result<()> {
-        self.flush()
+    fn submit(&mut self) -> io::Result<bool> {
+        self.flush()?;
+        Ok(std::mem::take(&mut self.waited))
     }
 
     fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {
         if self.ring.submission().taskrun() {
-            match self.ring.submit() {
-                Err(problem)
-                    if matches!(problem.raw_os_error(), Some(INTERRUPTED | BUSY | TRY_AGAIN)) => {}
-                other => drop(other?),
-            }
+            self.enter()?;
         }
         for entry in self.ring.completion() {
             let number = entry.user_data() as u32;
@@ -259,6 +317,7 @@ impl Device for UringDevice {
                     0
                 }
             };
+            self.rooms.leave(slot.io.target);
             self.slots[number as usize] = None;
             seen.push(Completion {
                 slot: number,
@@ -280,6 +339,7 @@ impl Device for UringDevice {
         let timeout = Timespec::new()
             .sec((timeout_ns / 1_000_000_000) as u64)
             .nsec((timeout_ns % 1_000_000_000) as u32);
+        self.rooms.handed_over(false);
         match self
             .ring
             .submitter()

@@ -183,7 +183,7 @@ impl Device for Oversleeping {
         self.disk.stage(slot, io)
     }
 
-    fn submit(&mut self) -> io::Result<()> {
+    fn submit(&mut self) -> io::Result<bool> {
         self.disk.submit()
     }
 
@@ -258,6 +258,58 @@ fn the_cap_holds_and_what_it_delays_is_flagged() {
     assert_eq!(outcome.issued_ns, expected);
     assert_eq!(device.in_flight_max, 4);
     assert_eq!(outcome.delayed, [vec![false; 4], vec![true; 6]].concat());
+}
+
+/// A disk whose requests are all taken at 1 ms: the kernel lets go of who submits then at 3 ms.
+struct WithoutRoom {
+    disk: SimulatedDevice,
+    clock: FakeClock,
+}
+
+impl Device for WithoutRoom {
+    fn stage(&mut self, slot: u32, io: &crate::plan::Io) -> io::Result<()> {
+        self.disk.stage(slot, io)
+    }
+
+    fn submit(&mut self) -> io::Result<bool> {
+        self.disk.submit()?;
+        let full = self.clock.now_ns() == 1_000_000;
+        if full {
+            self.clock.advance(3_000_000);
+        }
+        Ok(full)
+    }
+
+    fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {
+        self.disk.reap(seen)
+    }
+
+    fn wait(&mut self, timeout_ns: i64) -> io::Result<()> {
+        self.disk.wait(timeout_ns)
+    }
+
+    fn abandon(&mut self) {
+        self.disk.abandon();
+    }
+}
+
+#[test]
+fn what_is_due_while_a_disk_has_no_room_is_flagged() {
+    let clock = FakeClock::at(-5_000_000);
+    let disk = SimulatedDevice::new(&clock, Law::new(4, Service::Constant(10_000_000)), 1);
+    let mut device = WithoutRoom {
+        disk,
+        clock: clock.clone(),
+    };
+    let plan = plan_of(vec![
+        0, 1_000_000, 2_000_000, 2_999_999, 3_000_000, 4_000_000,
+    ]);
+    let progress = progress();
+    let outcome = play_on(&plan, &clock, &mut device, unlimited(), &progress);
+    let issued_us: Vec<i64> = outcome.issued_ns.iter().map(|at| at / 1000).collect();
+    assert_eq!(issued_us, [0, 1000, 3000, 3000, 3000, 4000]);
+    assert_eq!(outcome.delayed, [false, false, true, true, false, false]);
+    assert_eq!(progress.snapshot().waits_for_room, 1);
 }
 
 #[test]

@@ -276,12 +276,12 @@ impl Device for OverlappedDevice {
         Ok(())
     }
 
-    fn submit(&mut self) -> io::Result<()> {
+    fn submit(&mut self) -> io::Result<bool> {
         for at in 0..self.staged.len() {
             self.start(self.staged[at]);
         }
         self.staged.clear();
-        Ok(())
+        Ok(false)
     }
 
     fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {
