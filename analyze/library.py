@@ -32,6 +32,7 @@ macro (see `histogram`). Results carry the order the query asks for. Nothing is 
 not fit in memory goes to a temporary folder that disappears with the connection.
 """
 
+import glob
 import re
 import secrets
 import tempfile
@@ -135,8 +136,9 @@ def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: 
     with _in_schema(connection, prefix, create=True):
         for name in recording.table_names():
             with _readable(recording.path, name):
-                paths = [str(path) for path in recording.parquet_paths(name)]
-                connection.read_parquet(paths).create_view(name)
+                # Folders may be called night[1] or year=2026: neither is a pattern here, nor a column.
+                paths = [glob.escape(str(path)) for path in recording.parquet_paths(name)]
+                connection.read_parquet(paths, hive_partitioning=False).create_view(name)
 
 
 def run(

@@ -5,6 +5,7 @@ DuckDB sorts and writes, out of core. The columns of the MSR Cambridge traces (S
 and ResponseTime (100 ns ticks), without a heading, as the README published with them says.
 """
 
+import glob
 import re
 import secrets
 import tempfile
@@ -190,7 +191,9 @@ def _opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute("SET enable_progress_bar = true")
         connection.execute("SET enable_progress_bar_print = false")
         for name in ("io", "devices", "files", "processes"):
-            connection.read_parquet([str(path) for path in recording.parquet_paths(name)]).create_view(name)
+            # Folders may be called night[1] or year=2026: neither is a pattern here, nor a column.
+            paths = [glob.escape(str(path)) for path in recording.parquet_paths(name)]
+            connection.read_parquet(paths, hive_partitioning=False).create_view(name)
         yield connection
     except duckdb.OutOfMemoryException as problem:
         raise IotraceError(

@@ -119,6 +119,28 @@ def _bytes_of(recording: Recording) -> Path:
 
 
 @pytest.mark.parametrize(
+    ("name", "neighbour"), [("night[1]", "night1"), ("night*", "night2"), ("night?", "night3")]
+)
+def test_a_folder_whose_name_is_a_pattern_is_not_taken_for_its_neighbour(make_recording, name, neighbour):
+    """Browsers call a second download night[1]."""
+    mine, other = make_recording([{"issued_ns": 0}]), make_recording([{"issued_ns": 0}] * 5)
+    other.path.rename(other.path.with_name(f"{neighbour}.iotrace"))
+    path = mine.path.rename(mine.path.with_name(f"{name}.iotrace"))
+    with library.opened(Recording.open(path)) as connection:
+        assert connection.sql("SELECT count(*) FROM io").fetchall() == [(1,)]
+
+
+def test_a_folder_called_like_a_column_adds_none(make_recording, tmp_path):
+    recording = make_recording([{"issued_ns": 0, "op": "write"}])
+    path = tmp_path / "op=read" / "year=2026" / "x.iotrace"
+    path.parent.mkdir(parents=True)
+    recording.path.rename(path)
+    with library.opened(Recording.open(path)) as connection:
+        assert connection.sql("SELECT op FROM io").fetchall() == [("write",)]
+        assert "year" not in connection.sql("FROM io LIMIT 0").columns
+
+
+@pytest.mark.parametrize(
     "damage",
     [
         pytest.param(lambda _: b"", id="empty"),

@@ -36,6 +36,17 @@ def five(make_recording: MakeRecording) -> Recording:
     )
 
 
+def test_a_folder_whose_name_is_a_pattern_is_not_taken_for_its_neighbour(
+    five: Recording, make_recording: MakeRecording, tmp_path: Path
+) -> None:
+    """Browsers call a second download night[1]."""
+    five.path.rename(tmp_path / "night[1].iotrace")
+    other = make_recording(layer=["block"], op=["read"], issued_ns=[0], completed_ns=[1])
+    other.path.rename(tmp_path / "night1.iotrace")
+    mine = Recording.open(tmp_path / "night[1].iotrace")
+    assert export_table(mine, tmp_path / "x.csv", "csv").ios == 5
+
+
 def test_csv_has_names_and_units_in_one_heading(five: Recording, tmp_path: Path) -> None:
     written = export_table(five, tmp_path / "x.csv", "csv")
     assert (written.ios, written.layers) == (5, ("block", "device"))
