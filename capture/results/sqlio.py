@@ -27,7 +27,7 @@ _SHARES: Final = re.compile(r"^%:((?: +\d+)+)\s*$")
 
 
 def _recognises(text: str) -> bool:
-    return re.search(r"^sqlio v\S", text, re.MULTILINE) is not None and "threads" in text
+    return re.search(r"^sqlio v\S", text, re.MULTILINE) is not None and "thread" in text
 
 
 def parse(path: Path, name: str) -> list[Run]:

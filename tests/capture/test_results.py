@@ -268,6 +268,14 @@ def test_sqlio(tmp_path):
     assert [row["value"] for row in shares] == [4.0, 4.0]
 
 
+def test_sqlio_of_one_thread_says_thread(tmp_path):
+    text = (FIXTURES / "sqlio.txt").read_text()
+    path = tmp_path / "one.txt"
+    path.write_text(re.sub(r"\b\d+ threads\b", "1 thread", text))
+    assert "threads" not in path.read_text()
+    assert {row["threads"] for row in read(path)} == {1}
+
+
 def test_iometer(tmp_path):
     _, rows = rows_of(tmp_path, "iometer.csv")
     assert [rows[run, "total"]["outstanding"] for run in (0, 1)] == [2, 32]
