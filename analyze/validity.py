@@ -38,7 +38,7 @@ def check(
     ``description`` is what `describe` found of it, if it was asked.
     Raises `IotraceError` if the recording's data cannot be read.
     """
-    subject = Subject(recording, comparison, quantile, description)
-    scopes = {subject.scope} | ({"comparison"} if comparison is not None else set())
-    fired = [rule.judge(subject) for rule in RULES if rule.scopes & scopes]
+    with Subject(recording, comparison, quantile, description) as subject:
+        scopes = {subject.scope} | ({"comparison"} if comparison is not None else set())
+        fired = [rule.judge(subject) for rule in RULES if rule.scopes & scopes]
     return sorted((finding for finding in fired if finding), key=lambda finding: finding.level != "invalid")

@@ -1,9 +1,12 @@
 """What a rule of validity is, what it looks at, and what it says."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+import duckdb
 
 from iotrace.schemas import Kind, Recording
 
@@ -30,7 +33,10 @@ class Finding:
 
 @dataclass
 class Subject:
-    """A recording and what is known of it; facts that cost a query are asked for at most once."""
+    """A recording and what is known of it; facts that cost a query are asked for at most once.
+
+    All queries share one connection, which leaving the subject as a context closes.
+    """
 
     recording: Recording
     comparison: Comparison | None = None
@@ -39,9 +45,16 @@ class Subject:
     description: Description | None = None
     """What `describe` found, if it was asked: spares passing over the rows again."""
     replay: dict[str, Any] = field(init=False)
+    _opened: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.replay = self.recording.manifest.replay or {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
 
     @property
     def scope(self) -> Scope:
@@ -83,62 +96,71 @@ class Subject:
                 entry.op: {name: getattr(entry, name) for name in ("io_count", "failed_count", "size_bytes")}
                 for entry in self.description.operations
             }
-        with library.opened(self.recording) as connection:
-            layer = workload_layer(row["layer"] for row in library.run(connection, "layers").to_pylist())
-            names = ("io_count", "failed_count", "size_bytes")
-            counts: dict[str, dict[str, int]] = {}
-            for row in library.run(connection, "streams", layer=layer or "").to_pylist():
-                entry = counts.setdefault(row["op"], dict.fromkeys(names, 0))
-                for name in entry:
-                    entry[name] += row[name]
-            return counts
+        names = ("io_count", "failed_count", "size_bytes")
+        counts: dict[str, dict[str, int]] = {}
+        for row in self._ask("streams", layer=self._layer):
+            entry = counts.setdefault(row["op"], dict.fromkeys(names, 0))
+            for name in entry:
+                entry[name] += row[name]
+        return counts
 
     @cached_property
     def unfinished_count(self) -> int:
         """I/Os at the workload layer that were not seen to end."""
-        if self.description is not None:
-            layers: list[dict[str, Any]] = [
-                {"layer": one.layer, "unfinished_count": one.unfinished_count}
-                for one in self.description.layers
-            ]
-        else:
-            with library.opened(self.recording) as connection:
-                layers = library.run(connection, "layers").to_pylist()
-        layer = workload_layer(row["layer"] for row in layers)
-        return sum(row["unfinished_count"] for row in layers if row["layer"] == layer)
+        if self.description is None:
+            return sum(row["unfinished_count"] for row in self._layers if row["layer"] == self._layer)
+        layers = self.description.layers
+        layer = workload_layer(one.layer for one in layers)
+        return sum(one.unfinished_count for one in layers if one.layer == layer)
 
     @cached_property
     def working_set_bytes(self) -> int:
         """Bytes touched at the workload layer, in blocks of 64 KiB."""
         if self.description is not None and self.description.total is not None:
             return self.description.total.working_set_bytes
-        with library.opened(self.recording) as connection:
-            layer = workload_layer(row["layer"] for row in library.run(connection, "layers").to_pylist())
-            rows = library.run(
-                connection, "working_set", layer=layer or "", block_bytes=BLOCK_BYTES
-            ).to_pylist()
-            return sum(int(row["touched_count"]) for row in rows if row["scope"] == "device") * BLOCK_BYTES
+        rows = self._ask("working_set", layer=self._layer, block_bytes=BLOCK_BYTES)
+        return sum(int(row["touched_count"]) for row in rows if row["scope"] == "device") * BLOCK_BYTES
 
     @cached_property
     def fifths(self) -> list[tuple[int, float]]:
         """Of each fifth of the run: I/Os that were issued in it, and their mean service time in nanoseconds."""
-        with library.opened(self.recording) as connection:
-            rows = library.run(connection, "layers").to_pylist()
-            layer = workload_layer(row["layer"] for row in rows)
-            span = next((row for row in rows if row["layer"] == layer), None)
-            if span is None:
-                return []
-            from_ns, until_ns = span["first_issued_ns"], span["last_seen_ns"] + 1
-            slot_ns = max(-(-(until_ns - from_ns) // 5), 1)
-            table = library.run(
-                connection, "layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns
-            ).to_pylist()
+        span = next((row for row in self._layers if row["layer"] == self._layer), None)
+        if span is None:
+            return []
+        from_ns, until_ns = span["first_issued_ns"], span["last_seen_ns"] + 1
+        slot_ns = max(-(-(until_ns - from_ns) // 5), 1)
+        table = self._ask("layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns)
         found = []
         for slot in range(5):
-            mine = [row for row in table if row["slot"] == slot and row["layer"] == layer]
+            mine = [row for row in table if row["slot"] == slot and row["layer"] == self._layer]
             count = sum(row["io_count"] for row in mine)
             found.append((count, sum(row["latency_sum_ns"] for row in mine) / max(count, 1)))
         return found
+
+    @cached_property
+    def _layers(self) -> list[dict[str, Any]]:
+        return self._ask("layers")
+
+    @property
+    def _layer(self) -> str:
+        """The one layer load is counted at; empty if there are no I/Os."""
+        return workload_layer(row["layer"] for row in self._layers) or ""
+
+    def _ask(self, query_name: str, **parameters: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+        """Rows of a query about I/Os; where there are none, as in another tool's results, DuckDB is not started."""
+        if not self._has_ios:
+            return []
+        rows: list[dict[str, Any]] = library.run(self._connection, query_name, **parameters).to_pylist()
+        return rows
+
+    @cached_property
+    def _has_ios(self) -> bool:
+        with self.recording.reading("io"):
+            return self.recording.row_count("io") > 0
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        return self._opened.enter_context(library.opened(self.recording))
 
     def figure(self, name: str) -> float:
         """A number of the replay's manifest; 0 if it is not there."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.analyze import validity
+from iotrace.analyze import library, validity
 from iotrace.analyze.describe import describe
 from iotrace.schemas import TABLES, Clock, Manifest, RecordingWriter
 
@@ -107,6 +107,22 @@ def test_what_describe_found_spares_the_rules_their_queries(make_recording):
     assert told.counts == asked.counts
     assert told.unfinished_count == asked.unfinished_count == 3
     assert told.working_set_bytes == asked.working_set_bytes > 0
+
+
+@pytest.mark.parametrize(("io_count", "openings"), [(0, 0), (3, 1)])
+def test_one_connection_serves_all_rules_and_none_is_opened_without_ios(
+    make_recording, monkeypatch, io_count, openings
+):
+    """A matrix of another tool's runs has hundreds of recordings without I/Os."""
+    found = []
+    opened = library.opened
+    monkeypatch.setattr(library, "opened", lambda one: found.append(one) or opened(one))
+    columns = {
+        "issued_ns": pa.array(range(io_count), pa.int64()),
+        "completed_ns": pa.array(range(io_count), pa.int64()),
+    }
+    validity.check(make_recording(columns, window_ns=60 * SECOND))
+    assert len(found) == openings
 
 
 def test_every_rule_has_its_cases_and_no_case_is_left_over():
