@@ -19,7 +19,7 @@ from .formats.format import Format, Outcome, Progress, Trace, naming
 from .gathering import Gathering, Group, unpacking_room
 from .host_volumes import HostVolumes
 from .importing_results import ResultsImport, sourced
-from .merging import Merger, Shift, layers_in, merge_quality
+from .merging import Merger, Shift, layers_in, merge_quality, window_of
 from .results.fio_log import FioLogsTrace
 from .results.series import SourcedRun
 from .results.trace import ResultsTrace
@@ -265,8 +265,10 @@ def _write(
     overwrite: bool,
 ) -> Recording:
     placed = sorted(zip(opening.traces, placements, strict=True), key=lambda entry: entry[1].start_utc_ns)
-    start_utc_ns = placed[0][1].start_utc_ns
-    clock = _anchor(placed)
+    # Counters and snapshots run before and after what is recorded I/O by I/O: the recording starts with its I/Os.
+    of_ios = [entry for entry in placed if entry[0].format.has_ios] or placed
+    start_utc_ns = of_ios[0][1].start_utc_ns
+    clock = _anchor(of_ios)
     merger = Merger()
     hosts = opening.volumes.one_host(
         [placement.host for _, placement in placed], [opened.place for opened, _ in placed]
@@ -304,6 +306,10 @@ def _write(
             quality.clock_steps += placement.clock_steps
         quality.notes += opening.notes()
         sources, host = opening.sources(), placed[0][0].trace.host
+        window_start_ns, window_end_ns = window_of(
+            [entry for entry in outcomes if entry[0] in layers]
+            or [found[number] for number, entry in enumerate(placed) if entry in of_ios]
+        )
         if anonymizer:
             title, host = "anonymized import", anonymizer.host(host)
             anonymizer.sources(sources, quality)
@@ -311,8 +317,8 @@ def _write(
             kind="captured",
             title=title,
             clock=clock,
-            window_start_ns=min(shift + outcome.window_start_ns for _, shift, outcome in outcomes),
-            window_end_ns=max(shift + outcome.window_end_ns for _, shift, outcome in outcomes),
+            window_start_ns=window_start_ns,
+            window_end_ns=window_end_ns,
             host=host,
             sources=sources,
             quality=quality.judge(writer.rows("io")),
@@ -321,7 +327,7 @@ def _write(
 
 
 def _anchor(placed: list[tuple[_Opened, Placement]]) -> Clock:
-    """The recording's clock: its first trace's, as exact as the coarsest; its UTC is the reference's."""
+    """The clock of the first of the traces with I/Os, as exact as the coarsest of them; its UTC is the reference's."""
     first = placed[0][0].trace.clock
     references = [
         opened.trace.clock

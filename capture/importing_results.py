@@ -102,10 +102,10 @@ class ResultsImport:
         started = one.run.dated()
         if beside is None or started is None or one.run.duration_ns is None:
             return None
-        manifest = beside.manifest
-        start_ns = started - manifest.clock.start_utc_ns
+        start_ns = started - beside.manifest.clock.start_utc_ns
         end_ns = start_ns + one.run.duration_ns
-        if end_ns <= manifest.window_start_ns or start_ns >= manifest.window_end_ns:
+        first_ns, last_ns = _told(beside)
+        if end_ns <= first_ns or start_ns >= last_ns:
             return None
         return start_ns, end_ns
 
@@ -196,6 +196,17 @@ class ResultsImport:
         if part is not None:
             part.tell(manifest)
         return manifest
+
+
+def _told(capture: Recording) -> tuple[int, int]:
+    """From when to when ``capture`` tells anything: its counters may begin before its I/Os and go on after them."""
+    first_ns, last_ns = capture.manifest.window_start_ns, capture.manifest.window_end_ns
+    if "counters" in capture.table_names():
+        paths = [str(path) for path in capture.parquet_paths("counters")]
+        ends = pc.min_max(ds.dataset(paths, format="parquet").to_table(columns=["at_ns"])["at_ns"]).as_py()
+        if ends["min"] is not None:
+            first_ns, last_ns = min(first_ns, ends["min"]), max(last_ns, ends["max"])
+    return first_ns, last_ns
 
 
 @dataclass(frozen=True, slots=True)

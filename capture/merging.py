@@ -24,6 +24,7 @@ _REFERENCES: Final = {
 }
 
 _OVERLAP_SHARE: Final = 0.05
+_COVERED_SHARE: Final = 0.9
 _HOUR_NS: Final = 3_600 * 10**9
 _DAY_NS: Final = 24 * _HOUR_NS
 _YEAR_NS: Final = 365.2425 * _DAY_NS
@@ -193,10 +194,40 @@ def merge_quality(
     of_io = [entry for entry in outcomes if entry[0] in layers]
     steps = list(_steps(of_io))
     merged.clock_steps += len(steps)
-    gaps = list(_gaps(outcomes))
+    # Only gaps within the window make rates over it too low; any other gap is worth a word.
+    gaps = list(_gaps(of_io or outcomes))
     merged.source_gaps += len(gaps)
-    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *gaps]
+    others = [gap for gap in _gaps(outcomes) if gap not in gaps]
+    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *gaps, *others, *_partly(of_io, layers)]
     return merged
+
+
+def window_of(outcomes: list[tuple[str, int, Outcome]]) -> tuple[int, int]:
+    """From when to when the recording's I/Os were recorded, by the traces that brought them: rates are over that."""
+    return (
+        min(shift + outcome.window_start_ns for _, shift, outcome in outcomes),
+        max(shift + outcome.window_end_ns for _, shift, outcome in outcomes),
+    )
+
+
+def _partly(
+    outcomes: list[tuple[str, int, Outcome]], layers: Mapping[str, AbstractSet[str]]
+) -> Iterator[str]:
+    """Layers that were recorded for a part of the window alone."""
+    if not outcomes:
+        return
+    first_ns, last_ns = window_of(outcomes)
+    for layer in Layer:
+        covered_ns, end_ns = 0, first_ns
+        spans = [window_of([entry]) for entry in outcomes if layer in layers[entry[0]]]
+        for begin_ns, until_ns in sorted(spans):
+            covered_ns += max(until_ns - max(begin_ns, end_ns), 0)
+            end_ns = max(end_ns, until_ns)
+        if spans and covered_ns < _COVERED_SHARE * (last_ns - first_ns):
+            yield (
+                f"layer {layer} was recorded for {covered_ns / 1e9:,.1f} s of {(last_ns - first_ns) / 1e9:,.1f} s: its "
+                "rates over the whole are too low"
+            )
 
 
 def _steps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:

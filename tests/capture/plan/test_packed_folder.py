@@ -231,3 +231,54 @@ def test_volumes_without_a_trace_are_no_recording(packed, tmp_path):
         import_files([packed / "facts" / "volumes-before.csv"], tmp_path / "x.iotrace")
     facts = inspect_path(packed / "facts" / "volumes-before.csv").traces[0].facts
     assert facts == {"format": "volumes", "whole": True, "volumes": 1, "lines_left_out": 0}
+
+
+def busy_trace() -> bytes:
+    """10 reads a second for five minutes, from a minute after noon."""
+    reads = [
+        etl_build.perfinfo(
+            etl_build.READ,
+            etl_build.T0 + SECOND_TICKS // 20 + number * SECOND_TICKS // 10,
+            etl_build.transfer(offset=8192 * number, size=8192, irp=number),
+        )
+        for number in range(3000)
+    ]
+    return etl_build.log(
+        [etl_build.extension(etl_build.T0, 0x303), *reads],
+        start=NOON + 60 * SECOND_TICKS,
+        end=NOON + 360 * SECOND_TICKS,
+    )
+
+
+def test_rates_are_over_the_time_in_which_ios_were_recorded(packed, tmp_path):
+    """Counters and snapshots begin a minute before the traces do, and may end later."""
+    for path in (*packed.glob("*.xel"), packed / "storport.etl"):
+        path.unlink()
+    (packed / "kernel.etl").write_bytes(busy_trace())
+    recording = import_files([packed], tmp_path / "x.iotrace")
+    manifest = recording.manifest
+    assert manifest.clock.start_utc_ns == (NOON + 60 * SECOND_TICKS - 116_444_736_000_000_000) * 100
+    assert manifest.window_start_ns == 0
+    assert 3000 / (manifest.window_end_ns / 1e9) == pytest.approx(10, rel=0.001)
+    # The clock of the traces, not the milliseconds of counters and snapshots.
+    assert manifest.clock.resolution_ns < 1000
+    times = recording.read("counters")["at_ns"].to_pylist()
+    assert min(times) == -59 * SECOND_TICKS * 100
+    assert validate(recording.path) == []
+
+
+def test_a_layer_that_was_recorded_for_a_part_is_named(packed, tmp_path, monkeypatch):
+    """The session of Extended Events ended after 1 s of 300: a restart of SQL Server ends it."""
+    (packed / "kernel.etl").write_bytes(busy_trace())
+    (packed / "storport.etl").unlink()
+    monkeypatch.setattr(xel_build, "BASE", NOON + 60 * SECOND_TICKS)
+    io = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": SALES, "offset": 0}
+    events = [
+        xel_build.event("file_read_completed", second * SECOND_TICKS, io, {"event_sequence": second})
+        for second in (1, 2)
+    ]
+    for path in packed.glob("*.xel"):
+        path.write_bytes(xel_build.file(events))
+    notes = import_files([packed], tmp_path / "x.iotrace").manifest.quality.notes
+    (note,) = [note for note in notes if note.startswith("layer ")]
+    assert note == "layer sql was recorded for 1.0 s of 299.9 s: its rates over the whole are too low"
