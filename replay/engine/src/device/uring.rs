@@ -180,7 +180,8 @@ impl UringDevice {
 
     /// Hand over what there is, and note whether that meant waiting.
     fn enter(&mut self) -> io::Result<()> {
-        let before = self.rooms.may_wait().then(|| (sleeps(), Instant::now()));
+        let may_wait = !self.ring.submission().is_empty() && self.rooms.may_wait();
+        let before = may_wait.then(|| (sleeps(), Instant::now()));
         let result = self.ring.submit();
         let waited =
             before.is_some_and(|(slept, began)| began.elapsed() > WAIT_LEAST && sleeps() > slept);
