@@ -15,7 +15,7 @@ from iotrace.analyze.report import write_report
 from iotrace.analyze.units import format_bytes, format_duration_ns
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity_sweep import check_sweep
-from iotrace.replay import Progress, ReplayOptions
+from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target
 from iotrace.replay.characterize import (
     PRESETS,
     PROFILES,
@@ -24,6 +24,7 @@ from iotrace.replay.characterize import (
     Characterization,
     Matrix,
     aligned,
+    kind_text,
     size_text,
 )
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
@@ -216,15 +217,14 @@ def characterize_command(
     options.check()
     cells.check()
     to_html = output is not None and output.suffix == ".html"
-    if to_html and output is not None:
-        _check_report(output, overwrite=overwrite)
+    if output is not None:
+        _check_output(output, options, overwrite=overwrite)
     with ExitStack() as stack:
         if output is None or to_html:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-")))
         else:
-            check_folder(output, overwrite=overwrite)
             folder = output
-        with console.progress("characterize") as meter:
+        with console.progress("") as meter:  # no title: what a run is takes the whole line
             running = stack.enter_context(
                 Characterization(series, options, cells, progress=lambda state: show_replay(meter, state))
             )
@@ -267,15 +267,19 @@ def characterize_command(
         if to_html and output is not None and measured:
             write_report(_inputs(measured), output, overwrite=overwrite)
             console.say(f"wrote {output}")
-        elif output is not None:
+        elif output is not None and not to_html and any(one.sweep.steps for one in results):
             draw = any(one.series.axis == "outstanding" for one in measured)
             hint = f"; iotrace report {output}/*.iotrace -o report.html draws it" if draw else ""
             console.say(f"wrote {output}{hint}")
     return 130 if interrupted else 1 if has_invalid(findings) or not measured else 0
 
 
-def _check_report(output: Path, *, overwrite: bool) -> None:
+def _check_output(output: Path, options: ReplayOptions, *, overwrite: bool) -> None:
     """Say before the first run what would else be known after the last, when all would be lost."""
+    refuse_output_as_target(options.all_targets, output)
+    if output.suffix != ".html":
+        check_folder(output, overwrite=overwrite)
+        return
     if output.is_dir():
         raise IotraceError(f"'{output}' is a folder", hint="name a file, such as report.html")
     if output.exists() and not overwrite:
@@ -302,10 +306,11 @@ class _Watch:
 
         def show(state: Progress) -> None:
             done = (number - 1) * self._seconds + min(state.elapsed_ns / 1e9, self._seconds)
-            left = format_duration_ns(max(0.0, self._count * self._seconds - done) * 1e9)
+            left = _coarse(max(0.0, self._count * self._seconds - done))
             rate = "" if state.rate_per_s is None else f": {state.rate_per_s:,.0f} IOPS"
+            what = f"{kind_text(cell)} {size_text(cell.size_bytes)} x{cell.outstanding}"
             self._meter.update(
-                done, self._count * self._seconds, f"{left} left, {number}/{self._count} {cell.name}{rate}"
+                done, self._count * self._seconds, f"{number}/{self._count}, {left} left: {what}{rate}"
             )
 
         return show
@@ -317,6 +322,14 @@ class _Watch:
             f"{result.cell.name}: {result.step.achieved_iops:,.0f} IOPS, "
             f"{format_duration_ns(result.step.response_ns_mean)}"
         )
+
+
+def _coarse(seconds: float) -> str:
+    """Time left, as coarse as it is known."""
+    if seconds < 119.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _inputs(results: Sequence[SeriesResult]) -> list[Sweep | Recording]:

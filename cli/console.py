@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
 from rich.text import Text
 
 from iotrace.schemas import Quality
@@ -22,6 +23,9 @@ words = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 _CELL_CHARACTERS_MAX: Final = 160
 _TEXT_CHARACTERS_MAX: Final = 1000
+_BAR_CHARACTERS: Final = 24
+_BAR_CHARACTERS_MIN: Final = 6
+_ELAPSED_CHARACTERS: Final = len("0:00:00")
 _BEYOND_ASCII: Final = re.compile(r"[^\n\x20-\x7e]")
 
 
@@ -173,23 +177,40 @@ def working(title: str) -> Iterator[None]:
 @contextmanager
 def progress(title: str) -> Iterator["Meter"]:
     """Show a bar on a terminal, and nothing when stderr is piped."""
+    bar = BarColumn(bar_width=_BAR_CHARACTERS, table_column=Column(no_wrap=True))
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[detail]}"),
-        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        bar,
+        _Detail(),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
     )
-    with Progress(*columns, console=words, transient=True, disable=not words.is_terminal) as bar:
-        yield Meter(bar, title)
+    with Progress(*columns, console=words, transient=True, disable=not words.is_terminal) as lines:
+        yield Meter(lines, title, bar)
+
+
+class _Detail(ProgressColumn):
+    """What a meter says, word for word: a target's name may hold square brackets. It gives way where room is scarce."""
+
+    def render(self, task: Task) -> Text:
+        """On one line."""
+        return Text(task.fields["detail"], no_wrap=True, overflow="ellipsis")
 
 
 class Meter:
     """One bar. `update` may be called as often as the work likes."""
 
-    def __init__(self, bar: Progress, title: str) -> None:
-        self._bar = bar
-        self._task = bar.add_task(printable(title), total=None, detail="")
+    def __init__(self, lines: Progress, title: str, bar: BarColumn) -> None:
+        self._lines, self._bar = lines, bar
+        self._title = printable(title)
+        self._task = lines.add_task(self._title, total=None, detail="")
+        self.detail = ""
+        """What it said last."""
 
     def update(self, done: float, total: float | None, detail: str = "") -> None:
         """Set how far the work is; an unknown ``total`` shows a moving bar."""
-        self._bar.update(self._task, completed=done, total=total, detail=printable(detail))
+        self.detail = detail = printable(detail)
+        # The bar gives way to the words. It never grows again, or the words would jump about.
+        room = words.width - cell_len(self._title) - cell_len(detail) - _ELAPSED_CHARACTERS - 3
+        width = min(self._bar.bar_width or _BAR_CHARACTERS, room)
+        self._bar.bar_width = max(width, _BAR_CHARACTERS_MIN)
+        self._lines.update(self._task, completed=done, total=total, detail=detail)

@@ -1,0 +1,61 @@
+"""What is shown while work goes on, on a terminal of 80 columns."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from iotrace.cli import console
+from iotrace.cli.characterize import _Watch
+from iotrace.replay import Progress
+from iotrace.replay.characterize import PRESETS
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal of 80 columns is sent."""
+    sent = io.StringIO()
+    terminal = Console(file=sent, force_terminal=True, width=80, color_system=None, markup=False)
+    monkeypatch.setattr(console, "words", terminal)
+    return sent
+
+
+def last_line(sent: io.StringIO) -> str:
+    """The bar as it stood last, without what drives the terminal."""
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sent.getvalue()).replace("\r", "\n").splitlines()
+    return [line for line in lines if line.strip()][-1]
+
+
+@pytest.mark.parametrize("name", ["[/x].bin", "[red]hot", "a[bold", ":warning: {0}"])
+def test_a_name_of_any_signs_is_shown_as_it_is(screen: io.StringIO, name: str) -> None:
+    with console.progress(name) as meter:
+        meter.update(1, 2, f"filling {name}")
+    assert last_line(screen).startswith(f"{name} ")
+    assert f"filling {name} " in last_line(screen)
+
+
+def test_the_bar_gives_way_to_the_words(screen: io.StringIO) -> None:
+    detail = "step 12 at 1.5x: 35,560 of 35,560 IOPS, 0.39 ms, 1,024"
+    with console.progress("sweep") as meter:
+        meter.update(1, 2, detail)
+    assert f" {detail} 0:00:00" in last_line(screen)
+
+
+def test_words_that_are_too_long_leave_the_rest_in_place(screen: io.StringIO) -> None:
+    with console.progress("replay") as meter:
+        meter.update(1, 2, "x" * 200)
+    assert re.fullmatch(r"replay [━╸╺ ]{6} x+… 0:00:00", last_line(screen))
+
+
+def test_every_run_of_the_largest_matrix_is_named_within_80_columns(screen: io.StringIO) -> None:
+    cells = [cell for one in PRESETS["sqlio"].series() for cell in one.cells]
+    with console.progress("") as meter:
+        watch = _Watch(meter, len(cells), 12.0)
+        for number, cell in enumerate(cells, start=1):
+            watch.start(cell)(Progress("play", elapsed_ns=11_999_000_000, rate_per_s=123_456.7))
+            detail = meter.detail
+            assert f"{number}/220, " in detail
+            assert f"{cell.pattern} {cell.op}" in detail
+            assert len(detail) <= 80 - len("0:00:00") - 6 - 3, detail
+        assert detail.startswith("220/220, 0 s left: ")
