@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.analyze.walk import StepSummary, next_scale, summarise_step
-from iotrace.replay import Progress, ReplayOptions, replay
+from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
 from iotrace.schemas import Recording, Sweep, SweepWriter
 from iotrace.schemas.sweep import watched_path
 from iotrace.schemas.writer import refuse_over_source
@@ -47,6 +47,7 @@ def run_sweep(
     ``watch`` the Linux recorder runs beside every step, and its recording is kept beside it. ``load`` says what 1x is.
     """
     refuse_over_source(output, [recording.path])
+    refuse_output_as_target(options.all_targets, output)
     first, last = options.window_ns or (0, recording.manifest.window_end_ns)
     window_seconds = max((last - first) / 1e9, 1e-3)
     writer = SweepWriter(

@@ -4,7 +4,7 @@ import warnings
 
 from ._engine import is_debug_build
 from .options import Progress, ReplayOptions
-from .refusals import DirectIoRefusedError
+from .refusals import DirectIoRefusedError, refuse_output_as_target
 from .run import replay
 from .scale import parse_scale
 from .selection import choose_layer, select
@@ -18,6 +18,7 @@ __all__ = [
     "ReplayOptions",
     "choose_layer",
     "parse_scale",
+    "refuse_output_as_target",
     "replay",
     "select",
 ]

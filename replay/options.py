@@ -74,12 +74,22 @@ class ReplayOptions:
     so long before it."""
     title: str | None = None
 
+    @property
+    def all_targets(self) -> tuple[str, ...]:
+        """The targets and those of ``maps``."""
+        return (*self.targets, *self.maps.values())
+
     def check(self) -> None:
         """Raise `IotraceError` for values that mean nothing."""
         rules = (
             (
                 self.targets or self.maps,
                 "a replay needs a target",
+                "--target PATH names a file or a block device",
+            ),
+            (
+                all(name.strip() for name in self.all_targets),
+                "a target has an empty name",
                 "--target PATH names a file or a block device",
             ),
             (self.mode in MODES, f"there is no mode '{self.mode}'", f"modes are {', '.join(MODES)}"),

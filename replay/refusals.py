@@ -8,10 +8,12 @@ can be swapped in between.
 
 import errno
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.writer import is_output
 
 from . import blockdevice
 from .signatures import find_signature
@@ -39,6 +41,30 @@ def refuse_database_name(path: Path, name: str) -> None:
         raise IotraceError(
             f"target '{name}' is named like a database file, and is not written", hint="choose another name"
         )
+
+
+def refuse_output_as_target(targets: Iterable[str], output: Path) -> None:
+    """Refuse a target where the result is to go: found out at the end, all that was measured would be lost."""
+    place = output.resolve()
+    for name in targets:
+        target = Path(name).resolve()
+        if place == target or place in target.parents:
+            raise IotraceError(
+                f"target '{name}' is where the result is to go, '{output}'",
+                hint="choose another name for one of them: --target is played on, -o is written",
+            )
+
+
+def refuse_recording(name: str) -> None:
+    """Refuse a target that is or lies in a recording or sweep, which is no place for test data."""
+    target = Path(name).resolve()
+    for folder in (target, *target.parents):
+        if is_output(folder):
+            what = "is" if folder == target else f"lies in '{folder}',"
+            raise IotraceError(
+                f"target '{name}' {what} a recording of iotrace's, and is not played on",
+                hint="--target names the file or disk to play on; a new file is made and filled",
+            )
 
 
 def refuse_foreign_file(

@@ -19,7 +19,7 @@ from .fill import Fill
 from .liveness import refuse_silent
 from .options import Progress, ReplayOptions
 from .play import Plan, Played, play
-from .refusals import Permission
+from .refusals import Permission, refuse_output_as_target, refuse_recording
 from .scale import needs_streams
 from .schedule import Schedule, schedule
 from .seconds import counters_table
@@ -59,8 +59,9 @@ def replay(
     """
     options.check()
     refuse_over_source(Path(output), [recording.path])
+    refuse_output_as_target(options.all_targets, Path(output))
     if sys.platform == "win32":
-        for name in (*options.targets, *options.maps.values()):
+        for name in options.all_targets:
             refuse_name(name)  # before anything asks the system about it
     source = Source.open(
         recording, select(recording, options), file_by_file=folder_target(options) is not None
@@ -134,6 +135,7 @@ def _open_targets(
         writes, direct = not found.written.isdisjoint(assignment.spaces_of(index)), not options.buffered
         patience_seconds = options.stall_seconds
         refuse_silent(name, writes=writes, direct=direct, patience_seconds=patience_seconds, waiting=waiting)
+        refuse_recording(name)
         target = open_target(
             name,
             writes=writes,

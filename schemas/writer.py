@@ -196,7 +196,7 @@ def check_replaceable(path: Path, *, overwrite: bool) -> None:
     """Raise `IotraceError` unless ``path`` is free, or is iotrace's own output and ``overwrite`` is set."""
     if not path.exists() and not path.is_symlink():
         return
-    ours = path.is_dir() and not path.is_symlink() and _is_output(path)
+    ours = path.is_dir() and not path.is_symlink() and is_output(path)
     if not overwrite:
         hint = "choose another name, or pass --overwrite" if ours else "choose another name"
         raise IotraceError(f"'{path}' exists already", hint=hint)
@@ -210,8 +210,11 @@ _INDEXES: Final = {
 }
 
 
-def _is_output(folder: Path) -> bool:
-    """Many a program calls a file manifest.json: what ours says tells it apart."""
+def is_output(folder: Path) -> bool:
+    """Whether ``folder`` is a recording or a sweep.
+
+    Many a program calls a file manifest.json: what ours says tells it apart.
+    """
     for name, keys in _INDEXES.items():
         try:
             told = json.loads((folder / name).read_bytes())

@@ -19,7 +19,7 @@ from ..fill import Fill
 from ..liveness import refuse_silent
 from ..options import Progress, ReplayOptions
 from ..play import Plan, Played, play
-from ..refusals import Permission
+from ..refusals import Permission, refuse_recording
 from ..targets import Target, open_target
 from .plan import batches
 from .workload import Cell, Series
@@ -96,6 +96,7 @@ class Characterization:
         )
         patience_seconds = options.stall_seconds
         refuse_silent(name, writes=writes, direct=direct, patience_seconds=patience_seconds, waiting=waiting)
+        refuse_recording(name)
         self.target: Target = open_target(
             name,
             writes=writes,

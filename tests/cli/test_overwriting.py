@@ -113,3 +113,45 @@ def test_another_programs_manifest_is_no_recording(
     result = iotrace("replay", reads.path, "--target", tmp_path / "t", "-o", extension, "--overwrite")
     assert_refused(result, extension)
     assert entries(extension) == ["main.js", "manifest.json"]
+
+
+PLAYS = {
+    "replay": ("replay", "reads.iotrace"),
+    "sweep": ("sweep", "reads.iotrace", "--scales", "1x"),
+    "characterize": ("characterize", "--file-size", "1M"),
+}
+
+
+@pytest.mark.parametrize("command", PLAYS)
+@pytest.mark.parametrize("target", ["out.iotrace", "./out.iotrace", "out.iotrace/t.bin"])
+def test_nothing_is_played_where_the_result_is_to_go(
+    iotrace: Callable[..., Result],
+    reads: Recording,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    target: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = iotrace(*PLAYS[command], "--target", target, "--buffered", "-o", "out.iotrace")
+    assert_refused(result, f"target '{target}' is where the result is to go")
+    assert entries(tmp_path) == [reads.path.name]
+
+
+@pytest.mark.parametrize("command", PLAYS)
+@pytest.mark.parametrize("target", ["reads.iotrace", "reads.iotrace/t.bin", "reads.iotrace/io.parquet"])
+def test_nothing_is_played_in_a_recording(
+    iotrace: Callable[..., Result],
+    reads: Recording,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    target: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = contents(reads.path)
+    words = ("--target", target, "--buffered", "--allow-writes", "-o", "out.iotrace")
+    result = iotrace(*PLAYS[command], *words)
+    assert_refused(result, "reads.iotrace", "target '")
+    assert contents(reads.path) == before
+    assert entries(tmp_path) == [reads.path.name]
