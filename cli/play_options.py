@@ -216,10 +216,10 @@ class PlayOptions:
             buffered=self.buffered,
             window_ns=self._window(source),
             layer=self.layer,
-            roles=_words(self.role),
-            files=tuple(self.file or ()),
-            processes=tuple(self.process or ()),
-            ops=_words(self.op),
+            roles=_words("--role", self.role),
+            files=_patterns("--file", self.file),
+            processes=_patterns("--process", self.process),
+            ops=_words("--op", self.op),
             reads_only=self.reads_only,
             mode=self.mode,
             footprint=cast("Literal['disjoint', 'same']", self.footprint),
@@ -259,13 +259,27 @@ def _maps(words: list[str]) -> dict[str | int, str]:
         device, equals, path = text.partition("=")
         if not equals or not device or not path:
             raise IotraceError(f"--map '{text}' is not DEVICE=TARGET", hint="for example --map 0=/dev/sdb")
-        maps[device] = path
+        if maps.setdefault(device, path) != path:
+            raise IotraceError(
+                f"--map sends '{device}' to '{maps[device]}' and to '{path}'", hint="leave one of them out"
+            )
     return maps
 
 
-def _words(given: list[str] | None) -> tuple[str, ...]:
+def _words(option: str, given: list[str] | None) -> tuple[str, ...]:
     """Options that may be repeated take lists with commas too."""
-    return tuple(word.strip() for text in given or () for word in text.split(",") if word.strip())
+    words = tuple(word.strip() for text in _patterns(option, given) for word in text.split(","))
+    return tuple(word for word in words if word)
+
+
+def _patterns(option: str, given: list[str] | None) -> tuple[str, ...]:
+    """What was given. A script's variable that is empty would else let everything through, writes too."""
+    for text in given or ():
+        if not text.strip(" ,"):
+            raise IotraceError(
+                f"{option} '{text}' names nothing", hint=f"leave {option} out to play everything"
+            )
+    return tuple(given or ())
 
 
 def takes_play_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -115,6 +115,12 @@ def test_ratios_and_loops() -> None:
         (("--role", "date"), "there is no role 'date'"),
         (("--file", "*.xyz"), "matches '*.xyz'"),
         (("--op", "erase"), "there is no op 'erase'"),
+        (("--op", ""), "--op '' names nothing"),
+        (("--role", " , "), "--role ' , ' names nothing"),
+        (("--file", ""), "--file '' names nothing"),
+        (("--process", ""), "--process '' names nothing"),
+        (("--target", ""), "a target has an empty name"),
+        (("--map", "0=a.bin", "--map", "0=b.bin"), "--map sends '0' to 'a.bin' and to 'b.bin'"),
     ],
 )
 def test_wrong_words_are_named_before_anything_is_touched(
