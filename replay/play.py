@@ -65,7 +65,8 @@ def play(
 
     ``closed_loop_ns`` ignores the plan's deadlines: for so long, as many I/Os as ``options.max_in_flight`` are kept in
     flight, and the plan may be endless.
-    Ctrl-C ends the run and keeps what was measured; a second one does not wait for I/Os in flight. So does SIGTERM.
+    Ctrl-C ends the run and keeps what was measured; a second one does not wait for I/Os in flight. So do SIGTERM and
+    SIGHUP, a terminal that closes or a connection that is lost.
     Raises `IotraceError` when the backend cannot start; what ``plan`` and ``sink`` raise ends the run.
     """
     devices = {target.device_number: target.facts.name for target in targets if target.facts.name}
@@ -180,7 +181,7 @@ def _watch(pump: _Pump, progress: Callable[[Progress], None] | None) -> None:
 
 @contextmanager
 def _interruptible(engine: _engine.Engine) -> Iterator[None]:
-    """Turn Ctrl-C, and a request to terminate, into an end of the run that keeps what was measured.
+    """Turn Ctrl-C, a request to terminate and a terminal that closes into an end that keeps what was measured.
 
     Nothing is raised in the middle of writing. A second one does not wait for I/Os in flight. Signals reach the main
     thread only; elsewhere nothing is changed.
@@ -198,7 +199,12 @@ def _interruptible(engine: _engine.Engine) -> Iterator[None]:
         else:
             engine.abandon()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # Under nohup it is ignored, and stays so. Windows has none.
+    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        numbers.append(hang_up)
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:

@@ -162,7 +162,7 @@ def test_a_killed_replay_leaves_no_recording(steady: Recording, disk: Path, tmp_
     assert facts["completed_ios"] == 10
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_replay_asked_to_end_keeps_what_it_measured(
     steady: Recording, disk: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
