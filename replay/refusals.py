@@ -45,9 +45,10 @@ def refuse_database_name(path: Path, name: str) -> None:
 
 def refuse_output_as_target(targets: Iterable[str], output: Path) -> None:
     """Refuse a target where the result is to go: found out at the end, all that was measured would be lost."""
-    place = output.resolve()
+    # Of storage that does not answer nothing may be asked yet, and of some names of Windows nothing ever.
+    place = Path(os.path.abspath(output))  # noqa: PTH100
     for name in targets:
-        target = Path(name).resolve()
+        target = Path(os.path.abspath(name))  # noqa: PTH100
         if place == target or place in target.parents:
             raise IotraceError(
                 f"target '{name}' is where the result is to go, '{output}'",
