@@ -113,7 +113,10 @@ function Test-OwnKernelSession {
     # The kernel logger has one name for everybody. It is ours only if it writes to our file.
     if (-not (Test-Tool $Logman @('query', $KernelLogger, '-ets'))) { return $false }
     $words = Invoke-Tool $Logman @('query', $KernelLogger, '-ets')
-    return ($words.IndexOf($KernelFile, [StringComparison]::OrdinalIgnoreCase) -ge 0)
+    # What logman prints is in a code page that may lack letters of the path, and may be broken into lines: a path that
+    # is not found again would leave the session running.
+    $pattern = [regex]::Replace([regex]::Escape(($KernelFile -replace '\s', '')), '[^\x20-\x7E]', '.{0,4}')
+    return [regex]::IsMatch(($words -replace '\s', ''), $pattern, 'IgnoreCase, CultureInvariant')
 }
 
 function Get-TraceLosses {

@@ -28,7 +28,7 @@ function Assert-NothingOfThisNameExists {
                 $_.Name -ne 'iotrace-capture.txt' -and $_.Name -ne 'log.txt' -and -not $_.Name.StartsWith($Iotrace.Name + '-')
             })
         if ($other.Count -gt 0) {
-            throw "$($Iotrace.Folder) holds $($other[0].Name). Run collect.ps1 or uninstall.ps1 first, or move it away."
+            throw "$($Iotrace.Folder) holds $($other[0].Name). Run collect.ps1, which packs what is there, or move it away."
         }
     }
     if (Test-Tool $Logman @('query', $CounterSet)) {
@@ -197,7 +197,7 @@ function Start-Watch {
         Start-Sleep -Seconds 1
     }
     throw ("The scheduled task $WatchTask did not begin within a minute, or could not ask SQL Server: read " +
-        "$($Iotrace.Folder)\log.txt. Run uninstall.ps1, then start.ps1 -Foreground and leave that window open.")
+        "$($Iotrace.Folder)\log.txt. Run collect.ps1, then start.ps1 -Foreground and leave that window open.")
 }
 
 Assert-Elevated

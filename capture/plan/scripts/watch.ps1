@@ -13,7 +13,13 @@ param()
 . (Join-Path $PSScriptRoot 'sql.ps1')
 
 function Test-Room {
-    $volume = Get-FolderVolume $Iotrace.Folder
+    # That Windows does not answer just now is no reason to end a recording: every part has a limit of its own.
+    try {
+        $volume = Get-FolderVolume $Iotrace.Folder
+    } catch {
+        $volume = $null
+    }
+    if (-not $volume) { return $true }
     return ([long] $volume.FreeSpace -ge ([long] $Iotrace.ReserveMiB * $Mebibyte / 2))
 }
 
@@ -33,6 +39,11 @@ function Save-Snapshots {
     if ($Iotrace.SqlEvents) {
         $tables = Read-SqlTables $Connection 'session-losses.sql'
         Add-Snapshot $tables[0] (Join-Path $FactsFolder 'session-losses.txt')
+        if ($tables[0].Rows.Count -eq 0 -and -not (Test-Mark 'events-ended')) {
+            # It is not started again: whoever stopped it may have had a reason.
+            Write-Log 'the Extended Events session has ended, by a restart of SQL Server or by hand; the rest goes on'
+            Set-Mark 'events-ended'
+        }
     }
 }
 

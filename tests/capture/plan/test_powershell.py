@@ -147,7 +147,9 @@ def test_every_setting_that_is_used_is_set_and_the_other_way_round():
 def test_what_start_marks_stop_ends():
     marked = set(re.findall(r"Set-Mark '(\w[\w-]*)'", all_text()))
     ended = set(re.findall(r"Stop-Part '(\w+)'", text_of(EVERYTHING, "stop.ps1")))
-    assert marked - ended == {"watching", "old-file-stats"}, "marks that say something and start nothing"
+    assert marked - ended == {"watching", "old-file-stats", "events-ended"}, (
+        "marks that say something and start nothing"
+    )
     assert ended <= marked
 
 
@@ -188,10 +190,10 @@ def test_only_its_own_folder_is_deleted_from():
         for command in nodes(tree(path), "command")
         if command.text.startswith(b"Remove-Item")
     ]
-    assert len(removals) == 5
+    assert len(removals) == 7
     for removal in removals:
         assert re.match(
-            r"Remove-Item -LiteralPath (\$file|\$folder|\$list|\$Iotrace\.Folder)\b",
+            r"Remove-Item -LiteralPath (\$file|\$folder|\$list|\$FactsFolder|\$Iotrace\.Folder)\b",
             removal,
         )
     uninstall = text_of(EVERYTHING, "uninstall.ps1")
@@ -237,3 +239,63 @@ def test_losses_are_read_where_the_header_of_a_trace_has_them(pointer):
     assert "IsClosed = ([BitConverter]::ToInt64($bytes, 120) -ne 0)" in text
     assert value_at(120, 8) == 0
     assert value_at(120, 8) != int.from_bytes(etl_build.log([], pointer=pointer)[120:128], "little")
+
+
+LOGMAN_QUERY = """
+Name:                 NT Kernel Logger
+Status:               Running
+Output Location:      {}
+Circular:             On
+"""
+
+
+@pytest.mark.parametrize("code_page", ["cp437", "cp850", "cp1252", "cp932"])
+@pytest.mark.parametrize("folder", ["D:\\iotrace", "D:\\Überwachung (a+b)\\Platte ß", HOSTILE_FOLDER])
+def test_its_own_kernel_session_is_known_whatever_letters_logman_has(folder, code_page):
+    """The pattern of common.ps1, applied to words as they come through a code page: unknown letters are lost."""
+    text = text_of(EVERYTHING, "common.ps1")
+    found = re.search(
+        r"Replace\(\[regex\]::Escape\(\(\$KernelFile -replace '(.*?)', ''\)\), '(.*?)', '(.*?)'\)\n"
+        r".*IsMatch\(\(\$words -replace '(.*?)', ''\), \$pattern, 'IgnoreCase, CultureInvariant'\)",
+        text,
+    )
+    blanks, foreign, anything, blanks_of_words = found.groups()
+    file = folder + "\\kernel.etl"
+    pattern = re.sub(foreign, anything, re.escape(re.sub(blanks, "", file)))
+
+    def is_own(path: str) -> bool:
+        shown = LOGMAN_QUERY.format(path).encode(code_page, "replace").decode(code_page)
+        return bool(re.search(pattern, re.sub(blanks_of_words, "", shown), re.IGNORECASE))
+
+    assert is_own(file)
+    assert is_own(file.upper().replace("SS", "ß"))
+    assert is_own(file[:12] + "\r\n" + file[12:])
+    assert not is_own("C:\\PerfLogs\\kernel.etl")
+    assert not is_own(file.replace("kernel", "other"))
+
+
+def test_what_start_refuses_collect_clears():
+    """Of what start.ps1 makes in its folder, collect.ps1 leaves only what start.ps1 then takes for its own."""
+    start, collect = text_of(EVERYTHING, "start.ps1"), text_of(EVERYTHING, "collect.ps1")
+    (allowed,) = re.findall(r"\$_\.Name -ne '([\w.-]+)' -and \$_\.Name -ne 'log.txt' -and", start)
+    assert allowed == "iotrace-capture.txt"
+    # Each advice for a folder that is not empty names the script that empties it.
+    assert "holds $($other[0].Name). Run collect.ps1" in start
+    assert "Run collect.ps1, then start.ps1 -Foreground" in start
+    made = {"$FactsFolder", "$StateFolder", "$SqlFolder", "scripts", "counters.txt"}
+    assert made == set(
+        re.findall(r"\$(?:Facts|State|Sql)Folder|(?<=Join-Path \$Iotrace\.Folder ')[\w.]+", start)
+    )
+    taken = set(re.findall(r"\$(?:Facts|State|Sql)Folder|(?<=Join-Path \$Iotrace\.Folder ')[\w.]+", collect))
+    assert made <= taken
+
+
+def test_collecting_again_relies_on_nothing_that_the_first_time_removed():
+    collect = text_of(EVERYTHING, "collect.ps1")
+    assert "if (Test-Path -LiteralPath $SqlFolder) { Get-ChildItem -LiteralPath $SqlFolder" in collect
+    body = collect.split("\nAssert-Elevated\n")[1]
+    nothing, rest = body.split("} else {", 1)
+    assert "CreateDirectory" not in nothing, "a folder of facts alone"
+    assert "Move-Item" not in nothing
+    # An interrupted run left its facts in the folder that it packed to: never are those deleted.
+    assert rest.index("Move-Item -LiteralPath $FactsFolder") < rest.index("$recorded | Move-Item")
