@@ -103,12 +103,8 @@ def _account(window: SlowWindow, found: Incidents, start_utc_ns: int) -> None:
         f"{format_duration_ns(low)} to {format_duration_ns(high)}; in the window: {format_duration_ns(window.slow_ns)}",
         indent=2,
     )
-    if window.is_most_of_recording:
-        console.paragraph(
-            "it lasted for more than half of the recording: which level is normal, the recording cannot tell",
-            style="yellow",
-            indent=2,
-        )
+    for caveat in window.caveats:
+        console.paragraph(caveat, style="yellow", indent=2)
     for sentence in window.evidence:
         console.paragraph(f"- {sentence}", indent=2)
     _layers(window)

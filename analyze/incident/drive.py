@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from ..units import format_bytes, format_duration_ns, format_rate, format_ratio_with_interval
+from ..units import format_bytes, format_duration_ns, format_rate, format_ratio_with_interval, format_share
 from .result import Cause, Change
 from .series import Floats, LayerSlots
 from .stretches import mean_error
@@ -30,6 +30,8 @@ _GREW_MUCH: Final = 1.5
 _NEAR_SLOTS: Final = 600
 _ONSET_SLOTS: Final = 15
 _SAME_LOAD_LEAST: Final = 10
+_SPARSE: Final = 0.2
+_SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,38 @@ class _SameLoad:
     factor: float
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True)
+class _HowFull:
+    """The share of slots in which anything arrived; arrivals in the window over normal ones, empty slots counted."""
+
+    window: float
+    normal: float
+    ratio: float
+
+    @classmethod
+    def of(cls, arrivals: Floats, mine: Flags, near: Flags) -> "_HowFull":
+        """From arrivals of each slot, of which some are the window's and some normal ones with at least one I/O."""
+        window, normal = arrivals[mine], arrivals[near]
+        ratio = float(window.mean() / normal.mean())
+        return cls(float((window > 0).mean()), float((normal > 0).mean()), ratio)
+
+    @property
+    def is_window_sparse(self) -> bool:
+        return self.window < _SPARSE
+
+    @property
+    def is_normal_sparse(self) -> bool:
+        return self.normal < _SPARSE
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.is_window_sparse or self.is_normal_sparse
+
+    @property
+    def words(self) -> str:
+        return f"{format_share(self.window)} here, {format_share(self.normal)} normally"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +137,13 @@ def judge_drive(
         for c in changes
     ]
     by_name = {str(change.quantity): change for change in changes}
+    how_full = _HowFull.of(arrivals, mine, near)
     alike = [arrivals, size_bytes]
     if together is not None and _lower(by_name["bursts"]) > _GREW:
         alike.append(together)
     same_load = _same_load(alike, mine, is_normal, excess)
     evidence = [
-        _sentence(change, what)
+        _sentence(change, what, slot_ns, how_full)
         for change in changes
         if change.quantity in {"arrivals", "size", "bursts"} and change.ratio is not None
     ]
@@ -125,25 +160,28 @@ def judge_drive(
         evidence.append(
             "fewer than ten normal slots carried as much load, so what it does there is not known"
         )
-    cause, reason = _verdict(by_name, same_load, factor, slot_ns)
+    cause, reason = _verdict(by_name, same_load, factor, slot_ns, how_full)
     if is_mean and cause == "service-driven":
         reason += "; means do not show whether as many I/Os came in bursts, which is slow too"
     return Drive(cause, [*evidence, reason], changes)
 
 
 def _verdict(
-    changes: dict[str, Change], same_load: _SameLoad | None, factor: float, slot_ns: int
+    changes: dict[str, Change], same_load: _SameLoad | None, factor: float, slot_ns: int, how_full: _HowFull
 ) -> tuple[Cause, str]:
     """The cause, and the sentence that decides it."""
     asked = [changes[name] for name in ("arrivals", "size", "bursts") if name in changes]
+    if how_full.is_window_sparse:
+        # Mostly nothing arrived: that is no more load, however much came in the few slots that had any.
+        asked = [change for change in asked if change.quantity != "arrivals"]
     grew = [change for change in asked if _lower(change) > _GREW]
     if not grew:
         unsure = [change.quantity for change in asked if _upper(change) > _GREW_MUCH]
         if unsure:
             return "cannot tell", f"whether {' and '.join(unsure)} grew is uncertain: the interval holds both"
-        closer = ", nor closer together" if "bursts" in changes else ""
-        reason = f"neither more nor larger I/Os arrived{closer}: the storage was slower at the same load"
-        return "service-driven", reason
+        if how_full.is_normal_sparse and how_full.ratio > _GREW_MUCH:
+            return "cannot tell", "too few normal slots have any I/O to say whether arrivals grew"
+        return "service-driven", f"{_nothing_grew(changes)}: the storage was slower at the same load"
     leads = [change.lead_ns for change in grew if change.lead_ns is not None]
     if len(leads) == len(grew) and max(leads) < -2 * slot_ns:
         return "cannot tell", f"load grew only {format_duration_ns(-max(leads))} after latency did"
@@ -152,13 +190,31 @@ def _verdict(
     most = max(change.ratio or 1.0 for change in grew)
     if most < _GREW_MUCH and factor > 2 * most:
         return "cannot tell", f"load grew {most:.2f}x and latency {factor:.2f}x: that may be either, or both"
-    return "load-driven", "load grew, and no later than latency"
+    return "load-driven", _grew(leads, slot_ns)
 
 
-def _sentence(change: Change, what: str) -> str:
+def _nothing_grew(changes: dict[str, Change]) -> str:
+    """What is known not to have grown."""
+    more = "neither more nor larger I/Os" if changes["size"].ratio is not None else "no more I/Os"
+    has_bursts = "bursts" in changes and changes["bursts"].ratio is not None
+    return f"{more} arrived{', nor closer together' if has_bursts else ''}"
+
+
+def _grew(leads: list[int], slot_ns: int) -> str:
+    if leads and max(leads) >= 0:
+        return "load grew, and no later than latency"
+    if leads and max(leads) >= -2 * slot_ns:
+        return (
+            f"load grew within {format_duration_ns(-max(leads))} of latency, too close to say which was first"
+        )
+    return "load grew; whether before or after latency is not clear"
+
+
+def _sentence(change: Change, what: str, slot_ns: int, how_full: _HowFull) -> str:
     ratio = format_ratio_with_interval(change.ratio, change.ratio_interval)
     if change.quantity == "arrivals":
-        words = f"arrivals of {what} {format_rate(change.slow)} against {format_rate(change.normal)}: {ratio}"
+        where = f", in the slots that have any ({how_full.words})" if how_full.is_sparse else ""
+        words = f"arrivals of {what} {format_rate(change.slow)} against {format_rate(change.normal)}: {ratio}{where}"
     elif change.quantity == "bursts":
         words = f"I/Os that begin together {change.slow:,.3g} against {change.normal:,.3g}: {ratio}"
     else:
@@ -166,7 +222,8 @@ def _sentence(change: Change, what: str) -> str:
     if change.lead_ns is None or _lower(change) <= _GREW:
         return words
     if change.lead_ns == 0:
-        return f"{words}, growing in the same second as latency"
+        slot = "second" if slot_ns == _SECOND_NS else format_duration_ns(slot_ns)
+        return f"{words}, growing in the same {slot} as latency"
     when = "before" if change.lead_ns > 0 else "after"
     return f"{words}, growing {format_duration_ns(abs(change.lead_ns))} {when} latency"
 
@@ -206,7 +263,7 @@ def _change(quantity: str, per_slot: Floats, mine: Flags, near: Flags) -> Change
     for flags in (near, mine):
         values = per_slot[flags]
         values = values[np.isfinite(values) & (values > 0)]
-        if len(values) < 2 or len(values) < 0.2 * flags.sum():
+        if len(values) < 2:
             return Change(quantity, 0.0, 0.0, None, None)  # type: ignore[arg-type]
         figures.append(float(np.exp(np.log(values).mean())))
         errors.append(mean_error(np.log(values), np.ones(len(values))))

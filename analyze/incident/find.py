@@ -157,6 +157,7 @@ class _Finder:
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
             blamed_by="load" if drive.is_more_load else "time",
             is_most_of_recording=length > self.slots.count / 2,
+            caveats=_caveats(interval, is_most=length > self.slots.count / 2),
         )
 
     def _factor(self, judged: Judged, stretch: Stretch) -> tuple[float, Interval]:
@@ -324,6 +325,17 @@ def _headline(slower: str, where: str, drive: Drive, length_ns: int) -> str:
         "cannot tell": "load or storage, the recording cannot tell",
     }[drive.cause]
     return f"{slower} slower than normal for {format_duration_ns(length_ns)}, {where}: {why}"
+
+
+def _caveats(interval: Interval, *, is_most: bool) -> list[str]:
+    caveats = []
+    if interval[0] <= 1:
+        caveats.append("the interval holds 1: it may have been no slower than normal")
+    if is_most:
+        caveats.append(
+            "it lasted for more than half of the recording: which level is normal, the recording cannot tell"
+        )
+    return caveats
 
 
 def _numbered(window: SlowWindow, number: int) -> SlowWindow:

@@ -147,6 +147,8 @@ class SlowWindow:
     """What ``growth_share`` of ``blame`` is a part of: load, where more or larger I/Os came, else time in flight."""
     is_most_of_recording: bool = False
     """It lasted for more than half the recording: which level is the normal one, the recording cannot tell."""
+    caveats: list[str] = field(default_factory=list)
+    """What to know before believing the window."""
 
 
 @dataclass(frozen=True, slots=True)

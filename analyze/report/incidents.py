@@ -43,7 +43,7 @@ def incident_section(recording: Recording, found: Incidents) -> Section | None:
     points = []
     for one in found.windows[:_TOLD_MAX]:
         at = clock_text(start_utc_ns, one.start_ns)
-        evidence = "; ".join(one.evidence)
+        evidence = "; ".join([*one.caveats, *one.evidence])
         points.append(
             f"Window {one.number}{f', {at}' if at else ''}: {one.headline}"
             f"{f' ({evidence})' if evidence else ''}."

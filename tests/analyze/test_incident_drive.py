@@ -1,0 +1,105 @@
+"""Load or storage, where recordings are mostly idle and where slots are long: what is said has to be so."""
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.incident import incident
+from iotrace.analyze.incident.drive import judge_drive
+from iotrace.analyze.incident.series import LayerSlots, Stream
+
+from . import incident_generator as generator
+
+SLOTS, WINDOW = 300, (200, 230)
+
+
+def judged(arrivals, *, slot_ns=10**9, size=8192.0, together=None):
+    """The drive of a window in which latency trebles, with so many arrivals in each slot."""
+    counts = np.array([arrivals], dtype=float)
+    zero = np.zeros_like(counts)
+    load = LayerSlots(
+        "block", [Stream("block", "read")], counts, counts * size, counts, zero, zero, zero, counts, zero
+    )
+    is_normal = np.ones(SLOTS, dtype=bool)
+    is_normal[slice(*WINDOW)] = False
+    excess = np.where(is_normal, 0.0, np.log(3.0))
+    return judge_drive(
+        load, WINDOW, is_normal, excess, 3.0, slot_ns=slot_ns, what="disk 0", together=together
+    )
+
+
+def arrivals_of(normal, window, *, every=1):
+    """Arrivals that vary a little; ``every`` so many normal slots has any."""
+    random = np.random.default_rng(3)
+    arrivals = np.where(np.arange(SLOTS) % every == 0, normal, 0.0)
+    arrivals[slice(*WINDOW)] = window
+    return np.round(arrivals * np.exp(random.normal(0, 0.05, SLOTS)))
+
+
+@pytest.mark.parametrize("every", [1, 3, 10, 30])
+def test_a_storm_on_an_idle_disk_is_load(every):
+    found = judged(arrivals_of(20, 1000, every=every))
+    assert found.cause == "load-driven"
+    assert found.is_more_load
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_a_disk_that_slows_at_the_same_few_ios_is_storage(every):
+    arrivals = arrivals_of(20, 0, every=every)
+    arrivals[WINDOW[0] : WINDOW[1] : every] = 20
+    found = judged(arrivals)
+    assert found.cause == "service-driven"
+
+
+def test_more_seconds_with_as_many_ios_each_are_no_same_load():
+    """One second in ten had 20 I/Os, now each has: ten times the load, or one busy spell like any other."""
+    found = judged(arrivals_of(20, 20, every=10))
+    assert found.cause == "cannot tell"
+
+
+def test_a_disk_that_is_asked_for_next_to_nothing_is_not_under_load():
+    """It hung: one second of thirty had new I/Os, when it answered again."""
+    arrivals = arrivals_of(100, 0)
+    arrivals[WINDOW[0] + 2 : WINDOW[0] + 4] = 400
+    found = judged(arrivals)
+    assert found.cause == "service-driven"
+
+
+def test_what_is_not_known_is_not_denied():
+    """Without sizes nobody knows whether I/Os were larger, without I/Os' times not whether they came in bursts."""
+    found = judged(arrivals_of(100, 100), size=0.0)
+    assert found.evidence[-1].startswith("no more I/Os arrived: ")
+    assert judged(arrivals_of(100, 100)).evidence[-1].startswith("neither more nor larger I/Os arrived: ")
+
+
+@pytest.mark.parametrize(
+    ("later_slots", "words"),
+    [(0, "no later than latency"), (1, "within 10.0 s of latency"), (5, "only 50.0 s after latency did")],
+)
+def test_the_reason_agrees_with_the_evidence(later_slots, words):
+    """What grew one slot after latency did not grow no later than it; and slots of ten seconds are no seconds."""
+    arrivals = arrivals_of(100, 300)
+    arrivals[WINDOW[0] : WINDOW[0] + later_slots] = 100
+    found = judged(arrivals, slot_ns=10 * 10**9)
+    assert words in found.evidence[-1]
+    assert "same second" not in " ".join(found.evidence)
+    if not later_slots:
+        assert "growing in the same 10.0 s as latency" in found.evidence[0]
+
+
+def test_a_factor_that_may_be_one_is_called_so(tmp_path):
+    """An I/O every few seconds says little about what is normal."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        seconds = 900
+        load = generator.joined(
+            generator.base_load(random, seconds, 0.3),
+            generator.load_of(random, 400, 460, 1000, process=1),
+        )
+        done = generator.served(load, generator.service_times(random, load, seconds))
+        found = incident(generator.write(tmp_path / "storm.iotrace", load, done, seconds))
+        for window in found.windows:
+            assert bool(window.caveats) == (window.factor_interval[0] <= 1)
+            assert window.cause != "service-driven"
+        if any(window.caveats for window in found.windows):
+            return
+    pytest.fail("no window whose interval holds 1 was made")
