@@ -239,12 +239,21 @@ def test_where_the_kernel_names_no_file_descriptors_do(ext4, shell, tmp_path, mo
     ]
     with recording_of(device, path):
         job = shell.fio("one", *options, "--direct=1")
-    calls, expected = totals(path, "filesystem"), of_fio("one", job)
+    found = ask(
+        path,
+        """
+        SELECT op, io.size_bytes, count(*) FROM io JOIN files USING (file_id)
+        WHERE layer = 'filesystem' AND parse_filename(path) = 'one' GROUP BY ALL
+        """,
+    )
+    calls = {op: count for op, size, count in found if size == 8192}
     # fio's process is looked up while it lives: what it did in the last moments is not.
-    for key, (count, _) in expected.items():
-        # One call too many was seen once. A descriptor used again may be taken for its earlier file (docs/accuracy.md);
-        # whether that was the cause is not known.
-        assert count * 0.5 <= calls[key][0] <= count + 2
+    for (_, op), (count, _) in of_fio("one", job).items():
+        assert count * 0.5 <= calls[op] <= count
+    # Just before it opens its file fio reads the size of a cache line ("64\n") through a descriptor of the same number:
+    # when that is looked up, it leads to the file already (docs/accuracy.md).
+    others = [(op, count) for op, size, count in found if size != 8192]
+    assert others in ([], [("read", 1)])
 
 
 def test_only_the_layers_asked_for_are_kept(ext4, shell, tmp_path):
