@@ -14,7 +14,6 @@ import mmap
 import os
 import secrets
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,13 @@ import numpy.typing as npt
 from iotrace.schemas import IotraceError
 
 from .allocation import unallocated_bytes
+from .patience import PATIENCE_SECONDS, Report, patiently
 
 MARK = "user.iotrace.target"
 _CHUNK_BYTES = 4 << 20
 _BLOCK_BYTES = 4096
+_STEP_BYTES = 64 << 20
+"""So much is reserved, and of what goes through the cache written out, at once: a step takes seconds, not hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +72,35 @@ def create(
     direct: bool,
     seed: int,
     fill_with: Fill = Fill(),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     to_be_known: bool = False,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> None:
     """Make the file ``path`` of at least ``size_bytes`` (whole 4 KiB) of data, allocated in full.
 
-    ``progress`` is told bytes done and bytes in all. Nothing is left behind on any failure. Raises `IotraceError`
-    naming ``path`` when something is there already, the disk has no room, or the folder cannot be written; and where
-    its mark cannot be kept, if it is ``to_be_known`` again.
+    ``progress`` is told bytes done and bytes in all. Nothing is left behind on any failure but that of storage which
+    does not answer at all. Raises `IotraceError` naming ``path`` when something is there already, the disk has no room,
+    the folder cannot be written, or nothing is written for ``patience_seconds``; and where its mark cannot be kept, if
+    it is ``to_be_known`` again.
     """
     size_bytes = -(-size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+
+    def work(report: Report) -> None:
+        _create(path, size_bytes, direct, seed, fill_with, report, to_be_known=to_be_known)
+
+    patiently(str(path), work, progress=progress, patience_seconds=patience_seconds)
+
+
+def _create(
+    path: Path,
+    size_bytes: int,
+    direct: bool,  # noqa: FBT001
+    seed: int,
+    fill_with: Fill,
+    report: Report,
+    *,
+    to_be_known: bool,
+) -> None:
     try:
         file, partial = _open_nameless(path, direct=direct)
     except OSError as problem:
@@ -91,7 +112,7 @@ def create(
                 "that it may write",
                 hint="choose another place, or make the file yourself and pass --allow-writes",
             )
-        _write(file, path, size_bytes, seed, fill_with, progress)
+        _write(file, path, Data(fill_with, size_bytes, seed), size_bytes, report, direct=direct)
         _name(file, partial, path)
         if partial is not None:
             partial.unlink()
@@ -268,19 +289,23 @@ class Data:
         return blocks.tobytes()[:length]
 
 
-def _write(
-    file: int,
-    path: Path,
-    size_bytes: int,
-    seed: int,
-    fill_with: Fill,
-    progress: Callable[[int, int], None] | None,
-) -> None:
+def _write(file: int, path: Path, data: Data, size_bytes: int, report: Report, *, direct: bool) -> None:
     # Asked first: allocation takes what there is before it fails, and others write to the same disk.
     _refuse_without_room(file, path, size_bytes)
+    written_out = 0
+
+    def note(done: int, total: int) -> None:
+        nonlocal written_out
+        if not direct and done - written_out >= _STEP_BYTES:
+            os.fdatasync(file)
+            written_out = done
+        report(done, total)
+
     try:
-        os.posix_fallocate(file, 0, size_bytes)
-        write(file, Data(fill_with, size_bytes, seed), size_bytes, progress)
+        for start in range(0, size_bytes, _STEP_BYTES):
+            os.posix_fallocate(file, start, min(_STEP_BYTES, size_bytes - start))
+            report(0, size_bytes)
+        write(file, data, size_bytes, note)
         os.fsync(file)
     except OSError as problem:
         if problem.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
@@ -316,7 +341,7 @@ def no_room(name: str, size_bytes: int, free_bytes: int) -> IotraceError:
     )
 
 
-def write(file: int, data: Data, size_bytes: int, progress: Callable[[int, int], None] | None = None) -> None:
+def write(file: int, data: Data, size_bytes: int, progress: Report | None = None) -> None:
     """Write so much of ``data`` to an open file from where it stands."""
     with mmap.mmap(-1, _CHUNK_BYTES) as chunk:  # page-aligned, as direct I/O wants it
         done = 0

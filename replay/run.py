@@ -147,6 +147,7 @@ def _open_targets(
             fill_with=Fill(options.compressible, options.dedupe),
             seed=options.seed,
             progress=report,
+            patience_seconds=patience_seconds,
         )
         opened.callback(target.close)
         targets.append(target)

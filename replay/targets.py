@@ -17,6 +17,7 @@ from iotrace.schemas import IotraceError
 
 from . import blockdevice, fill
 from .blockdevice import DeviceFacts
+from .patience import PATIENCE_SECONDS
 from .refusals import (
     Permission,
     opening_error,
@@ -114,18 +115,20 @@ def open_target(
     fill_with: fill.Fill = fill.Fill(),  # noqa: B008 - frozen
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Target:
     """Open the target ``name``, which the replay writes to if ``writes``; make and fill it if it does not exist.
 
     A file made here holds ``file_bytes``, or ``needed_bytes`` where that is None; one of iotrace's own that is smaller
     than ``least_bytes`` (default ``needed_bytes``), not of the size asked for or filled with something else is made
-    anew. Raises `IotraceError` naming ``name`` for whatever is refused.
+    anew. Raises `IotraceError` naming ``name`` for whatever is refused, and where filling comes to a halt for
+    ``patience_seconds``.
     """
     wanted = _Request(Path(name), name, writes, permission, direct)
 
     def make() -> Target:
         size_bytes = max(file_bytes or needed_bytes, 4096)
-        return _open_new(wanted, size_bytes, fill_with, seed, progress)
+        return _open_new(wanted, size_bytes, fill_with, seed, progress, patience_seconds)
 
     found = look(wanted.path, name)
     if found is None:
@@ -179,6 +182,7 @@ def _open_new(
     fill_with: fill.Fill,
     seed: int,
     progress: Callable[[int, int], None] | None,
+    patience_seconds: float,
 ) -> Target:
     refuse_database_name(wanted.path, wanted.name)
     if wanted.path.parent.is_dir():
@@ -191,6 +195,7 @@ def _open_new(
         fill_with=fill_with,
         progress=progress,
         to_be_known=wanted.writes and not wanted.permission.allow_writes,
+        patience_seconds=patience_seconds,
     )
     return _open_file(wanted, None)
 

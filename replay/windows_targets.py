@@ -19,6 +19,7 @@ from iotrace.schemas import IotraceError
 
 from . import fill, windows_files
 from .blockdevice import DeviceFacts
+from .patience import PATIENCE_SECONDS, Report, patiently
 from .refusals import Permission, refuse_database_name, refuse_foreign_file
 from .targets import Target, look, refuse_empty
 from .windows_rules import refuse_attributes, refuse_changed_bytes, refuse_filesystem, refuse_name
@@ -63,6 +64,7 @@ def open_target(
     fill_with: fill.Fill = fill.Fill(),  # noqa: B008 - frozen
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Target:
     """As `targets.open_target`, for files. Raises `IotraceError` naming ``name`` for whatever is refused."""
     refuse_name(name)
@@ -71,7 +73,11 @@ def open_target(
     def make() -> Target:
         refuse_database_name(path, name)
         size_bytes = max(file_bytes or needed_bytes, _BLOCK_BYTES)
-        _create(path, name, size_bytes, fill_with, direct=direct, seed=seed, progress=progress)
+
+        def work(report: Report) -> None:
+            _create(path, name, size_bytes, fill_with, direct=direct, seed=seed, progress=report)
+
+        patiently(name, work, progress=progress, patience_seconds=patience_seconds)
         return _open(path, name, writes=writes, direct=direct, permission=permission)
 
     found = look(path, name, _error)

@@ -108,6 +108,7 @@ class Characterization:
             fill_with=Fill(options.compressible, options.dedupe),
             seed=options.seed,
             progress=report,
+            patience_seconds=patience_seconds,
         )
         if self.target.bytes < least:
             self.target.close()

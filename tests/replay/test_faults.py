@@ -362,6 +362,59 @@ def test_a_target_is_not_made_on_a_frozen_file_system(
     assert not (tmp_path / "out.iotrace").exists()
 
 
+FILL = """
+import sys
+from pathlib import Path
+from iotrace.replay.fill import create
+from iotrace.schemas import IotraceError
+
+def look(done, total):
+    if done:
+        print("filling", flush=True)
+        sys.stdin.readline()
+
+try:
+    create(Path(sys.argv[1]), 16 << 20, direct=False, seed=0, progress=look, patience_seconds=1.0)
+except IotraceError as problem:
+    print(problem.message, flush=True)
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.xdist_group("root")
+@pytest.mark.parametrize("asked", [None, signal.SIGINT], ids=["by itself", "Ctrl-C"])
+def test_a_target_that_freezes_while_it_is_filled_is_given_up(
+    small_file_system: Path, asked: signal.Signals | None
+) -> None:
+    """A write hangs in the kernel, out of reach of any signal, and the one who waits for it is told all the same."""
+    target = small_file_system / "target"
+    run = subprocess.Popen(
+        [sys.executable, "-c", FILL, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdin is not None
+    assert run.stdout is not None
+    assert run.stdout.readline() == "filling\n"
+    subprocess.run(["fsfreeze", "--freeze", small_file_system], check=True)
+    try:
+        run.stdin.write("\n" * 9)
+        run.stdin.flush()
+        if asked:
+            time.sleep(0.3)
+            run.send_signal(asked)
+        readable = select.select([run.stdout], [], [], 30)[0]
+        said = run.stdout.readline() if readable else "nothing within 30 s"
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", small_file_system], check=True)
+        run.communicate(timeout=60)
+    if asked:
+        assert said == "stopped\n"
+    else:
+        assert said == f"target '{target}' fell silent while it was filled: nothing was written for 1 s\n"
+    assert [entry.name for entry in small_file_system.iterdir()] == ["lost+found"]
+
+
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.xdist_group("root")

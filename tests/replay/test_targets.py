@@ -261,20 +261,33 @@ def test_a_place_that_keeps_no_marks_can_be_read_from(
 
 
 @pytest.mark.parametrize("nameless", [True, False], ids=["nameless", "hidden name"])
-@pytest.mark.parametrize("problem", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("failing", ["the storage", "the user"])
 def test_a_failure_while_filling_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: BaseException, *, nameless: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, *, nameless: bool
 ) -> None:
     if not nameless:
         monkeypatch.setattr(os, "O_TMPFILE", 1 << 30)  # no such flag: what a file system without it answers
         _refuse_flag(monkeypatch, 1 << 30)
 
-    def fail(done: int, total: int) -> None:
-        if done >= 8 * MIB:
-            raise problem
+    done_bytes = 0
+    really_write = os.write
 
-    with pytest.raises((IotraceError, KeyboardInterrupt)):
-        fill.create(tmp_path / "new", 32 * MIB, direct=False, seed=0, progress=fail)
+    def stop(done: int, total: int) -> None:
+        nonlocal done_bytes
+        done_bytes = done
+        if done >= 8 * MIB and failing == "the user":
+            raise KeyboardInterrupt
+
+    def write(file: int, data: memoryview) -> int:
+        if done_bytes >= 8 * MIB and failing == "the storage":
+            raise OSError(errno.EIO, "Input/output error")
+        return really_write(file, data)
+
+    monkeypatch.setattr(os, "write", write)
+    expected = KeyboardInterrupt if failing == "the user" else IotraceError
+    with pytest.raises(expected):
+        fill.create(tmp_path / "new", 32 * MIB, direct=False, seed=0, progress=stop)
+    assert done_bytes == 8 * MIB
     assert list(tmp_path.iterdir()) == []
 
 
