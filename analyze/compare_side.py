@@ -215,25 +215,25 @@ class ComparedSide:
         return found
 
     def _order(self, io_count: int) -> tuple[dict[str, float | None], float | None, float]:
-        """Sequential share by operation, variation of the gaps between arrivals, share of the span looked at."""
+        """Sequential share of I/Os of known place, by operation, variation of the gaps, share of the span looked at."""
         length_ns = self.until_ns - self.from_ns
         share = min(1.0, ORDER_SLICES * SLICE_IOS / max(io_count, 1))
         starts = np.linspace(self.from_ns, self.until_ns, ORDER_SLICES + 1).astype(np.int64)[:-1]
         slices = [(int(start), int(start + length_ns * share / ORDER_SLICES)) for start in starts]
         if share >= 1:
             slices = [(self.from_ns, self.until_ns)]
-        io: dict[str, int] = {}
+        placed: dict[str, int] = {}
         sequential: dict[str, int] = {}
         gaps = gap_sum = gap_squares = 0.0
         for from_ns, until_ns in slices:
             rows = self._run("work_order", layer=self.layer, from_ns=from_ns, until_ns=until_ns).to_pylist()
             for row in rows:
-                io[row["op"]] = io.get(row["op"], 0) + row["io_count"]
+                placed[row["op"]] = placed.get(row["op"], 0) + row["placed_count"]
                 sequential[row["op"]] = sequential.get(row["op"], 0) + row["sequential_count"]
                 gaps += row["gap_count"]
                 gap_sum += row["gap_sum_ns"]
                 gap_squares += row["gap_square_sum_ns2"]
-        shares = {op: sequential[op] / count if count else None for op, count in io.items()}
+        shares = {op: sequential[op] / count if count else None for op, count in placed.items()}
         if gaps < 100 or gap_sum <= 0:
             return shares, None, share
         mean = gap_sum / gaps

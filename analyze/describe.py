@@ -30,7 +30,7 @@ from .description import (
 from .histogram import Histograms
 from .onepass.figures import BINS_NS, FIRST_BLOCK_BYTES, Arrivals, Flight, Measured
 from .onepass.measure import Subject, measure
-from .onepass.streams import Stream
+from .onepass.streams import MOVING, Stream
 from .result_tables import results_of
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
@@ -175,6 +175,14 @@ class _Describer:
             self.notes.append(
                 f"{count:,} I/Os ({count / layer['io_count']:.0%}) belong to no known file: role unattributed"
             )
+        transfers = sum(_count(self.streams, op) for op in MOVING)
+        unplaced = transfers - int(self.measured.sequence.placed_count.sum())
+        if unplaced:
+            told = "those of the others" if unplaced < transfers else "not known"
+            self.notes.append(
+                f"{unplaced:,} reads and writes ({unplaced / transfers:.0%}) have no known place: sequential share, "
+                f"working set and hot spots are {told}"
+            )
 
     def _workloads(self) -> Iterable[Workload]:
         yield self._workload(self.streams, None, None, is_total=True)
@@ -242,7 +250,7 @@ class _Describer:
         count, size_bytes = _count(mine, op), sum(row["size_bytes"] for row in mine)
         numbers = [self.number_of[row["device_id"], row["file_id"], row["role"], row["op"]] for row in mine]
         sequence = self.measured.sequence
-        is_placed = bool(sequence.placed_count[numbers].any())
+        placed = int(sequence.placed_count[numbers].sum())
         return Flow(
             io_count=count,
             size_bytes=size_bytes,
@@ -250,10 +258,8 @@ class _Describer:
             ios_per_s=self._per_s(count),
             bytes_per_s=self._per_s(size_bytes),
             bytes_per_transfer=size_bytes / count if count else None,
-            sequential_share=int(sequence.next_count[numbers].sum()) / count if count and is_placed else None,
-            near_sequential_share=int(sequence.near_count[numbers].sum()) / count
-            if count and is_placed
-            else None,
+            sequential_share=int(sequence.next_count[numbers].sum()) / placed if placed else None,
+            near_sequential_share=int(sequence.near_count[numbers].sum()) / placed if placed else None,
             latency={
                 metric: Latency.of(self.histograms[metric].merged(op=op, **where), metric)
                 for metric in self.metrics

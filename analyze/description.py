@@ -65,7 +65,7 @@ class Flow:
     bytes_per_s: float
     bytes_per_transfer: float | None
     sequential_share: float | None
-    """I/Os starting where the previous one of the same device, file and operation ended."""
+    """I/Os starting where the previous one of the same device, file and operation ended, of those of known place."""
     near_sequential_share: float | None
     """I/Os starting where one of the last 16 of these ended: several sequential streams that take turns show here."""
     latency: dict[str, Latency]

@@ -2,6 +2,7 @@
 --
 -- op [text]: what was asked of the storage
 -- io_count [I/Os]: I/Os issued in the span
+-- placed_count [I/Os]: those whose place is known
 -- sequential_count [I/Os]: those that start where the one before of the same device, file, operation and copy ended
 -- gap_count [gaps]: those with an arrival before them in the span, of any operation
 -- gap_sum_ns [ns]: sum of the times since that arrival
@@ -18,7 +19,7 @@ arrivals AS (
     op,
     offset_bytes,
     (issued_ns - lag(issued_ns) OVER (ORDER BY issued_ns, offset_bytes))::HUGEINT AS gap_ns,
-    lag(offset_bytes + size_bytes) OVER (
+    lag(offset_bytes + size_bytes IGNORE NULLS) OVER (
       PARTITION BY device_id, file_id, op, copy ORDER BY issued_ns, offset_bytes
     ) AS end_before_bytes
   FROM io
@@ -28,6 +29,7 @@ arrivals AS (
 SELECT
   op,
   count(*) AS io_count,
+  count(offset_bytes) AS placed_count,
   count(*) FILTER (WHERE offset_bytes = end_before_bytes) AS sequential_count,
   count(gap_ns) AS gap_count,
   coalesce(sum(gap_ns), 0)::DOUBLE AS gap_sum_ns,

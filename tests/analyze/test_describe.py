@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze import library, units
+from iotrace.analyze.compare import compare
 from iotrace.analyze.describe import describe
 from iotrace.analyze.description import grade
 from iotrace.analyze.onepass.measure import Subject, measure
@@ -270,10 +271,27 @@ def test_offsets_that_no_device_can_have_are_no_place(make_recording):
         for i, (offset, size) in enumerate(places)
     ]
     ios.append({"issued_ns": 1 << 60, "completed_ns": 1 << 61, "device_id": 0, "offset_bytes": 8704})
-    total = describe(make_recording(ios, window_ns=SECOND)).total
+    found = describe(make_recording(ios, window_ns=SECOND))
+    total = found.total
     assert total.read.io_count == 6
     assert total.working_set_bytes == 2 * 65536
-    assert total.read.sequential_share == pytest.approx(1 / 6)
+    # One of the four that have a place follows another.
+    assert total.read.sequential_share == pytest.approx(1 / 4)
+    assert any(note.startswith("2 reads and writes (33%) have no known place") for note in found.notes)
+
+
+def test_ios_of_unknown_place_make_a_stream_no_less_sequential(make_recording):
+    """Two sources saw the same stream, one of them without offsets; what is said has to agree with a comparison."""
+    ios = [
+        {"issued_ns": i * MS, "completed_ns": i * MS + 5, "device_id": 0, "size_bytes": 8192,
+         "offset_bytes": i // 2 * 8192 if i % 2 == 0 else None}
+        for i in range(200)
+    ]  # fmt: skip
+    recording = make_recording(ios, window_ns=SECOND)
+    total = describe(recording).total
+    assert total.read.sequential_share == pytest.approx(99 / 100)
+    assert total.read.near_sequential_share == pytest.approx(99 / 100)
+    assert compare(recording, recording).a.sequential_share == {"read": pytest.approx(99 / 100)}
 
 
 def test_counters_alone_give_the_table_of_drives(make_recording):
@@ -313,7 +331,10 @@ def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_rec
     found = describe(make_recording(ios, window_ns=SECOND))
     assert found.total.read.io_count == 2
     assert found.total.read.latency["service"].mean_ns is None
-    assert len(found.notes) == 3
+    assert len(found.notes) == 4
+    assert found.notes[-1].endswith(
+        "have no known place: sequential share, working set and hot spots are not known"
+    )
 
 
 @pytest.mark.parametrize(

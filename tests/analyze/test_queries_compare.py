@@ -98,7 +98,7 @@ def test_layer_slots(trace):
 
 
 def test_work_order(make_recording):
-    """Two copies of a sequential stream, one I/O each way in between; 20 ns apart but once 50."""
+    """Two copies of a sequential stream, writes in between, one of them of unknown place; 20, 50 and 10 ns apart."""
     rows = [
         {"issued_ns": 0, "offset_bytes": 0, "copy": 0},
         {"issued_ns": 20, "offset_bytes": 0, "copy": 1},
@@ -106,11 +106,13 @@ def test_work_order(make_recording):
         {"issued_ns": 60, "offset_bytes": 8192, "copy": 1},
         {"issued_ns": 80, "offset_bytes": 8192, "op": "write", "copy": 0},
         {"issued_ns": 130, "offset_bytes": 16384, "copy": 0},
+        {"issued_ns": 140, "offset_bytes": None, "copy": 0, "op": "write"},
+        {"issued_ns": 150, "offset_bytes": 16384, "copy": 0, "op": "write"},
     ]
     recording = make_recording([row | {"completed_ns": row["issued_ns"] + 5} for row in rows])
     assert ask(recording, "work_order", layer="block", **WHOLE) == [
-        ("read", 5, 3, 4, 110.0, 3 * 400.0 + 2500.0),
-        ("write", 1, 0, 1, 20.0, 400.0),
+        ("read", 5, 5, 3, 4, 110.0, 3 * 400.0 + 2500.0),
+        ("write", 3, 2, 1, 3, 40.0, 400.0 + 2 * 100.0),
     ]
 
 
