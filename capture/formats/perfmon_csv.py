@@ -139,25 +139,26 @@ class PerfmonTrace:
 
     def _start(self) -> tuple[Header, int]:
         """The first header and the UTC milliseconds of the first line that follows it."""
+        first: Header | None = None
         header: Header | None = None
         with naming(self._name):
             for kind, lines, is_utf8 in self._parts(_silent):
                 if kind == "header":
-                    header = header or read_header(lines, is_utf8=is_utf8, name=self._name)
-                elif header is not None:
-                    for line in lines.split(b"\n", 64)[:64]:
-                        cell = line.split(
-                            b"\t" if header.delimiter == "\t" else header.delimiter.encode(), 1
-                        )[0]
-                        times = milliseconds(pa.array([cell.decode("ascii", "replace").strip('" \r')]))
-                        if times[0].is_valid:
-                            return header, times[0].as_py() + (header.bias_minutes or 0) * 60_000
-                    return header, 0
-        if header is None:
+                    header = read_header(lines, is_utf8=is_utf8, name=self._name)
+                    first = first or header
+                elif first is not None and header is not None:
+                    delimiter = header.delimiter.encode()
+                    cells = [line.split(delimiter, 1)[0].strip(b'" \t\r') for line in DATA.findall(lines)]
+                    times = milliseconds(
+                        pa.array([cell.decode("ascii", "replace") for cell in cells], pa.string())
+                    )
+                    if len(times := times.drop_null()):
+                        return first, times[0].as_py() + (header.bias_minutes or 0) * 60_000
+        if first is None:
             raise IotraceError(
                 f"'{self._name}' has no header of a counter log", hint="check that it is whole"
             )
-        return header, 0
+        return first, 0
 
     def _parts(self, progress: Progress) -> Iterator[tuple[str, bytes, bool]]:
         """Header lines one by one, and the lines between them."""

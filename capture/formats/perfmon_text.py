@@ -114,7 +114,7 @@ class TextLog:
                         hint="check that it is the counter log and whole",
                     )
         if rest.strip(b"\0 \t\r\n\x1a"):
-            if rest.count(b'"') % 2:
+            if rest.count(b'"') % 2 or not rest.rstrip(b"\0 \t\r\x1a").endswith(b'"'):
                 self.truncated = True  # within a cell, whose number may be cut
                 return
             self.is_unended = True

@@ -218,6 +218,27 @@ def test_a_last_line_cut_within_a_number(read):
     assert trace.outcome().quality.truncated_tail
 
 
+def test_a_last_line_cut_within_a_number_without_quotes(read):
+    """As a spreadsheet saves it: 345 cut to 34 has as many cells, and nothing tells that a digit is missing."""
+    rows = [*ROWS[:2], ("12/29/2020 18:34:30.308", "0.0004", "20", "345")]
+    whole = text_log(*rows).replace('"', "")
+    for text in (whole[:-3], whole[:-2]):
+        found, trace = read(text)
+        assert values(found) == EXPECTED[:4]
+        assert trace.outcome().quality.truncated_tail
+    assert values(read(whole)[0])[-1] == (2, "Current Disk Queue Length", 345.0)
+
+
+def test_a_log_begins_with_its_first_sample_however_much_other_text_comes_before(read):
+    """Remarks and broken lines between header and samples: the recording must not begin in 1970."""
+    header, *samples = text_log(*ROWS).splitlines(keepends=True)
+    rows, trace = read(
+        header + "a remark\r\n" * 100 + '"13/40/2020 18:34:00.000","1","1","1"\r\n' + "".join(samples)
+    )
+    assert values(rows) == EXPECTED
+    assert trace.clock.start_utc_ns == 1_609_266_868_308_000_000
+
+
 def test_cells_that_are_no_number_and_times_that_are_none(read):
     rows, trace = read(
         text_log(
