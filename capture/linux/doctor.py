@@ -164,10 +164,11 @@ def _file_events(tracefs: Path) -> Check:
 
 def _buffers() -> Check:
     cpus, each = os.cpu_count() or 1, buffer_bytes()
-    seconds = cpus * each / (_EVENT_BYTES * _EVENTS_PER_IO * _STAND_IN_IOPS)
+    on_one = each / (_EVENT_BYTES * _EVENTS_PER_IO * _STAND_IN_IOPS)
+    seconds = cpus * on_one
     found = (
         f"{each >> 10:,} KiB for each of {cpus} processors: at {_STAND_IN_IOPS:,} I/Os a second the recorder may be "
-        f"kept from running for about {seconds:.1f} s before events are lost"
+        f"kept from running for about {seconds:.1f} s before events are lost, {on_one:.1f} s if one processor does all"
     )
     if seconds < 1:
         return Check("buffers", "warning", found, "memory is short here; record when less is going on")
