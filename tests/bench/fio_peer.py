@@ -17,7 +17,7 @@ def has_fio() -> bool:
 def fio(*words: str) -> dict[str, Any]:
     """Run one fio job and return its JSON."""
     command = ["fio", "--name=peer", "--output-format=json", "--direct=1", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
     job: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
     return job
 
