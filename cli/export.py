@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from iotrace.analyze.busiest import busiest_window_ns
 from iotrace.analyze.units import format_bytes, format_share
 from iotrace.replay import choose_layer
 from iotrace.replay.export import (
@@ -22,11 +21,12 @@ from iotrace.replay.export import (
 from iotrace.schemas import IotraceError, Recording, counted
 
 from . import console
-from .amounts import parse_seconds
 from .options import Json, RecordingPath
-from .window import parse_window
+from .window import parse_busiest, parse_window
 
 _TOOLS: Final = ("diskspd", "fio")
+_SECONDS: Final = 60
+_CLASSES: Final = 16
 _IOLOG_IOS_MAX: Final = 1_000_000
 """Logs of more I/Os, some 40 bytes each, are written only when asked for."""
 
@@ -86,11 +86,27 @@ def export_command(
         ),
     ] = None,
     seconds: Annotated[
-        int, typer.Option("--seconds", min=1, max=10**6, metavar="S", help="How long the tool is to run.")
-    ] = 60,
+        int | None,
+        typer.Option(
+            "--seconds",
+            min=1,
+            max=10**6,
+            metavar="S",
+            help="How long the tool is to run.",
+            show_default=str(_SECONDS),
+        ),
+    ] = None,
     classes: Annotated[
-        int, typer.Option("--classes", min=1, max=64, metavar="N", help="Most targets of a DiskSpd profile.")
-    ] = 16,
+        int | None,
+        typer.Option(
+            "--classes",
+            min=1,
+            max=64,
+            metavar="N",
+            help="Most targets of a DiskSpd profile.",
+            show_default=str(_CLASSES),
+        ),
+    ] = None,
     iolog: Annotated[
         bool | None,
         typer.Option(
@@ -115,7 +131,7 @@ def export_command(
     source = Recording.open(recording)
     window_ns = _window(source, window, busiest, layer)
     if to in TABLE_KINDS:
-        _refuse(to, target=target, iolog=iolog)
+        _refuse(to, target=target, iolog=iolog, seconds=seconds, classes=classes)
         _table(source, output, to, layer, window_ns, overwrite=overwrite, json=json)
         return
     total = source.manifest.rows.get("io", 0)
@@ -130,14 +146,20 @@ def export_command(
         if to == "diskspd":
             _refuse(to, iolog=iolog)
             _, facts = export_diskspd(
-                workload, output, targets, seconds=seconds, most_classes=classes, overwrite=overwrite
+                workload,
+                output,
+                targets,
+                seconds=seconds or _SECONDS,
+                most_classes=classes or _CLASSES,
+                overwrite=overwrite,
             )
         else:
+            _refuse(to, classes=classes)
             _, facts = export_fio(
                 workload,
                 output,
                 targets,
-                seconds=seconds,
+                seconds=seconds or _SECONDS,
                 iolog=workload.ios <= _IOLOG_IOS_MAX if iolog is None else iolog,
                 overwrite=overwrite,
                 progress=lambda seen: meter.update(seen, workload.ios, f"{seen:,} I/Os written"),
@@ -185,7 +207,7 @@ def _window(
         return parse_window(window, source)
     if busiest is None:
         return None
-    return busiest_window_ns(source, parse_seconds(busiest), layer=choose_layer(source, layer))
+    return parse_busiest(busiest, source, layer=choose_layer(source, layer))
 
 
 def _table(

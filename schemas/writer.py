@@ -226,10 +226,17 @@ def is_output(folder: Path) -> bool:
 
 
 def refuse_over_source(output: Path, sources: Iterable[Path]) -> None:
-    """Raise `IotraceError` if ``output`` is or holds one of ``sources``: replacing it would destroy what is read."""
+    """Raise `IotraceError` if ``output`` is, or holds, one of ``sources``, or lies in a recording among them.
+
+    Replacing it would destroy what is read; and nobody looks for a result inside a recording, or keeps it with one.
+    """
     place = output.resolve()
     for source in sources:
         read = source.resolve()
+        if read in place.parents and is_output(read):
+            raise IotraceError(
+                f"'{output}' lies in the recording that is read", hint="choose another place with -o"
+            )
         if place == read or place in read.parents:
             raise IotraceError(
                 f"'{output}' {'is' if place == read else 'holds'} what is read, and is not overwritten",

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from iotrace.schemas.writer import refuse_over_source
+
 from .diskspd import DiskSpd, command_line, diskspd, profile_xml, run_line
 from .fio import Fio, fio, job_file
 from .fio_iolog import FIO_VERSIONS, Iolog, replay_job, write_iolog
@@ -76,6 +78,7 @@ def export_diskspd(
         "For a disk (#1) or volume (D:) export with --target, or take FileSize out of the profile.",
         "Results are text; -Rxml gives XML.",
     ]
+    refuse_over_source(folder, [workload.recording.path])
     with new_folder(folder, overwrite=overwrite, files=_FILES) as partial:
         _write(partial / "profile.xml", profile_xml(found))
         _write(partial / "command-lines.txt", "\n".join(commands) + "\n")
@@ -133,6 +136,7 @@ def export_fio(
         "ioengine=libaio is Linux's; on Windows change it to windowsaio.",
     ]
     heading = [f"{workload.recording.manifest.title}, as a static load", *how[3:-1], "See README.txt."]
+    refuse_over_source(folder, [workload.recording.path])
     with new_folder(folder, overwrite=overwrite, files=_FILES) as partial:
         if iolog:
             written = _write_iolog(partial, workload, found, progress)

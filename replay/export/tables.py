@@ -20,6 +20,7 @@ import duckdb
 import psutil
 
 from iotrace.schemas import IoFlags, IotraceError, Layer, Recording
+from iotrace.schemas.writer import refuse_over_source
 
 from ..selection import choose_layer
 from .formulas import defused_sql
@@ -62,10 +63,7 @@ def export_table(
     All layers, which the column ``layer`` tells apart, or one; the columns of MSR have room for one only. ``progress``
     is told the share done. Raises `IotraceError` for a layer or window without I/O, and for a path that is taken.
     """
-    if recording.path.resolve() in path.resolve().parents:
-        raise IotraceError(
-            f"'{path}' lies in the recording that is exported", hint="choose another place with -o"
-        )
+    refuse_over_source(path, [recording.path])
     if kind == "msr" or layer is not None:
         layer = choose_layer(recording, layer)
     with new_file(path, overwrite=overwrite) as partial, _opened(recording) as connection:

@@ -79,6 +79,24 @@ def test_the_busiest_part(iotrace: Run, mixed: Recording, tmp_path: Path) -> Non
     assert json.loads(iotrace("export", mixed.path, *options).out)["workload"]["seconds"] == 1
 
 
+def test_a_busiest_part_as_long_as_the_recording_is_all_of_it_and_said_so(
+    iotrace: Run, mixed: Recording, tmp_path: Path
+) -> None:
+    options = ("--to", "csv", "--json", "-o", tmp_path / "x.csv")
+    result = iotrace("export", mixed.path, *options, "--busiest", "1h")
+    assert json.loads(result.out)["ios"] == mixed.row_count("io")
+    assert "so --busiest '1h' takes all of it" in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize("kind", ["csv", "fio", "diskspd"])
+def test_nothing_is_written_into_the_recording(iotrace: Run, mixed: Recording, kind: str) -> None:
+    before = sorted(path.name for path in mixed.path.iterdir())
+    result = iotrace("export", mixed.path, "--to", kind, "-o", mixed.path / "out")
+    assert result.status == 2
+    assert "lies in the recording that is read" in " ".join(result.err.split())
+    assert sorted(path.name for path in mixed.path.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("options", "error", "hint"),
     [
@@ -86,6 +104,8 @@ def test_the_busiest_part(iotrace: Run, mixed: Recording, tmp_path: Path) -> Non
         (("--to", "vdbench"), "no export to 'vdbench'", "diskspd, fio, csv"),
         (("--to", "csv", "--target", "x"), "--target means nothing to --to csv", "leave --target out"),
         (("--to", "diskspd", "--iolog"), "--iolog means nothing to --to diskspd", "leave"),
+        (("--to", "csv", "--seconds", "60"), "--seconds means nothing to --to csv", "leave --seconds out"),
+        (("--to", "fio", "--classes", "3"), "--classes means nothing to --to fio", "leave --classes out"),
         (("--to", "fio", "--layer", "sql"), "no I/O of the layer 'sql'", "block"),
         (("--to", "fio", "--layer", "disk"), "no layer 'disk'", "layers are"),
         (("--to", "fio", "--window", "1s..2s", "--busiest", "1s"), "--window and --busiest", "one of them"),

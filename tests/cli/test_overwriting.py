@@ -49,6 +49,18 @@ def test_the_recording_that_is_read_is_never_replaced(
     assert entries(tmp_path) == ["reads.iotrace"]
 
 
+@pytest.mark.parametrize("command", [("replay",), ("sweep", "--scales", "1x")])
+def test_no_result_is_put_into_the_recording_that_is_read(
+    iotrace: Callable[..., Result], reads: Recording, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    before = contents(reads.path)
+    name, *options = command
+    words = ("--target", tmp_path / "t.bin", "--buffered", "-o", reads.path / "new.iotrace")
+    assert_refused(iotrace(name, reads.path, *options, *words), "lies in the recording that is read")
+    assert contents(reads.path) == before
+    assert entries(tmp_path) == ["reads.iotrace"]
+
+
 def test_a_sweep_is_not_replaced_by_a_replay_of_its_step(
     iotrace: Callable[..., Result], tmp_path: Path
 ) -> None:

@@ -61,6 +61,6 @@ def test_a_table_never_replaces_what_it_is_made_of(make_recording: Callable[...,
     recording = make_recording(op=["read"], issued_ns=[1], offset_bytes=[0], size_bytes=[4096])
     table = recording.path / "io.parquet"
     before = table.read_bytes()
-    with pytest.raises(IotraceError, match="lies in the recording that is exported"):
+    with pytest.raises(IotraceError, match="lies in the recording that is read"):
         export_table(recording, table, "parquet", overwrite=True)
     assert table.read_bytes() == before

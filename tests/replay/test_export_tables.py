@@ -173,7 +173,9 @@ def test_nothing_is_replaced_unasked(five: Recording, tmp_path: Path) -> None:
     assert path.read_text().startswith("issued_utc,")
     link = tmp_path / "link.csv"
     link.symlink_to(path)
-    for other in (link, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for other in (link, folder):
         with pytest.raises(IotraceError, match="not a plain file"):
             export_table(five, other, "csv", overwrite=True)
 
