@@ -8,13 +8,12 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 
 import typer
 
-from iotrace.analyze.busiest import busiest_window_ns
 from iotrace.replay import ReplayOptions, choose_layer, select
 from iotrace.schemas import IotraceError, Recording
 
 from .amounts import parse_bytes, parse_ratio, parse_seconds
 from .options import COUNT_MAX
-from .window import parse_window
+from .window import parse_busiest, parse_window
 
 WHERE: Final = "Where to play"
 WHAT: Final = "What to play"
@@ -249,8 +248,7 @@ class PlayOptions:
             return parse_window(self.window, source)
         if self.busiest is None:
             return None
-        length = parse_seconds(self.busiest)
-        return busiest_window_ns(source, length, layer=choose_layer(source, self.layer))
+        return parse_busiest(self.busiest, source, layer=choose_layer(source, self.layer))
 
 
 def _maps(words: list[str]) -> dict[str | int, str]:

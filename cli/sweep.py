@@ -117,7 +117,7 @@ def sweep_command(
             title=title,
             overwrite=overwrite,
             watch=watch,
-            load=_load_words(play.window, play.busiest),
+            load="1x" if options.window_ns is None else _load_words(play.window, play.busiest),
             on_start=start,
             on_done=done,
         )

@@ -4,9 +4,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from iotrace.analyze.busiest import busiest_window_ns
 from iotrace.schemas import IotraceError, Recording
 
 from . import console
+from .amounts import parse_seconds
 
 _CLOCK: Final = re.compile(
     r"(?:(\d{4})-(\d{2})-(\d{2})[T ])?(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?Z?"
@@ -42,6 +44,19 @@ def parse_window(text: str, recording: Recording) -> tuple[int, int]:
         )
         console.warn(f"the recording runs from {recorded}")
     return first_ns, last_ns
+
+
+def parse_busiest(text: str, recording: Recording, *, layer: str) -> tuple[int, int] | None:
+    """The busiest stretch of the length ``text``; None for the whole of a recording that is no longer than that.
+
+    Raises `IotraceError` naming ``text``.
+    """
+    seconds = parse_seconds(text)
+    if seconds * 10**9 >= recording.manifest.duration_ns:
+        whole = recording.manifest.duration_ns / 1e9
+        console.warn(f"the recording lasts {whole:,.1f} s, so --busiest '{text}' takes all of it")
+        return None
+    return busiest_window_ns(recording, seconds, layer=layer)
 
 
 def _instant(text: str, whole: str, recording: Recording, not_before_ns: int) -> int:

@@ -21,7 +21,7 @@ from .options import Progress, ReplayOptions
 from .play import Plan, Played, play
 from .refusals import Permission, refuse_output_as_target, refuse_recording
 from .scale import needs_streams
-from .schedule import Schedule, schedule
+from .schedule import Schedule, refuse_endless_loop, schedule
 from .seconds import counters_table
 from .selection import select
 from .source import Source, space_names
@@ -69,6 +69,7 @@ def replay(
     found = survey(
         source, count_streams=needs_streams(options), progress=_survey_progress(recording, progress)
     )
+    refuse_endless_loop(source, found, options)
     names = space_names(source)
     assignment = assign(source, found, names, options)
     with RecordingWriter(output, overwrite=overwrite) as writer, ExitStack() as opened:

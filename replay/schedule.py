@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iotrace.schemas import IoFlags, Kind
+from iotrace.schemas import IoFlags, IotraceError, Kind
 
 from .addresses import AddressMap, Layout, lay_out
 from .assignment import Assignment, copies_in_addresses
@@ -35,6 +35,9 @@ CARRIED_FLAGS = (
 """What the source meant by an I/O. How it travelled there (split, merged, cached) is no fact about the replay."""
 
 _LOAD_ERROR_NOTED = 0.1
+
+PASSES_MAX = 1_000_000
+"""Of a loop for a time: each pass reads the recording again."""
 
 _ENGINE_FIELDS = [
     pa.field("intended_ns", pa.int64(), nullable=False),
@@ -312,6 +315,20 @@ def schedule(
         submitters=submitters_for(options, survey.shape),
     )
     return plan, mapping
+
+
+def refuse_endless_loop(source: Source, survey: Survey, options: ReplayOptions) -> None:
+    """Raise `IotraceError` where a part is as good as a moment: it has no rate to be repeated at."""
+    if options.loop_seconds is None:
+        return
+    speed = 1.0 if options.mode == "superpose" else options.scale
+    pass_seconds = max(1.0, cycle_of(source, survey, options).length_ns / speed) / 1e9
+    if options.loop_seconds / pass_seconds > PASSES_MAX:
+        raise IotraceError(
+            f"to loop for {options.loop_seconds:g} s, what lasts {pass_seconds:.3g} s would be played more "
+            f"than {PASSES_MAX:,} times",
+            hint="give it a length with --window, idle time included, or let more through the filters",
+        )
 
 
 def cycle_of(source: Source, survey: Survey, options: ReplayOptions) -> Cycle:

@@ -148,5 +148,5 @@ def _nothing(source: Source, skipped: Mapping[str, int]) -> IotraceError:
             f"nothing in '{path}' can be replayed: {reasons}",
             hint="choose another layer, or let more through the filters",
         )
-    where = f" between {window[0]} and {window[1]} ns" if window else ""
+    where = f" from {window[0] / 1e9:,.6g} s to {window[1] / 1e9:,.6g} s since its start" if window else ""
     return IotraceError(f"'{path}' has no I/O of the layer '{layer}'{where}", hint="choose another window")

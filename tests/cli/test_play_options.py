@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from iotrace.cli.amounts import parse_bytes, parse_loop, parse_ratio, parse_seconds
 from iotrace.cli.window import parse_window
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, Sweep
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Sweep
 
 from .conftest import Result
 
@@ -163,3 +164,34 @@ def test_amounts_beyond_any_machine_are_refused(digits: str) -> None:
         parse_seconds("999999999h")
     with pytest.raises(IotraceError, match="is not a size"):
         parse_bytes("99999999T")
+
+
+def test_what_cannot_be_played_is_told_in_the_words_it_was_asked_in(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A read and a write a second apart: between them lies nothing, and one alone has no rate to be repeated at."""
+    source = two_reads(tmp_path / "two.iotrace")
+    words = (source.path, "--target", tmp_path / "target", "--buffered", "-o", tmp_path / "out.iotrace")
+    result = iotrace("replay", *words, "--window", "0.2s..1s")
+    assert "has no I/O of the layer 'block' from 0.2 s to 1 s since its start" in " ".join(result.err.split())
+    result = iotrace("replay", *words, "--op", "write", "--loop", "30m")
+    assert "to loop for 1800 s" in " ".join(result.err.split())
+    assert "--window" in result.err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["two.iotrace"]
+
+
+def two_reads(path: Path) -> Recording:
+    """A read at 0.1 s and a write at 1.1 s."""
+    with RecordingWriter(path) as writer:
+        writer.append("devices", pa.table({"device_id": [0], "name": ["sda"], "kind": ["disk"]}))
+        columns = {
+            "layer": ["block"] * 2,
+            "op": ["read", "write"],
+            "issued_ns": [SECOND // 10, SECOND + SECOND // 10],
+            "offset_bytes": [0, 8192],
+            "size_bytes": [8192] * 2,
+            "device_id": [0] * 2,
+        }
+        writer.append("io", pa.table(columns))
+        clock = Clock(start_utc_ns=0, resolution_ns=1, name="planted")
+        return writer.commit(Manifest(kind="synthetic", title="two", clock=clock, window_end_ns=2 * SECOND))
