@@ -148,7 +148,8 @@ def _by_wording(counter: str) -> Meaning:
     """A unit that the English name itself states; no meaning is guessed."""
     if counter.startswith("% "):
         return Meaning("percent")
-    if counter.endswith("bytes/sec"):
+    # "Bytes Total/sec" as well as "Disk Bytes/sec".
+    if counter.endswith("bytes/sec") or (counter.startswith("bytes ") and counter.endswith("/sec")):
         return Meaning("bytes/s", is_instant=False)
     if counter.endswith("/sec"):
         return Meaning("1/s", is_instant=False)

@@ -305,10 +305,9 @@ def _write(
             quality.notes += placement.notes
             quality.clock_steps += placement.clock_steps
         quality.notes += opening.notes()
-        sources, host = opening.sources(), placed[0][0].trace.host
+        sources, host = opening.sources(), of_ios[0][0].trace.host
         window_start_ns, window_end_ns = window_of(
-            [entry for entry in outcomes if entry[0] in layers]
-            or [found[number] for number, entry in enumerate(placed) if entry in of_ios]
+            [entry for entry in outcomes if entry[0] in layers] or outcomes
         )
         if anonymizer:
             title, host = "anonymized import", anonymizer.host(host)

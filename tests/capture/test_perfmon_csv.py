@@ -368,6 +368,21 @@ def test_counters_of_sql_server(read):
     ]
 
 
+@pytest.mark.parametrize(
+    ("counter", "unit"),
+    [
+        ("Bytes Total/sec", "bytes/s"),
+        ("Bytes Sent/sec", "bytes/s"),
+        ("IO Read Bytes/sec", "bytes/s"),
+        ("Packets/sec", "1/s"),
+        ("Bytes", None),
+    ],
+)
+def test_units_that_names_state(counter, unit):
+    """Names of the documented objects Network Interface and Process."""
+    assert meaning("Network Interface", counter).unit == unit
+
+
 def test_imported_and_inspected(tmp_path):
     path = tmp_path / "DataCollector01.csv"
     path.write_text(text_log(*ROWS), "ascii", newline="")

@@ -260,11 +260,27 @@ def test_rates_are_over_the_time_in_which_ios_were_recorded(packed, tmp_path):
     assert manifest.clock.start_utc_ns == (NOON + 60 * SECOND_TICKS - 116_444_736_000_000_000) * 100
     assert manifest.window_start_ns == 0
     assert 3000 / (manifest.window_end_ns / 1e9) == pytest.approx(10, rel=0.001)
-    # The clock of the traces, not the milliseconds of counters and snapshots.
+    # The clock and the host are those of the trace: counters count milliseconds and know less of the host.
     assert manifest.clock.resolution_ns < 1000
+    assert manifest.host["processors"]
     times = recording.read("counters")["at_ns"].to_pylist()
     assert min(times) == -59 * SECOND_TICKS * 100
     assert validate(recording.path) == []
+
+
+def test_without_any_io_the_window_is_that_of_the_counters(packed, tmp_path):
+    """A trace of a minute in which nothing happened must not cut the quarter of an hour that snapshots tell of."""
+    for path in (*packed.glob("*.xel"), packed / "storport.etl"):
+        path.unlink()
+    nothing = [etl_build.extension(etl_build.T0, 0x303)]
+    end = NOON + 60 * SECOND_TICKS
+    (packed / "kernel.etl").write_bytes(etl_build.log(nothing, start=NOON + 30 * SECOND_TICKS, end=end))
+    recording = import_files([packed], tmp_path / "x.iotrace")
+    times = recording.read("counters")["at_ns"].to_pylist()
+    manifest = recording.manifest
+    assert manifest.rows["io"] == 0
+    assert manifest.window_start_ns <= min(times)
+    assert max(times) <= manifest.window_end_ns
 
 
 def test_a_layer_that_was_recorded_for_a_part_is_named(packed, tmp_path, monkeypatch):
