@@ -1,10 +1,13 @@
 """The notebooks run from top to bottom in a kernel of their own, and are kept without outputs."""
 
+import json
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from .analyze.published import SQLIO_64K_RANDOM_READS
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -49,3 +52,17 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         if "application/vnd.plotly.v1+json" in output.get("data", {})
     ]
     assert charts
+
+
+def test_the_table_called_published_is_the_published_one() -> None:
+    """Figures copied by hand, row by row."""
+    book = nbformat.read(FOLDER / "sizing_a_migration.ipynb", as_version=4)
+    (cell,) = (cell for cell in book.cells if cell.source.startswith("outstanding = "))
+    lines = (line.partition(" = ") for line in cell.source.splitlines()[:3])
+    shown = {name: json.loads(values) for name, _, values in lines}
+    rows = zip(*(SQLIO_64K_RANDOM_READS[name] for name in ("outstanding", "iops", "mb_per_s")), strict=True)
+    published = {outstanding: (iops, mb_per_s) for outstanding, iops, mb_per_s in rows}
+    for outstanding, iops, mib_per_s in zip(
+        shown["outstanding"], shown["iops"], shown["mib_per_s"], strict=True
+    ):
+        assert (iops, mib_per_s) == pytest.approx(published[outstanding], rel=0.002)
