@@ -60,8 +60,14 @@ Stop-Part 'storport' {
 }
 
 Stop-Part 'wpr' {
-    [void] (Invoke-Tool (Join-Path $System32 'wpr.exe') @('-stop', $KernelFile))
-    Write-Log 'Windows Performance Recorder stopped'
+    try {
+        [void] (Invoke-Tool (Join-Path $System32 'wpr.exe') @('-stop', $KernelFile))
+        Write-Log 'Windows Performance Recorder stopped'
+    } catch {
+        # 0xC5583000: it records nothing, as after a restart of Windows. Then there is nothing to stop, now or later.
+        if ($_.Exception.Message -notmatch 'status -984076288:') { throw }
+        Write-Log 'Windows Performance Recorder had ended already, and kept no trace'
+    }
 }
 
 Stop-Part 'counters' {

@@ -299,3 +299,15 @@ def test_collecting_again_relies_on_nothing_that_the_first_time_removed():
     assert "Move-Item" not in nothing
     # An interrupted run left its facts in the folder that it packed to: never are those deleted.
     assert rest.index("Move-Item -LiteralPath $FactsFolder") < rest.index("$recorded | Move-Item")
+
+
+def test_a_recorder_that_ended_by_itself_does_not_keep_anything_from_being_collected():
+    """WPR's documentation of -stop where nothing is recorded: "There are no trace profiles running", 0xc5583000."""
+    stop, common = text_of(EVERYTHING, "stop.ps1"), text_of(EVERYTHING, "common.ps1")
+    (status,) = re.findall(r"-notmatch 'status (-\d+):'\) \{ throw \}", stop)
+    assert int(status) == 0xC5583000 - (1 << 32)
+    # Words of Invoke-Tool.
+    assert (
+        "throw ('{0} {1}: status {2}: {3}' -f $Program, ($Arguments -join ' '), $status, $output.Trim())"
+        in common
+    )
