@@ -26,7 +26,8 @@ DEVICE_BYTES: Final = 520
 _DEVICE_EVENTS: Final = 4
 # Header, nine numbers, event_sequence, and the path of the file as UTF-16.
 SQL_BYTES: Final = 300
-_COUNTERS: Final = 400
+# A host of 30 disks, 30 volumes and 200 databases: the log ends at its limit, so there has to be room for many.
+_COUNTERS: Final = 2_000
 _COUNTER_BYTES: Final = 40
 _SNAPSHOT_LINE_BYTES: Final = 250
 _SNAPSHOT_LINES: Final = 200 + 1_100

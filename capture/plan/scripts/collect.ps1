@@ -89,6 +89,16 @@ if ($recorded.Count -eq 0) {
             Write-Warning $losses[-1]
         }
     }
+    foreach ($file in @(Get-ChildItem -LiteralPath $Iotrace.Folder -Filter 'counters*' -File)) {
+        if ($file.Length -ge ($Iotrace.CounterLimitMiB - 2) * $Mebibyte) {
+            $losses += "$($file.Name): reached its limit and ended before the recording did"
+            Write-Warning "$($losses[-1]): write the plan for fewer minutes"
+        }
+    }
+    if (Test-Mark 'snapshots-full') {
+        $losses += 'DMV snapshots: reached their limit and ended before the recording did'
+        Write-Warning "$($losses[-1]): write the plan for fewer minutes or more --snapshot-seconds"
+    }
     $sessionLosses = Join-Path $FactsFolder 'session-losses.txt'
     if (Test-Path -LiteralPath $sessionLosses) {
         $samples = @(Import-Csv -LiteralPath $sessionLosses)

@@ -68,6 +68,7 @@ try {
             }
             if ((Get-SnapshotBytes) -gt ([long] $Iotrace.SnapshotLimitMiB * $Mebibyte)) {
                 Write-Log 'snapshots have reached their limit'
+                Set-Mark 'snapshots-full'
                 $samples = $false
             }
         }

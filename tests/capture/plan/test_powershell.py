@@ -147,7 +147,7 @@ def test_every_setting_that_is_used_is_set_and_the_other_way_round():
 def test_what_start_marks_stop_ends():
     marked = set(re.findall(r"Set-Mark '(\w[\w-]*)'", all_text()))
     ended = set(re.findall(r"Stop-Part '(\w+)'", text_of(EVERYTHING, "stop.ps1")))
-    assert marked - ended == {"watching", "old-file-stats", "events-ended"}, (
+    assert marked - ended == {"watching", "old-file-stats", "events-ended", "snapshots-full"}, (
         "marks that say something and start nothing"
     )
     assert ended <= marked
@@ -311,3 +311,14 @@ def test_a_recorder_that_ended_by_itself_does_not_keep_anything_from_being_colle
         "throw ('{0} {1}: status {2}: {3}' -f $Program, ($Arguments -join ' '), $status, $output.Trim())"
         in common
     )
+
+
+def test_whatever_ended_at_its_limit_is_named():
+    """A part that stops growing says nothing by itself: collect.ps1 looks at each that has a limit."""
+    collect = text_of(EVERYTHING, "collect.ps1")
+    limits = set(re.findall(r"^    (\w+LimitMiB) +=", text_of(EVERYTHING, "settings.ps1"), re.MULTILINE))
+    assert limits - {"TotalLimitMiB", "SnapshotLimitMiB"} == set(
+        re.findall(r"\$Iotrace\.(\w+LimitMiB)", collect)
+    )
+    assert "Set-Mark 'snapshots-full'" in text_of(EVERYTHING, "watch.ps1")
+    assert "Test-Mark 'snapshots-full'" in collect
