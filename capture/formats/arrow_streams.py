@@ -51,7 +51,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "A
     streams = {}
     manifest: Manifest | None = None
     for path, own in zip(paths, names, strict=True):
-        base = own.rsplit("/", 1)[-1]
+        base = Path(own).name
         if base == _MANIFEST:
             with naming(own):
                 if path.stat().st_size > _MANIFEST_BYTES_MAX:
