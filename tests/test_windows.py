@@ -1,7 +1,9 @@
 """What is promised of Windows, as far as Linux can show it: see windows_like.py for what is taken away."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from iotrace.schemas import Recording
@@ -59,6 +61,15 @@ def test_import_and_report_work(tmp_path: Path) -> None:
     reported = as_on_windows("report", BUNDLED, "-o", page)
     assert reported.returncode == 0, reported.stderr
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_time_zones_by_name_are_brought_along(tmp_path: Path) -> None:
+    export = ROOT / "tests/fixtures/array/powerstore.csv"
+    imported = as_on_windows("import", export, "-o", tmp_path / "array.iotrace")
+    assert imported.returncode == 0, imported.stderr
+    # It is installed here for others' sake.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert [one for one in project["dependencies"] if re.match(r"tzdata\b.*\bwin32\b", one)]
 
 
 def test_what_needs_linux_says_so_and_leaves_nothing(tmp_path: Path) -> None:

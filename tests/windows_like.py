@@ -14,6 +14,7 @@ import pkgutil
 import signal
 import sys
 import time
+import zoneinfo
 from types import ModuleType
 from unittest.mock import MagicMock
 
@@ -43,6 +44,7 @@ def become_windows() -> None:
     sys.platform, os.name = "win32", "nt"
     pathlib.WindowsPath = pathlib.PosixPath  # a Path asks os.name what it is
     sys.modules["msvcrt"] = ModuleType("msvcrt")
+    zoneinfo.reset_tzpath(to=())  # a Windows Python has time zones from the package tzdata alone
     ctypes.WinDLL = MagicMock()  # type: ignore[attr-defined]
     for name in (*MODULES.split(), "iotrace.capture._recorder"):
         sys.modules[name] = None  # type: ignore[assignment]

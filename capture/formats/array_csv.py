@@ -8,8 +8,10 @@ the time since the same instance's row before; for the first row it is unknown.
 
 import csv
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +26,10 @@ from .io_lines import Integers
 from .text_blocks import TextBlocks, head_lines, inspect_text, text_encoding
 
 _SPAN_NS_MAX: Final = 4 * 10**18
+_SECONDS_MAX: Final = 4 * 10**9
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - of a wall clock
+_DAY_MINUTES: Final = 24 * 60
+_MINUTES_MAX: Final = _SECONDS_MAX // 60 + _DAY_MINUTES
 
 
 def with_map(map_path: Path) -> Format:
@@ -159,12 +165,10 @@ class ArrayTrace:
         else:
             zoned, shift = pa.array(np.zeros(len(column), np.bool_)), np.zeros(len(column), np.int64)
             local = pc.strptime(column, mapping.time_format, "s", error_is_null=True)
-        # In the hour that comes twice the earlier moment is meant; one that never was is moved on.
-        utc = pc.assume_timezone(local, mapping.zone or "UTC", ambiguous="earliest", nonexistent="latest")
-        as_local = pc.fill_null(utc.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
         as_zoned = pc.fill_null(local.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+        as_local = np.where(local.is_valid(), _utc_seconds(as_zoned, mapping.zone or "UTC"), -1)
         seconds = np.where(zoned.to_numpy(zero_copy_only=False), as_zoned, as_local)
-        return np.where((seconds >= 0) & (seconds < 4e9), seconds * 10**9 - shift, -1)
+        return np.where((seconds >= 0) & (seconds < _SECONDS_MAX), seconds * 10**9 - shift, -1)
 
     def _counters(self, table: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
         times = self._times(table)
@@ -241,6 +245,22 @@ def _values(column: pa.Array) -> np.ndarray:
     )
     values = pc.if_else(fits, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
     return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _utc_seconds(local: Integers, zone: str) -> Integers:
+    """UTC of seconds since 1970 by a wall clock in ``zone``; what is far out of range stays as it is.
+
+    In the hour that comes twice the earlier moment is meant; in the one left out in spring, the moment that a clock
+    which was not set shows (PEP 495, fold=0). Arrow is not asked: on Windows its time zones need Windows' own ICU,
+    which came with Windows 10 1903 and Server 2022.
+    """
+    clock = ZoneInfo(zone)
+    # Clocks have been set at whole minutes since 1972 (IANA time zone database).
+    minutes, places = np.unique(np.clip(local // 60, -_DAY_MINUTES, _MINUTES_MAX), return_inverse=True)
+    walls = (_EPOCH + timedelta(minutes=minute) for minute in minutes.tolist())
+    offsets = (clock.utcoffset(wall.replace(tzinfo=clock)) or timedelta() for wall in walls)
+    seconds = np.fromiter((offset // timedelta(seconds=1) for offset in offsets), np.int64, len(minutes))
+    return np.asarray(local - seconds[places], np.int64)
 
 
 def _zone_shift_ns(column: pa.Array) -> Integers:

@@ -71,6 +71,24 @@ def test_a_mapping_beside_the_file(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("wall", "utc"),
+    [
+        ("25.10.2026 02:30", (2026, 10, 25, 0, 30)),  # shown twice: the earlier
+        ("29.03.2026 02:30", (2026, 3, 29, 1, 30)),  # never shown: 02:30 of winter time
+        ("28.03.2026 23:59", (2026, 3, 28, 22, 59)),
+        ("29.03.2026 03:00", (2026, 3, 29, 1, 0)),
+        ("15.07.2040 12:00", (2040, 7, 15, 10, 0)),  # by the rule that goes on beyond the database's years
+    ],
+)
+def test_the_hours_around_a_change_of_the_clock(tmp_path, wall, utc):
+    (tmp_path / "export.columns.toml").write_text(MAP)
+    (tmp_path / "export.csv").write_text(f"When;LUN;Read ms;MB/s\n{wall};a;1,5;20\n")
+    recording, _ = counters(tmp_path / "export.csv", tmp_path)
+    start = datetime(*utc, tzinfo=UTC).timestamp()
+    assert recording.manifest.clock.start_utc_ns == int(start) * 10**9
+
+
 def test_a_mapping_handed_over(tmp_path):
     (tmp_path / "map.toml").write_text(MAP)
     path = tmp_path / "export.csv"
