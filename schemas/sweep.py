@@ -13,7 +13,7 @@ them, and ``scale`` counts from 1.
 
 import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
 from typing import Any, Self
 
@@ -68,7 +68,7 @@ class Sweep:
                 hint="its steps are recordings and can be used alone",
             ) from problem
         for step in sweep.steps:
-            if Path(step.folder).is_absolute() or ".." in Path(step.folder).parts:
+            if _leads_out(step.folder):
                 raise IotraceError(
                     f"'{path}' names a step outside its folder: {step.folder}", hint="it is damaged"
                 )
@@ -82,6 +82,12 @@ class Sweep:
     def recordings(self) -> list[Recording]:
         """Open the recordings of all steps, in order."""
         return [Recording.open(self.path / step.folder) for step in self.steps]
+
+
+def _leads_out(folder: str) -> bool:
+    """Whether a path leaves its folder on any system; on Windows ``/x`` and ``C:x`` do, and are not absolute."""
+    paths = (PurePosixPath(folder), PureWindowsPath(folder))
+    return any(path.anchor or ".." in path.parts for path in paths)
 
 
 def watched_path(step: Path) -> Path:

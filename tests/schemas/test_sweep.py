@@ -44,7 +44,10 @@ def test_existing_folders_are_not_overwritten(tmp_path: Path) -> None:
         SweepWriter(tmp_path / "mine", title="t", source_uuid=None, overwrite=True)
 
 
-@pytest.mark.parametrize("folder", ["../elsewhere", "/etc", "steps/../../x"])
+@pytest.mark.parametrize(
+    "folder",
+    ["../elsewhere", "/etc", "steps/../../x", "..\\elsewhere", "\\Windows", "C:x", r"\\server\share\x"],
+)
 def test_a_step_outside_the_folder_is_refused(tmp_path: Path, folder: str) -> None:
     writer = SweepWriter(tmp_path / "s.iotrace", title="t", source_uuid=None)
     path = writer.sweep.path / "sweep.json"
