@@ -31,7 +31,8 @@ def main(dlls: Path, output: Path) -> None:
         pure = build_pure(place)
         run("-m", "wheel", "unpack", "--dest", place, pure)
         (content,) = (path for path in place.glob("iotrace-*") if path.is_dir())
-        for module, crate in native_modules().items():
+        modules = native_modules()
+        for module, crate in modules.items():
             add_module(module, dlls / f"{library_of(crate)}.dll", content)
         for module in LINUX_ONLY:
             (content / f"{module.replace('.', '/')}.pyi").unlink(missing_ok=True)
@@ -40,7 +41,7 @@ def main(dlls: Path, output: Path) -> None:
         run("-m", "wheel", "pack", "--dest-dir", output, content)
         (packed,) = output.glob(f"iotrace-*-{TAG}.whl")
         run("-m", "wheel", "unpack", "--dest", place / "again", packed)  # checks every hash
-    print(f"{packed}: {packed.stat().st_size:,} bytes")
+    print(f"{packed}: {packed.stat().st_size:,} bytes, with {', '.join(modules)}")
 
 
 def native_modules() -> dict[str, Path]:
