@@ -1,5 +1,6 @@
 """Plays a recording on targets: plan, open, play, record."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IoFlags, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
 from iotrace.schemas.writer import refuse_over_source
 
@@ -37,6 +38,9 @@ else:
     from .targets import open_target
 
     _CLOCK = "CLOCK_MONOTONIC"
+
+_RESULT_BYTES_MIN = 4
+"""An I/O of a result takes no less on the disk, and usually 8 to 20."""
 
 
 def replay(
@@ -75,6 +79,7 @@ def replay(
     with RecordingWriter(output, overwrite=overwrite) as writer, ExitStack() as opened:
         targets = _open_targets(found, assignment, options, opened, progress)
         plan, mapping = schedule(source, found, names, assignment, targets, options)
+        _refuse_without_room(Path(output), plan.ios_estimate)
         adjusted_ios = 0
 
         def write(outcome: pa.RecordBatch) -> None:
@@ -100,6 +105,17 @@ def replay(
         writer.append("files", result.files_table(source, assignment))
         writer.append("processes", result.processes_table(recording))
         return writer.commit(manifest)
+
+
+def _refuse_without_room(output: Path, ios: int) -> None:
+    """Raise `IotraceError` where the result cannot fit: found out at the end, all that was measured would be lost."""
+    folder = next(parent for parent in output.absolute().parents if parent.is_dir())
+    free, least = shutil.disk_usage(folder).free, ios * _RESULT_BYTES_MIN
+    if free < least:
+        raise IotraceError(
+            f"no room for the result '{output}': about {ios:,} I/Os take {least:,} bytes or more, {free:,} are free",
+            hint="choose a place with more room with -o, or play a shorter --window",
+        )
 
 
 def _survey_progress(

@@ -5,7 +5,9 @@ DuckDB sorts and writes, out of core. The columns of the MSR Cambridge traces (S
 and ResponseTime (100 ns ticks), without a heading, as the README published with them says.
 """
 
+import errno
 import glob
+import os
 import re
 import secrets
 import tempfile
@@ -77,7 +79,13 @@ def export_table(
             )
         select = _msr(recording, place) if kind == "msr" else _all_columns(recording, kind)
         target = str(partial).replace("'", "''")
-        _run(connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]})", progress)
+        try:
+            _run(connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]})", progress)
+        except duckdb.IOException as problem:
+            # Else the user is told of a file that is not there any more.
+            if str(partial) in str(problem) and (reason := os.strerror(errno.ENOSPC)) in str(problem):
+                raise OSError(errno.ENOSPC, reason) from problem
+            raise
     return Written(path, ios, layers, left_out)
 
 

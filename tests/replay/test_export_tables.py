@@ -1,6 +1,7 @@
 """Tables for other programs: read back by other readers than ours, and the MSR columns by our own importer."""
 
 import csv
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -199,6 +200,25 @@ def test_nothing_to_export_is_an_error_and_leaves_nothing(
 def test_a_full_disk_leaves_nothing(five: Recording) -> None:
     with pytest.raises(IotraceError, match=r"cannot (write|be exported)|no folder"):
         export_table(five, Path("/proc/x.csv"), "csv")
+
+
+@pytest.mark.root
+@pytest.mark.xdist_group("root")
+def test_a_disk_that_fills_up_is_named_by_the_users_own_word(
+    make_recording: MakeRecording, tmp_path: Path
+) -> None:
+    recording = make_recording(issued_ns=np.arange(20_000) * 1_000_000)
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with pytest.raises(IotraceError) as refusal:
+            export_table(recording, small / "x.csv", "csv")
+        assert refusal.value.message == f"cannot write '{small / 'x.csv'}': No space left on device"
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 def test_progress_ends_and_ctrl_c_leaves_nothing(

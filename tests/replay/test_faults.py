@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.replay import Progress, ReplayOptions, _engine, replay
-from iotrace.schemas import Recording, validate
+from iotrace.schemas import IotraceError, Recording, validate
 
 from .conftest import MakeRecording
 from .playing import run_tool, start, wait_for_play
@@ -148,6 +148,27 @@ def test_a_write_error_of_the_recording_leaves_nothing(
     monkeypatch.setattr("iotrace.schemas.writer._TableWriter.append", full)
     with pytest.raises(Exception, match=r"cannot write .*: No space left on device"):
         played(steady, disk, tmp_path / "out.iotrace", window_ns=(0, 100_000_000))
+    assert [path.name for path in tmp_path.iterdir()] == ["source.iotrace"]
+
+
+def test_a_result_that_cannot_fit_is_refused_before_anything_is_played(
+    steady: Recording, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand I/Os do not go into a kilobyte."""
+    real = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: real._replace(free=1024))
+    reports: list[Progress] = []
+    with pytest.raises(
+        IotraceError, match=r"no room for the result .*out.iotrace': about 1,000 I/Os"
+    ) as refusal:
+        replay(
+            steady,
+            tmp_path / "out.iotrace",
+            ReplayOptions(targets=(str(disk / "target"),), buffered=True),
+            progress=reports.append,
+        )
+    assert "-o" in refusal.value.hint
+    assert [report for report in reports if report.phase == "play"] == []
     assert [path.name for path in tmp_path.iterdir()] == ["source.iotrace"]
 
 
