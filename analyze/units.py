@@ -65,12 +65,23 @@ def format_share(share: float | None) -> str:
 
 
 def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:
-    """A ratio and its 95 % interval: ``1.52x [1.41, 1.66]``; the interval is left out when there is none."""
+    """A ratio and its 95 % interval: ``1.52x [1.41, 1.66]``; the interval is left out when there is none.
+
+    Two decimals, but ``0.0012x`` where these would say nothing, and ``1,234x`` where they would say too much.
+    """
     if ratio is None:
         return DASH
     if interval is None:
-        return f"{ratio:.2f}x"
-    return f"{ratio:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}]"
+        return f"{_times(ratio)}x"
+    return f"{_times(ratio)}x [{_times(interval[0])}, {_times(interval[1])}]"
+
+
+def _times(ratio: float) -> str:
+    if 0 < ratio < 0.095:
+        return f"{ratio:.2g}"
+    if ratio < 99.995:
+        return f"{ratio:.2f}"
+    return f"{ratio:,.0f}" if ratio < 999_999.5 else f"{ratio:.1e}"
 
 
 def format_duration_with_interval(
