@@ -43,6 +43,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import duckdb
 import psutil
@@ -61,6 +62,8 @@ _OUR_ERRORS: Final = (duckdb.ParserException, duckdb.ResourceInUseException, duc
 # Progress is shown by whoever asked, on a terminal only. This is a setting of each cursor.
 _QUIET: Final = "SET enable_progress_bar = false"
 _READS: Final = "-- Reads: "
+_ATTACHED: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, Path]]] = WeakKeyDictionary()
+"""Which recording each prefix of a connection stands for, so that errors can name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ def cursor(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyCon
     """A second connection to the same tables, for use in another thread."""
     with connection.cursor() as other:
         _be_quiet(other)
+        _ATTACHED[other] = _ATTACHED.get(connection, {})
         yield other
 
 
@@ -133,6 +137,7 @@ def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: 
 
     ``prefix`` is letters, digits and underscores. Raises `IotraceError` when a table cannot be read.
     """
+    _ATTACHED.setdefault(connection, {})[prefix] = recording.path
     with _in_schema(connection, prefix, create=True):
         for name in recording.table_names():
             with _readable(recording.path, name):
@@ -157,7 +162,8 @@ def run(
     wanted = {parameter.name for parameter in query.parameters}
     if wanted != set(parameters):
         raise TypeError(f"query {query_name} takes {sorted(wanted)}, not {sorted(parameters)}")
-    with _in_schema(connection, prefix), _readable(None, query_name):
+    path = _ATTACHED.get(connection, {}).get(prefix)
+    with _in_schema(connection, prefix), _readable(path, query_name, is_query=True):
         for name in query.reads:
             _keep(connection, name, prefix or "main")
         return connection.sql(query.sql, params=parameters or None).to_arrow_table()
@@ -250,8 +256,8 @@ def _in_schema(connection: duckdb.DuckDBPyConnection, prefix: str, *, create: bo
 
 
 @contextmanager
-def _readable(path: Path | None, what: str) -> Iterator[None]:
-    """Turn DuckDB's complaints about files, memory and disk into errors for users."""
+def _readable(path: Path | None, what: str, *, is_query: bool = False) -> Iterator[None]:
+    """Turn DuckDB's complaints about files, memory and disk into errors for users; ``what`` is a table or a query."""
     try:
         yield
     except duckdb.OutOfMemoryException as problem:
@@ -263,11 +269,10 @@ def _readable(path: Path | None, what: str) -> Iterator[None]:
         raise
     except duckdb.Error as problem:
         words = str(problem).splitlines()[0][:300]
+        name = f"'{path}'" if path else "the recording"
         where = (
-            f"'{path}' has a damaged table {what}"
-            if path
-            else f"the recording cannot be read while asking {what}"
+            f"{name} cannot be read while asking {what}" if is_query else f"{name} has a damaged table {what}"
         )
         raise IotraceError(
-            f"{where}: {words}", hint="iotrace validate RECORDING tells what is left of it"
+            f"{where}: {words}", hint=f"iotrace validate {path or 'RECORDING'} tells what is left of it"
         ) from problem

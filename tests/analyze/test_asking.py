@@ -1,5 +1,7 @@
 """A user's own questions: answered from the recording, and from nothing else."""
 
+import shutil
+
 import pytest
 
 from iotrace.analyze import asking
@@ -57,8 +59,15 @@ def test_no_other_file_is_read(recording, tmp_path, source):
 
 def test_a_path_with_quotes_and_stars_is_only_a_path(recording, tmp_path):
     odd = recording.path.rename(tmp_path / "it's [1] *.iotrace")
+    # A neighbour that it would name, were it a pattern.
+    shutil.copytree(odd, tmp_path / "it's 1 x.iotrace")
     moved = type(recording).open(odd)
     assert select(moved, "SELECT count(*) AS n FROM io") == [{"n": 3}]
+    with pytest.raises(IotraceError, match="disabled by configuration"):
+        select(
+            moved,
+            "SELECT * FROM '{}'".format(str(tmp_path / "it's 1 x.iotrace/io.parquet").replace("'", "''")),
+        )
 
 
 def test_answers_larger_than_memory_are_streamed(recording):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,7 +157,24 @@ def test_damaged_parquet_is_an_error_for_users(make_recording, damage):
     with pytest.raises(IotraceError) as caught, library.opened(recording) as connection:
         library.run(connection, "latency_histogram", metric="service")
     assert "\n" not in caught.value.message
-    assert caught.value.hint
+    assert str(recording.path) in caught.value.message
+    assert str(recording.path) in caught.value.hint
+
+
+def test_of_several_recordings_an_error_names_the_damaged_one(make_recording):
+    good, bad = (
+        make_recording([{"issued_ns": i, "completed_ns": i + 7} for i in range(1000)]) for _ in range(2)
+    )
+    table = bad.read("io").drop_columns(["error"])
+    with library.connected() as connection:
+        library.attach(connection, good, "a")
+        pq.write_table(table, bad.path / "io.parquet")
+        library.attach(connection, bad, "b")
+        assert library.run(connection, "layers", prefix="a").num_rows == 1
+        with pytest.raises(IotraceError, match=re.escape(f"'{bad.path}' cannot be read while asking layers")):
+            library.run(connection, "layers", prefix="b")
+        with library.cursor(connection) as other, pytest.raises(IotraceError, match=re.escape(str(bad.path))):
+            library.run(other, "layers", prefix="b")
 
 
 def test_nothing_is_left_in_the_working_folder(make_recording, tmp_path, monkeypatch):
