@@ -32,6 +32,7 @@ from .onepass.figures import BINS_NS, FIRST_BLOCK_BYTES, Arrivals, Flight, Measu
 from .onepass.measure import Subject, measure
 from .onepass.streams import MOVING, Stream
 from .result_tables import results_of
+from .units import format_duration_ns
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
 """Where figures of load are taken: the first of these that saw any I/O."""
@@ -40,6 +41,7 @@ BLOCK_BYTES: Final = FIRST_BLOCK_BYTES
 """Granularity of working sets of up to 4 TiB."""
 
 _TOP: Final = 10
+_COUNTERS_LONGER: Final = 1.1
 _BIN_NAMES: Final = dict(zip(BINS_NS, ("10ms", "100ms", "1s"), strict=True))
 
 Row = dict[str, Any]
@@ -126,6 +128,7 @@ class _Describer:
             sums = (sum(row[name] for row in mine) for name in ("io_count", "failed_count", "size_bytes"))
             description.operations.append(OpCount(op, *sums))
         self._note_gaps()
+        self._note_counters(description.drives)
         description.workloads.extend(self._workloads())
         description.sizes.extend(SizeCount(**row) for row in self.ask("size_distribution", layer=self.layer))
         description.in_flight.extend(self._in_flight())
@@ -159,6 +162,15 @@ class _Describer:
             if stream.layer == self.layer
         }
         return measure(self.connection, self.recording, streams, subject)
+
+    def _note_counters(self, drives: list[Row]) -> None:
+        """Counters may go on for a day beside an hour of I/Os; their means are not to be held against the I/Os then."""
+        sampled_ns = max((row["sampled_ns"] for row in drives), default=0)
+        if sampled_ns > _COUNTERS_LONGER * self.window_ns:
+            self.notes.append(
+                f"counters were sampled for {format_duration_ns(sampled_ns)}, I/Os recorded for "
+                f"{format_duration_ns(self.window_ns)}: means of counters are over their own time"
+            )
 
     def _note_gaps(self) -> None:
         layer = next(row for row in self.layers if row["layer"] == self.layer)

@@ -365,3 +365,18 @@ def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_rec
 )
 def test_figures_read_as_people_say_them(formatted, words):
     assert formatted == words
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(10, False), (60, True)])
+def test_counters_that_go_on_beyond_the_ios_are_told(make_recording, seconds, is_told):
+    """A counter log of a day beside a trace of an hour: its means are not those of the hour."""
+    rows = [
+        {"at_ns": (at + 1) * 10**9, "interval_ns": 10**9, "source": "H", "object": "PhysicalDisk", "instance": "0 D:",
+         "counter": "Disk Reads/sec", "value": 5.0, "unit": "1/s", "layer": "block", "metric": "read_iops"}
+        for at in range(seconds)
+    ]  # fmt: skip
+    io = [{"issued_ns": 0, "completed_ns": 10**6}]
+    found = describe(make_recording(io, window_ns=10 * 10**9, tables={"counters": rows}))
+    told = "counters were sampled for 60.0 s, I/Os recorded for 10.0 s: means of counters are over their own time"
+    assert (told in found.notes) is is_told
+    assert any("counters were" in note for note in found.notes) is is_told
