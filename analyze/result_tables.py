@@ -10,6 +10,7 @@ from .units import DASH, format_bytes, format_count, format_duration_ns
 
 BEYOND_MIN: Final = 100
 """A quantile needs at least so many I/Os beyond it to be shown; tools print them with fewer."""
+_WHOLE_MS: Final = "sqlio"
 _NEW_ORDER: Final = "NEWORD"
 _STORAGE: Final = ("run", "op", "IOPS", "MB/s", "mean", "p50", "p99", "max")
 _DATABASE: Final = ("run", "users", "NOPM", "TPM", "new order p50", "p95", "p99", "max")
@@ -113,9 +114,14 @@ def _storage(number: int, rows: Sequence[Row]) -> Iterable[tuple[str, ...]]:
             row["op"],
             format_count(row["iops"]),
             DASH if rate is None else f"{rate / 1e6:,.1f}",
-            *(format_duration_ns(value) for value in latencies),
+            *(_latency_text(row, value) for value in latencies),
         )
         first = ""
+
+
+def _latency_text(row: Row, latency_ns: float | None) -> str:
+    """SQLIO cuts latencies off to whole milliseconds, and none takes 0."""
+    return "< 1 ms" if latency_ns == 0 and row["tool"] == _WHOLE_MS else format_duration_ns(latency_ns)
 
 
 def _database(number: int, rows: Sequence[Row]) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """Which validity rules fired, per input."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from iotrace.schemas import Recording, Sweep
 
 from .. import validity
 from ..comparison import Comparison
+from ..description import Description
 from ..slo import Objective
 from ..validity_sweep import check_sweep
 from .facts import FindingFacts
@@ -19,17 +21,20 @@ def findings_of(
     inputs: Sequence[Recording | Sweep],
     objectives: Sequence[Objective],
     compared: Mapping[str, Comparison],
+    described: Mapping[Path, Description],
 ) -> list[FindingFacts]:
     """Findings on all inputs, invalidating ones first; ``compared`` by the uuid of the recording that is its b.
 
-    Raises `IotraceError` if an input cannot be read.
+    ``described``: what is known of recordings already, by path. Raises `IotraceError` if an input cannot be read.
     """
     quantile = max((objective.quantile for objective in objectives), default=_QUANTILE)
     found: list[FindingFacts] = []
     for one in inputs:
         if isinstance(one, Recording):
             comparison = compared.get(one.manifest.uuid)
-            findings = validity.check(one, comparison=comparison, quantile=quantile)
+            findings = validity.check(
+                one, comparison=comparison, quantile=quantile, description=described.get(one.path)
+            )
             found += [_facts(one.name, finding) for finding in findings]
         else:
             name = one.path.name.removesuffix(".iotrace")

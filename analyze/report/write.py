@@ -80,7 +80,13 @@ def _facts(
     for recording in recordings:
         notes += [f"{recording.name}: {note}" for note in recording.description.notes]
     checks = [check for recording in recordings for check in recording.objectives]
-    findings = findings_of(inputs, objectives, {one.comparison.b.uuid: one.comparison for one in comparisons})
+    named = (one for one in inputs if isinstance(one, Recording))
+    findings = findings_of(
+        inputs,
+        objectives,
+        {one.comparison.b.uuid: one.comparison for one in comparisons},
+        {one.path: facts.description for one, facts in zip(named, recordings, strict=True)},
+    )
     spoiled = sorted({finding.title for finding in findings if finding.level == "invalid"})
     sentence, also = verdict.overall(sweeps, comparisons, recordings, spoiled)
     return ReportFacts(

@@ -25,6 +25,12 @@ def test_a_quantile_with_too_few_beyond_it_is_not_shown():
     assert quantile_ns(row("NEWORD", transactions=500, quantiles=QUANTILES), 0.99) is None
 
 
+def test_what_sqlio_cuts_off_to_0_ms_took_less_than_one():
+    told = {"iops": 9000.0, "latency_ns_mean": 0.0, "latency_ns_max": 3_000_000}
+    mean, *_, most = result_tables([row("read", tool="sqlio", **told)]).storage[0][4:]
+    assert (mean, most) == ("< 1 ms", "3.00 ms")
+
+
 def test_runs_are_numbered_and_told_by_their_load():
     rows = [
         row("read", iops=100.0, size_bytes=8192, access="random", outstanding=16, duration_ns=60 * 10**9),
