@@ -231,7 +231,8 @@ def _check_replay(a: Work, b: Work, replay: dict[str, Any]) -> list[str]:
                 f"{replay[f'{why}_ios']:,} {why}" for why in ("skipped", "failed") if replay.get(f"{why}_ios")
             ]
             because = f" ({', '.join(reasons)})" if reasons else ""
-            warnings.append(f"{right.get(op, 0):,} {op}s were replayed, {expected:,} were to be{because}")
+            many = "flushes" if op == "flush" else f"{op}s"
+            warnings.append(f"{right.get(op, 0):,} {many} were replayed, {expected:,} were to be{because}")
     planned, span = replay.get("planned_duration_ns") or 0, replay.get("issued_span_ns") or 0
     if replay.get("mode") != "think" and abs(planned - span) > TOLERANCE * max(planned, span):
         warnings.append(

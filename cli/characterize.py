@@ -42,7 +42,7 @@ from .characterize_run import (
 from .characterize_tables import print_series
 from .findings import has_invalid, print_findings
 from .meters import show_replay
-from .options import COUNT_MAX, Json, Overwrite
+from .options import COUNT_MAX, INTERRUPTED, Json, Overwrite
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
 
 _EXPECTED_RULES: Final = frozenset({"interrupted"})
@@ -271,7 +271,7 @@ def characterize_command(
             draw = any(one.series.axis == "outstanding" for one in measured)
             hint = f"; iotrace report {output}/*.iotrace -o report.html draws it" if draw else ""
             console.say(f"wrote {output}{hint}")
-    return 130 if interrupted else 1 if has_invalid(findings) or not measured else 0
+    return INTERRUPTED if interrupted else 1 if has_invalid(findings) or not measured else 0
 
 
 def _check_output(output: Path, options: ReplayOptions, *, overwrite: bool) -> None:

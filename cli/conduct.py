@@ -93,7 +93,16 @@ def run_sweep(
                     progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
                 )
             writer.add(scale, step)
-            if (step.manifest.replay or {}).get("interrupted"):
+            if _is_interrupted(step):
                 return writer.sweep
             done.append(summarise_step(step, scale))
             on_done(done[-1], step)
+
+
+def was_interrupted(sweep: Sweep) -> bool:
+    """Whether its last step was stopped before its end."""
+    return bool(sweep.steps) and _is_interrupted(sweep.recordings()[-1])
+
+
+def _is_interrupted(step: Recording) -> bool:
+    return bool((step.manifest.replay or {}).get("interrupted"))

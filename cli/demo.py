@@ -23,7 +23,7 @@ from iotrace.schemas import IotraceError, Recording, RecordingWriter, Sweep
 
 from . import console
 from .compare_tables import print_headline
-from .conduct import run_sweep
+from .conduct import run_sweep, was_interrupted
 from .describe_tables import print_overview
 from .findings import print_findings
 from .knee_tables import print_knee
@@ -174,6 +174,8 @@ class _Story:
         if not self._quiet:
             print_overview(description)
         self.sweep = self._walk_up()
+        if was_interrupted(self.sweep):
+            raise KeyboardInterrupt  # a story of half a step is none
         steps = self.sweep.recordings()
         with console.working("finding the knee"):
             found = knee(steps, slo=SLO, scales=[step.scale for step in self.sweep.steps])

@@ -10,6 +10,10 @@ COUNT_MAX: Final = (1 << 63) - 1
 """The greatest whole number that anything below takes."""
 
 
+INTERRUPTED: Final = 130
+"""Exit status of what Ctrl-C, or a request to terminate, ended: as shells have it."""
+
+
 def finite(value: float | None) -> float | None:
     """For options that take a number: inf and nan pass any range, and are none."""
     if value is not None and not math.isfinite(value):

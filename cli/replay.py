@@ -13,7 +13,7 @@ from . import console
 from .amounts import parse_loop, parse_seconds
 from .findings import has_invalid, print_findings
 from .meters import show_replay
-from .options import Json, OutputPath, Overwrite, RecordingPath, Title
+from .options import INTERRUPTED, Json, OutputPath, Overwrite, RecordingPath, Title
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 from .replay_tables import print_run
 from .summary import print_recording, recording_facts
@@ -60,7 +60,7 @@ def replay_command(
 ) -> int:
     """Play a recording on a target, N times as hard.
 
-    Exit status 1 if the run says nothing about the storage.
+    Exit status 1 if the run says nothing about the storage, 130 if it was stopped.
 
     Example: iotrace replay prod.iotrace --target /data/test.bin --scale 2x -o new.iotrace
     """
@@ -85,4 +85,6 @@ def replay_command(
         print_recording(result)
         print_run(result.manifest.replay or {}, result.manifest.host)
         print_findings(findings)
+    if (result.manifest.replay or {}).get("interrupted"):
+        return INTERRUPTED
     return 1 if has_invalid(findings) else 0

@@ -22,11 +22,11 @@ from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
 from .ceiling import print_beside_knee
-from .conduct import STEP_SECONDS, run_sweep
+from .conduct import STEP_SECONDS, run_sweep, was_interrupted
 from .findings import has_invalid, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
-from .options import CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title, finite
+from .options import INTERRUPTED, CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title, finite
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 
 
@@ -81,7 +81,7 @@ def sweep_command(
 ) -> int:
     """Walk the load up on a target until it bends.
 
-    Exit status 1 if an SLO is missed at 1x, or no step can be judged.
+    Exit status 1 if an SLO is missed at 1x, or no step can be judged; 130 if it was stopped.
 
     Example: iotrace sweep prod.iotrace --target /data/test.bin --busiest 60s -o sweep.iotrace
     """
@@ -122,7 +122,8 @@ def sweep_command(
             on_done=done,
         )
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}")
-    return _answer_sweep(sweep, slo, json=json)
+    status = _answer_sweep(sweep, slo, json=json)
+    return INTERRUPTED if was_interrupted(sweep) else status
 
 
 def knee_command(
