@@ -61,7 +61,8 @@ def format_rate(per_second: float | None, unit: str = "") -> str:
 
 def format_share(share: float | None) -> str:
     """A share of 1 as a percentage: ``12.3 %``."""
-    return DASH if share is None else f"{share * 100:.1f} %"
+    # Adding 0 makes a nought of minus nought.
+    return DASH if share is None else f"{round(share * 100, 1) + 0.0:.1f} %"
 
 
 def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:

@@ -357,6 +357,8 @@ def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_rec
         (units.format_rate(110_100_480, "B"), "105 MiB/s"),
         (units.format_share(0.123), "12.3 %"),
         (units.format_ratio_with_interval(1.52, (1.41, 1.66)), "1.52x [1.41, 1.66]"),
+        (units.format_share(-0.0003), "0.0 %"),
+        (units.format_share(-0.0123), "-1.2 %"),
         (units.format_ratio_with_interval(0.00052, (0.00048, 0.0951)), "0.00052x [0.00048, 0.10]"),
         (units.format_ratio_with_interval(688.48, (99.994, 1234.5)), "688x [99.99, 1,234]"),
         (units.format_ratio_with_interval(43.48, (0.0, 4.9e8)), "43.48x [0.00, 4.9e+08]"),
