@@ -82,7 +82,7 @@ def run_sweep(
             speed = 1.0 if options.mode == "superpose" else scale
             repeat = max(1, math.ceil(step_seconds * speed / window_seconds - 1e-9))
             path = writer.step_path(scale)
-            beside = watched(options.targets, watched_path(path)) if watch else nullcontext()
+            beside = watched(options.all_targets, watched_path(path)) if watch else nullcontext()
             with beside:
                 step = replay(
                     recording,

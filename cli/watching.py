@@ -30,7 +30,10 @@ def watched(targets: Sequence[str], output: Path) -> Iterator[None]:
     # A file that the replay is still to make will lie on the device of its folder.
     places = dict.fromkeys(one if Path(one).exists() else str(Path(one).absolute().parent) for one in targets)
     command = [sys.executable, "-m", "iotrace.cli", "capture", "linux", *places, "-o", str(output)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as recorder:
+    # In a process group of its own: Ctrl-C is for the replay, and would end the recorder at once, then a second time.
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as recorder:
         try:
             _wait_until_recording(recorder)
             yield
