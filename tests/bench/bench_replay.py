@@ -11,6 +11,7 @@ Medians over the runs; players take turns. Nothing is asserted: a shared machine
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -102,7 +103,10 @@ def pace(part: str, folder: Path, words: argparse.Namespace) -> None:
             assert facts is not None
             found.append(facts | {"length_error": facts["issued_span_ns"] / facts["planned_duration_ns"] - 1})
             if run < words.peer_runs and has_fio():
-                length_s = write_log(out, target, folder / "plan.iolog")
+                peer_target = folder / f"{part}.peer"
+                if not peer_target.exists():  # one of its own: a target that others wrote to is not taken again
+                    shutil.copyfile(target, peer_target)
+                length_s = write_log(out, peer_target, folder / "plan.iolog")
                 for engine, results in peers.items():
                     seconds, mean_ns = play_log(folder / "plan.iolog", engine)
                     results.append((seconds / length_s - 1, mean_ns))
