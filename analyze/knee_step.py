@@ -256,7 +256,8 @@ def _step(
             f"{counted(load['delayed_count'], 'I/O was', 'I/Os were')} held back by the cap on I/Os in flight "
             "or a full disk queue"
         )
-    if achieved < CARRIED_SHARE_MIN * offered:
+    # A closed loop offers no load of its own: what is missing there was still under way at the end.
+    if achieved < CARRIED_SHARE_MIN * offered and replay.get("loop") != "closed":
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if words:
         notes.append(words)

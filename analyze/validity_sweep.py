@@ -32,10 +32,15 @@ def _joined(fired: list[tuple[Recording, Finding]], step_count: int) -> Finding:
     if len(fired) > _NAMED_MOST:
         where = f"and likewise in {len(fired)} of {step_count} runs"
     else:
-        where = "at " + ", ".join(_load(step) for step, _ in fired)
+        names = [_load(step) for step, _ in fired]
+        where = "at " + ("; " if any(", " in name for name in names) else ", ").join(names)
     return replace(first, level="warning", detail=f"{first.detail} ({where})")
 
 
 def _load(step: Recording) -> str:
-    scale = (step.manifest.replay or {}).get("scale")
-    return step.name if scale is None else f"{scale:g}x"
+    replay = step.manifest.replay or {}
+    if replay.get("loop") == "closed":
+        # Steps of several series bear the same names.
+        targets = [str(target["name"]) for target in replay.get("targets", [])]
+        return step.manifest.title.removesuffix(f" on {', '.join(targets)}")
+    return step.name if replay.get("scale") is None else f"{replay['scale']:g}x"

@@ -191,6 +191,31 @@ def test_runs_that_are_no_series_are_refused(tmp_path, first, second):
     assert problem.value.hint
 
 
+def sqlio(folder, number, op, outstanding, size_bytes=8192):
+    """SQLIO prints rates, but no counts."""
+    told = {"outstanding": outstanding, "iops": 1000.0 * outstanding, "size_bytes": size_bytes,
+            "access": "random", "latency_ns_mean": 1e6}  # fmt: skip
+    return run(folder, number, told, told | {"op": op}, tool="sqlio")
+
+
+def test_reads_and_writes_of_a_tool_without_counts_are_no_one_series(tmp_path):
+    steps = [sqlio(tmp_path, 2**k, "read" if k < 3 else "write", 2**k) for k in range(6)]
+    with pytest.raises(IotraceError, match="reads and writes are not the same"):
+        knee(steps)
+
+
+def test_a_matrix_is_refused_with_what_to_do_about_it(tmp_path):
+    steps = [
+        sqlio(tmp_path, f"{op}{size}-{load}", op, load, size)
+        for op in ("read", "write")
+        for size in (8192, 65536)
+        for load in (1, 2, 4)
+    ]
+    with pytest.raises(IotraceError, match="they are of 4 sizes, patterns or mixes") as caught:
+        knee(steps)
+    assert "each series by itself" in caught.value.hint
+
+
 def test_numbers_that_are_not_known_are_null_in_json(tmp_path):
     rows = zip((1, 2, 4, 8), (10, 20, 40, 40), strict=True)
     steps = [run(tmp_path, count, {"outstanding": count, "iops": float(iops)}) for count, iops in rows]
