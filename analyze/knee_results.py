@@ -88,6 +88,12 @@ def _axis(runs: Sequence[Run]) -> str:
         loads = [run.total[axis] for run in runs]
         if all(load is not None and load > 0 for load in loads) and len(set(loads)) == len(loads) > 1:
             return axis
+    kinds = len(_kinds(runs))
+    if kinds > 1:
+        raise IotraceError(
+            f"these runs are no series by load: they are of {kinds} sizes, patterns or mixes of reads and writes",
+            hint="import each series by itself, from a file with the runs of one size, pattern and mix",
+        )
     raise IotraceError(
         "these runs are no series by load: no two may have the same outstanding I/Os, threads, users or offered rate",
         hint="import the runs of one test at several loads: iotrace import RUN1 RUN2 … -o NAME.iotrace",
@@ -95,17 +101,21 @@ def _axis(runs: Sequence[Run]) -> str:
 
 
 def _refuse_unlike(runs: Sequence[Run], axis: str) -> None:
-    kinds = {(run.total["size_bytes"], run.total["access"], _mix(run)) for run in runs}
-    if len(kinds) > 1 and axis != "virtual_users":
+    if len(_kinds(runs)) > 1 and axis != "virtual_users":
         raise IotraceError(
             f"these runs differ in more than {axis}: sizes, access or reads and writes are not the same",
             hint="name the runs of one size and mix; iotrace query shows the table results",
         )
 
 
+def _kinds(runs: Sequence[Run]) -> set[tuple[Any, ...]]:
+    return {(run.total["size_bytes"], run.total["access"], _mix(run)) for run in runs}
+
+
 def _mix(run: Run) -> int | None:
     """Share of reads, to a tenth: a tool's 70 % are 70.02 % in one run and 69.97 % in the next."""
-    by_op = {row["op"]: row["ios"] or 0 for row in run.rows}
+    # Some tools print no counts, but all have rates.
+    by_op = {row["op"]: row["ios"] or row["iops"] or 0 for row in run.rows}
     total = by_op.get("read", 0) + by_op.get("write", 0)
     return round(10 * by_op.get("read", 0) / total) if total else None
 

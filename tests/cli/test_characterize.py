@@ -65,6 +65,26 @@ def test_a_quantile_with_fewer_than_100_ios_beyond_it_is_not_printed(
     assert many["service_ns_p99_9"] is None
 
 
+def test_runs_that_a_rule_fired_for_are_named_by_what_they_ran(
+    iotrace: Callable[..., Result], target: Path
+) -> None:
+    """Four thousand I/Os are too few for a p99, 24,000 are not."""
+    result = characterize(iotrace, target, "--size", "8K,64K", "--outstanding", "1,6", "--json")
+
+    (few,) = [one for one in json.loads(result.out)["findings"] if one["rule"] == "too-few-ios"]
+    assert few["detail"].endswith("(at random read 8K, 1 outstanding; random read 64K, 1 outstanding)")
+
+
+def test_what_is_under_way_at_the_end_is_no_load_that_was_not_carried(
+    iotrace: Callable[..., Result], target: Path
+) -> None:
+    """Six servers end 12,000 I/Os in the second; a closed loop offers no more than that."""
+    result = characterize(iotrace, target, "--outstanding", "2048", "--seconds", "1", "--json")
+
+    (cell,) = json.loads(result.out)["series"][0]["cells"]
+    assert "load offered" not in " ".join(cell["notes"])
+
+
 def test_each_series_is_kept_as_a_sweep(iotrace: Callable[..., Result], target: Path, tmp_path: Path) -> None:
     output = tmp_path / "a.iotrace"
     result = characterize(iotrace, target, "--size", "8K,64K", "--outstanding", "1..4", "-o", output)
