@@ -131,12 +131,18 @@ def _names_in_folder(spaces: Mapping[int, str], folder: Path) -> dict[int, str]:
     taken: set[str] = set()
     for space, name in spaces.items():
         last = re.split(r"[\\/]", name.rstrip("\\/"))[-1]
-        clean = re.sub(r"[^\w.+-]", "_", last).lstrip(".")[:100] or "space"
-        if clean.lower() in taken:
-            clean = f"{clean}-{space}"
-        taken.add(clean.lower())
-        found[space] = str(folder / f"{clean}{FOLDER_SUFFIX}")
+        clean = _cut(re.sub(r"[^\w.+-]", "_", last).lstrip(".")) or "space"
+        told_apart = clean
+        while told_apart.lower() in taken:
+            told_apart = f"{clean}-{space}" if told_apart == clean else f"{told_apart}+"
+        taken.add(told_apart.lower())
+        found[space] = str(folder / f"{told_apart}{FOLDER_SUFFIX}")
     return found
+
+
+def _cut(name: str) -> str:
+    """As much of it as a file system takes in a name, whose limit of 255 is one of bytes."""
+    return name[:100].encode()[:200].decode(errors="ignore")
 
 
 def _stretches(

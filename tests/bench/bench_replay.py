@@ -104,7 +104,9 @@ def pace(part: str, folder: Path, words: argparse.Namespace) -> None:
             found.append(facts | {"length_error": facts["issued_span_ns"] / facts["planned_duration_ns"] - 1})
             if run < words.peer_runs and has_fio():
                 peer_target = folder / f"{part}.peer"
-                if not peer_target.exists():  # one of its own: a target that others wrote to is not taken again
+                if (
+                    not peer_target.exists()
+                ):  # one of its own: a target that others wrote to is not taken again
                     shutil.copyfile(target, peer_target)
                 length_s = write_log(out, peer_target, folder / "plan.iolog")
                 for engine, results in peers.items():

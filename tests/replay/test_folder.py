@@ -66,7 +66,9 @@ def test_io_of_disks_goes_to_files_where_the_recording_tells_which(
     assert table["target"].to_pylist() == [1, 2, 0, 3]
 
 
-@pytest.mark.parametrize("name", ["..", "../../etc/passwd", "a/b\\", "x" * 300, "C:", "\u202edm.", "-rf", ""])
+@pytest.mark.parametrize(
+    "name", ["..", "../../etc/passwd", "a/b\\", "x" * 300, "C:", "\u202edm.", "-rf", "", "数" * 300]
+)
 def test_names_from_a_trace_stay_in_the_folder(make_recording: MakeRecording, disk: Path, name: str) -> None:
     recording = make_recording(layer=["filesystem"], files=[(name, "data")], file_id=[0])
     plan, _ = plan_of(recording, targets=(str(disk),))
@@ -74,6 +76,17 @@ def test_names_from_a_trace_stay_in_the_folder(make_recording: MakeRecording, di
     assert target.parent == disk
     assert target.name.endswith(".target")
     assert len(target.name) < 120
+    assert len(target.name.encode()) <= 255 - len(".") - len(".partial-00000000"), (
+        "it is filled under such a name"
+    )
+
+
+def test_no_two_files_share_one_whatever_they_are_called(make_recording: MakeRecording, disk: Path) -> None:
+    files = [("x/a-2", "data"), ("y/a", "data"), ("z/a", "data"), ("z/A-2", "data")]
+    recording = make_recording(layer=["filesystem"] * 4, files=files, file_id=[0, 1, 2, 3])
+    plan, _ = plan_of(recording, targets=(str(disk),))
+    names = [Path(name).name for name in plan.assignment.names]
+    assert names == ["a-2.target", "a.target", "a-2+.target", "A-2-3.target"]
 
 
 def test_thousands_of_files_are_planned_in_one_go(make_recording: MakeRecording, disk: Path) -> None:
