@@ -118,6 +118,9 @@ if ($recorded.Count -eq 0) {
     [IO.File]::WriteAllLines((Join-Path $FactsFolder 'losses.txt'), [string[]] $losses)
     $losses | ForEach-Object { Write-Log $_ }
 
+    $log = Join-Path $Iotrace.Folder 'log.txt'
+    if (Test-Path -LiteralPath $log) { Copy-Item -LiteralPath $log -Destination $FactsFolder }
+
     $packed = Get-NewFolder
     [void] [IO.Directory]::CreateDirectory($packed)
     # Facts go first: should a file be in use, the next run packs the rest beside facts of its own.

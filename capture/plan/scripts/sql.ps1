@@ -9,7 +9,12 @@ function Open-Sql {
     $builder['Connect Timeout'] = 15
     $builder['Pooling'] = $false
     $connection = New-Object System.Data.SqlClient.SqlConnection($builder.ConnectionString)
-    $connection.Open()
+    try {
+        $connection.Open()
+    } catch {
+        $connection.Dispose()
+        throw "$($Iotrace.SqlInstance) lets nobody in: $($_.Exception.GetBaseException().Message) Run this again once it does."
+    }
     return $connection
 }
 

@@ -121,6 +121,7 @@ def packed(tmp_path, monkeypatch):
         "host-before.json": '{"power_plan": ["Balanced"]}',
         "session-losses.txt": "capture_utc,dropped_event_count,dropped_buffer_count\r\n2026-03-01T12:00:00,0,0\r\n",
         "losses.txt": "kernel.etl: 0 events and 0 buffers lost\r\n",
+        "log.txt": "2026-03-01 12:00:00 UTC  D: has 90,000 MB free; this plan writes 17,408 MB at most\r\n",
         "kernel-session.txt": "Name:                 NT Kernel Logger\r\n",
     }
     for name, text in facts.items():
