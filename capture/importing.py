@@ -89,6 +89,7 @@ def _import(
         room = stack.enter_context(unpacking_room(parent, ".iotrace-unpacked-"))
         gathering = Gathering(room, [with_map(Path(path)) for path in maps])
         opening = _Opening(gathering, stack, report)
+        stack.callback(opening.close)
         for path in paths:
             opening.add(Path(path), str(path))
         runs = opening.take_runs()
@@ -171,6 +172,10 @@ class _Opening:
             raise problems[0]
         for left_out in problems:
             self._gathering.leave_out(left_out.message)
+
+    def close(self) -> None:
+        """Let the traces go: they keep their files open, and Windows removes no open file."""
+        self.traces = []
 
     def take_runs(self) -> list[SourcedRun]:
         """Runs of other tools' tests. They are no traces: no I/O of theirs tells how their clocks lie."""

@@ -1,7 +1,9 @@
 """What collect.ps1 packs, iotrace imports in one go: every kind of file that a plan brings home, on one clock."""
 
 import shutil
+import tempfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -160,6 +162,22 @@ def test_the_zip_of_it_is_taken_too(packed, tmp_path):
     archive = shutil.make_archive(str(packed), "zip", packed)
     recording = import_files([archive], tmp_path / "production.iotrace")
     assert {row["layer"] for row in recording.read("io").to_pylist()} == {"block", "device", "sql"}
+
+
+def test_nothing_unpacked_is_open_when_it_is_removed(packed, tmp_path, monkeypatch):
+    """Windows removes no open file; on Linux one is seen among the process's own."""
+    cleanup, still_open = tempfile.TemporaryDirectory.cleanup, []
+
+    def look_and_clean_up(room):
+        found = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
+        still_open.append([path.name for path in found if path.is_relative_to(room.name)])
+        cleanup(room)
+
+    monkeypatch.setattr(tempfile.TemporaryDirectory, "cleanup", look_and_clean_up)
+    archive = shutil.make_archive(str(packed), "zip", packed)
+    import_files([archive], tmp_path / "production.iotrace")
+    assert [] in still_open
+    assert not [names for names in still_open if names]
 
 
 def test_two_traces_of_one_layer_are_told_to_count_twice(packed, tmp_path):
