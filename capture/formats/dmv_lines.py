@@ -126,7 +126,7 @@ class _WholeLines(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        if not self.closed:
+        if not self.closed and not self._text.closed:
             self._text.detach()
         super().close()
 
