@@ -152,7 +152,7 @@ def test_row_groups_that_overlap_in_time_come_out_in_order_and_none_twice(
     [
         ({"layer": "array"}, "there is no layer 'array'"),
         ({"layer": "sql"}, "has no I/O of the layer 'sql'"),
-        ({"window_ns": (10**12, 10**13)}, "has no I/O of the layer 'block' between"),
+        ({"window_ns": (10**12, 10**13)}, "has no I/O of the layer 'block' from 1,000 s to 10,000 s"),
         ({"ops": ("write",)}, "nothing in .* can be replayed: 1 not write"),
     ],
 )
