@@ -13,6 +13,7 @@ from .estimate import Estimate
 from .knee_answer import Cause
 from .knee_layers import Layers
 from .knee_words import latency_text
+from .units import format_figure
 
 Floats = npt.NDArray[np.float64]
 
@@ -114,9 +115,8 @@ def layer(low: Layers, high: Layers) -> Cause | None:
         rest = high.total_ns - high.device_ns
         full = ""
         if rest > high.device_ns:
-            full = (
-                f" It had {high.device_in_flight:,.3g} in flight; the rest of the wait is the queue above it."
-            )
+            in_flight = format_figure(high.device_in_flight)
+            full = f" It had {in_flight} in flight; the rest of the wait is the queue above it."
         return Cause(
             "device",
             "device",

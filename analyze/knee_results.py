@@ -22,6 +22,7 @@ from .knee_step import CARRIED_SHARE_MIN, Samples, Step, summary_samples
 from .knee_words import describe_slo
 from .saturation import Units, saturation_of
 from .slo import Objective
+from .units import format_figure
 
 LAW_ERROR_NOTED: Final = 0.2
 """A run further from Little's law than this, and than the tool's rounding explains, is noted."""
@@ -170,10 +171,12 @@ def _tail_words(steps: Sequence[Step]) -> str:
     for step, value in known[1:]:
         if value > 2 * least:
             return (
-                f" A new order's p99 is {least / 1e6:,.3g} ms with {lowest.load_text} and passes twice that by "
-                f"{step.load_text} ({value / 1e6:,.3g} ms)."
+                f" A new order's p99 is {format_figure(least / 1e6)} ms with {lowest.load_text} and passes twice that "
+                f"by {step.load_text} ({format_figure(value / 1e6)} ms)."
             )
-    return f" A new order's p99 stays within twice its {least / 1e6:,.3g} ms with {lowest.load_text}."
+    return (
+        f" A new order's p99 stays within twice its {format_figure(least / 1e6)} ms with {lowest.load_text}."
+    )
 
 
 def _open(runs: Sequence[Run], seed: int) -> Knee:
@@ -217,8 +220,8 @@ def _step(run: Run, load: float | None, unit_ns: float) -> Step:
     notes = []
     if abs(ratio - 1) > LAW_ERROR_NOTED + rounding:
         notes.append(
-            f"IOPS times mean latency make {in_flight:,.3g} in flight, not {load:g}: the load was not kept up, or the "
-            "tool's latency leaves something out"
+            f"IOPS times mean latency make {format_figure(in_flight)} in flight, not {load:g}: the load was not kept "
+            "up, or the tool's latency leaves something out"
         )
     quantiles = {name: _quantile_ns(total, share) for name, share in _QUANTILES.items()}
     return Step(

@@ -15,7 +15,7 @@ from .estimate import Estimate
 from .knee_answer import Vote
 from .knee_fit import kneedle, kneedle_concave, peak_power
 from .knee_usl import Usl, fit_usl
-from .units import DASH
+from .units import DASH, format_figure
 
 VOTE_SHARE: Final = 0.25
 PEAK_POWER: Final = "peak power"
@@ -133,5 +133,5 @@ def _is_near(knee: Estimate, vote: float, load: Floats) -> bool:
 def place(vote: Vote, load: str = "in flight", throughput: str = "IOPS") -> str:
     """Where a vote sees the knee: ``32 in flight``, ``2,010 IOPS``, a dash where it sees none."""
     if vote.outstanding is not None:
-        return f"{vote.outstanding:,.3g} {load}"
+        return f"{format_figure(vote.outstanding)} {load}"
     return DASH if vote.iops is None else f"{vote.iops:,.0f} {throughput}"

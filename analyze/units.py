@@ -49,6 +49,11 @@ def format_count(count: float | None) -> str:
     return DASH if count is None else f"{count:,.0f}"
 
 
+def format_figure(value: float) -> str:
+    """A plain number of three significant digits, large ones in full: ``0.413``, ``20.7``, ``4,660``."""
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+
+
 def format_rate(per_second: float | None, unit: str = "") -> str:
     """Events or bytes per second: ``1,250/s``, ``3.2/s``; with unit ``B``: ``105 MiB/s``."""
     if per_second is None:

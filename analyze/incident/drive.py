@@ -18,7 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from ..units import format_bytes, format_duration_ns, format_rate, format_ratio_with_interval, format_share
+from ..units import (
+    format_bytes,
+    format_duration_ns,
+    format_figure,
+    format_rate,
+    format_ratio_with_interval,
+    format_share,
+)
 from .result import Cause, Change
 from .series import Floats, LayerSlots
 from .stretches import mean_error
@@ -150,7 +157,9 @@ def judge_drive(
     flight = by_name["in_flight"]
     if flight.ratio is not None:
         by_law = ", by Little's law" if is_mean else ""
-        evidence.append(f"in flight {flight.slow:.3g} against {flight.normal:.3g}{by_law}")
+        evidence.append(
+            f"in flight {format_figure(flight.slow)} against {format_figure(flight.normal)}{by_law}"
+        )
     if same_load is not None:
         evidence.append(
             f"{same_load.count:,} normal slots with as much load: "
@@ -216,7 +225,7 @@ def _sentence(change: Change, what: str, slot_ns: int, how_full: _HowFull) -> st
         where = f", in the slots that have any ({how_full.words})" if how_full.is_sparse else ""
         words = f"arrivals of {what} {format_rate(change.slow)} against {format_rate(change.normal)}: {ratio}{where}"
     elif change.quantity == "bursts":
-        words = f"I/Os that begin together {change.slow:,.3g} against {change.normal:,.3g}: {ratio}"
+        words = f"I/Os that begin together {format_figure(change.slow)} against {format_figure(change.normal)}: {ratio}"
     else:
         words = f"mean size {format_bytes(change.slow)} against {format_bytes(change.normal)}: {ratio}"
     if change.lead_ns is None or _lower(change) <= _GREW:

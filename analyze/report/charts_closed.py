@@ -8,7 +8,7 @@ import numpy as np
 
 from ..knee_answer import Knee
 from ..knee_step import Step
-from ..units import format_count, format_duration_ns
+from ..units import format_count, format_duration_ns, format_figure
 from .axes import Axis, linear
 from .charts import SERIES, STYLES, Band, Chart, Key, Line, Mark, Panel, Readout, Table
 
@@ -54,7 +54,7 @@ def outstanding_chart(knee: Knee) -> Chart:
                 (
                     format_count(step.outstanding),
                     format_count(step.achieved_iops),
-                    f"{step.achieved_mb_per_s:,.3g}",
+                    format_figure(step.achieved_mb_per_s),
                     format_duration_ns(step.response_ns_mean),
                     format_duration_ns(step.service_ns["p99"]),
                 )
@@ -112,7 +112,7 @@ def series_chart(series: Sequence[tuple[str, Knee]]) -> Chart | None:
                     else f"{knee.outstanding.value:,.0f} outstanding",
                     format_count(None if knee.iops is None else knee.iops.value),
                     format_count(max(step.achieved_iops for step in knee.steps)),
-                    f"{max(step.achieved_mb_per_s for step in knee.steps):,.3g}",
+                    format_figure(max(step.achieved_mb_per_s for step in knee.steps)),
                 )
                 for name, knee in series
             ),

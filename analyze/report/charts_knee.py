@@ -5,7 +5,7 @@ from typing import Final
 
 from ..knee_answer import Knee
 from ..knee_step import Step
-from ..units import format_count, format_duration_ns
+from ..units import format_count, format_duration_ns, format_figure
 from .axes import linear, logarithmic
 from .charts import Band, Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
 from .charts_closed import outstanding_chart
@@ -34,9 +34,9 @@ def steps_table(knee: Knee) -> Table:
             _state(step),
             format_count(step.offered_iops),
             format_count(step.achieved_iops),
-            f"{step.offered_mb_per_s:,.3g}",
-            f"{step.achieved_mb_per_s:,.3g}",
-            f"{step.in_flight_mean:,.3g}",
+            format_figure(step.offered_mb_per_s),
+            format_figure(step.achieved_mb_per_s),
+            format_figure(step.in_flight_mean),
             *(format_duration_ns(step.response_ns[name]) for name in ("p50", "p95", "p99", "p99_9")),
             *(format_duration_ns(step.service_ns[name]) for name in ("p50", "p99")),
             f"{step.littles_law_ratio:.3f}",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from .. import library
 from ..histogram import quantile_ns
-from ..units import format_count, format_duration_ns, format_rate
+from ..units import format_count, format_duration_ns, format_figure, format_rate
 from .axes import elapsed, linear, logarithmic
 from .charts import Band, Box, Boxes, Chart, Key, Line, Panel, Readout, Table, line_of
 
@@ -142,7 +142,8 @@ def _load(timeline: Columns, slots: _Slots, layer: str, bands: tuple[Band, ...])
         "Throughput and I/Os in flight over time",
         f"Reads and writes wanted, and the mean number under way at the {layer} layer, in stretches of {width}: "
         f"{mean_iops:,.0f} IOPS on average and {total[busiest]:,.0f} in the busiest stretch, which begins at "
-        f"{slots.words(busiest)}; {mean_flight:,.3g} in flight on average and {flight[fullest]:,.3g} in the fullest, "
+        f"{slots.words(busiest)}; {format_figure(mean_flight)} in flight on average and "
+        f"{format_figure(flight[fullest])} in the fullest, "
         f"from {slots.words(fullest)}.{marks}",
         elapsed(slots.window_ns),
         (
@@ -167,7 +168,7 @@ def _load(timeline: Columns, slots: _Slots, layer: str, bands: tuple[Band, ...])
                     format_count(iops["write"][index]),
                     format_rate(moved["read"][index], "B"),
                     format_rate(moved["write"][index], "B"),
-                    f"{flight[index]:,.3g}",
+                    format_figure(flight[index]),
                 )
                 for index in range(slots.count)
             ),
@@ -177,8 +178,8 @@ def _load(timeline: Columns, slots: _Slots, layer: str, bands: tuple[Band, ...])
             Readout(
                 *slots.edges_s(index),
                 f"from {slots.words(index)}: {iops['read'][index]:,.0f} reads/s, {iops['write'][index]:,.0f} writes/s, "
-                f"{moved['read'][index] / 1e6:,.3g} + {moved['write'][index] / 1e6:,.3g} MB/s, "
-                f"{flight[index]:,.3g} in flight",
+                f"{format_figure(moved['read'][index] / 1e6)} + {format_figure(moved['write'][index] / 1e6)} MB/s, "
+                f"{format_figure(flight[index])} in flight",
             )
             for index in range(slots.count)
         ),

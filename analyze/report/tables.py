@@ -9,7 +9,7 @@ from ..description import Description, Flow, Latency, Workload
 from ..knee_answer import Vote
 from ..result_tables import result_tables
 from ..same_work import work_value_text
-from ..units import DASH, format_bytes, format_count, format_duration_ns, format_share
+from ..units import DASH, format_bytes, format_count, format_duration_ns, format_figure, format_share
 from .charts import Table, shortened
 from .facts import RecordingFacts, SweepFacts
 from .tables_places import drive_tables, place_tables
@@ -96,10 +96,10 @@ def _workloads(described: Description) -> Table:
         (
             _name(workload, described),
             f"{workload.ios_per_s:,.0f}",
-            f"{workload.bytes_per_s / 1e6:,.3g}",
+            format_figure(workload.bytes_per_s / 1e6),
             format_bytes(workload.bytes_per_transfer),
             format_share(workload.read_share_of_ios),
-            f"{workload.queue_length_mean:.3g}",
+            format_figure(workload.queue_length_mean),
             _mean(workload.read, described.headline_metric),
             _mean(workload.write, described.headline_metric),
             format_share(workload.read.sequential_share),
@@ -229,7 +229,7 @@ def _votes(facts: SweepFacts) -> Table:
 
 def _vote(vote: Vote) -> str:
     if vote.outstanding is not None:
-        return f"{vote.outstanding:,.3g} in flight"
+        return f"{format_figure(vote.outstanding)} in flight"
     return "no knee" if vote.iops is None else f"{vote.iops:,.0f} IOPS"
 
 

@@ -9,6 +9,7 @@ from ..units import (
     format_bytes,
     format_count,
     format_duration_ns,
+    format_figure,
     format_rate,
     format_ratio_with_interval,
     format_share,
@@ -110,7 +111,7 @@ def _amount(change: Change, value: float) -> str:
         return format_bytes(value)
     if change.quantity == "bytes":
         return format_rate(value, "B")
-    return format_rate(value) if change.quantity == "arrivals" else f"{value:,.3g}"
+    return format_rate(value) if change.quantity == "arrivals" else format_figure(value)
 
 
 def _blame(one: SlowWindow) -> Table:

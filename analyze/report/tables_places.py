@@ -3,7 +3,15 @@
 from typing import Final
 
 from ..description import Description
-from ..units import DASH, format_bytes, format_count, format_duration_ns, format_rate, format_share
+from ..units import (
+    DASH,
+    format_bytes,
+    format_count,
+    format_duration_ns,
+    format_figure,
+    format_rate,
+    format_share,
+)
 from .charts import Table, shortened
 
 _ROWS_MAX: Final = 24
@@ -25,7 +33,7 @@ def drive_tables(described: Description) -> list[Table]:
             format_rate(row["peak_ios_per_s"]),
             format_rate(row["read_bytes_per_s"], "B"),
             format_rate(row["written_bytes_per_s"], "B"),
-            DASH if row["queue_length_mean"] is None else f"{row['queue_length_mean']:,.3g}",
+            DASH if row["queue_length_mean"] is None else format_figure(row["queue_length_mean"]),
             format_duration_ns(row["read_latency_mean_ns"]),
             format_duration_ns(row["write_latency_mean_ns"]),
             format_duration_ns(row["read_latency_max_ns"]),

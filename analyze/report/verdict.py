@@ -10,7 +10,7 @@ from ..knee_causes import ceilings_by_size
 from ..knee_words import latency_text, load_text, percent_text, scale_text
 from ..result_tables import result_tables
 from ..slo import Objective
-from ..units import format_bytes, format_duration_ns, format_ratio_with_interval
+from ..units import format_bytes, format_duration_ns, format_figure, format_ratio_with_interval
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence
 
@@ -56,7 +56,7 @@ def recording_sentence(description: Description) -> str:
             p99 = latency.quantiles_ns.get("p99")
             tail = f", p99 {latency_text(p99)}" if p99 is not None else ""
             latencies.append(f"{op}s took {latency_text(latency.mean_ns)} on average{tail} ({latency.grade})")
-    rate = f"{total.ios_per_s:,.0f} IOPS and {total.bytes_per_s / 1e6:,.3g} MB/s"
+    rate = f"{total.ios_per_s:,.0f} IOPS and {format_figure(total.bytes_per_s / 1e6)} MB/s"
     size = format_bytes(total.bytes_per_transfer)
     took = (
         f"; {'; '.join(latencies)}, measured at the {description.workload_layer} layer" if latencies else ""
