@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from iotrace.analyze.units import DASH
+from iotrace.analyze.units import DASH, format_figure
 from iotrace.replay.characterize import kind_text, size_text
 
 from . import console
@@ -105,7 +105,7 @@ def _row(one: CellResult, *, by_size: bool) -> list[str]:
     step, reach = one.step, one.iops_interval
     return [
         size_text(one.cell.size_bytes) if by_size else str(one.cell.outstanding),
-        _figure(step.achieved_iops),
+        format_figure(step.achieved_iops),
         DASH if reach is None else f"{(reach[1] - reach[0]) / 2 / max(step.achieved_iops, 1e-9):.1%}",
         f"{step.achieved_mb_per_s:,.1f}",
         _ms(step.response_ns_mean),
@@ -135,10 +135,6 @@ def _where(result: SeriesResult, one: CellResult) -> str:
     if result.series.axis == "size":
         return size_text(one.cell.size_bytes)
     return f"{one.cell.outstanding} outstanding"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _ms(value_ns: float | None) -> str:

@@ -289,6 +289,12 @@ CASES = {
 """Under the identifier of each rule."""
 
 FURTHER = [
+    (
+        "delayed-by-cap",
+        Case(replay={"delayed_ios": 5, "waits_for_room": 2}),
+        "warning",
+        "the disk's own queue was full (2 times)",
+    ),
     ("cache-not-bypassed", Case(replay={"direct": False}), "invalid", "page cache"),
     ("cache-not-bypassed", Case("characterization", replay={"direct": False}), "invalid", "page cache"),
     (
