@@ -1,0 +1,43 @@
+using System.Runtime.Versioning;
+using System.Security.AccessControl;
+using System.Security.Principal;
+
+namespace Iotrace.Agent.Windows;
+
+/// <summary>A folder for administrators, the system and its owner only: what is recorded names databases and programs.</summary>
+[SupportedOSPlatform("windows")]
+internal static class PrivateFolder
+{
+    public static void Create(string path)
+    {
+        var security = new DirectorySecurity();
+        security.SetAccessRuleProtection(isProtected: true, preserveInheritance: false);
+        foreach (var who in new[]
+        {
+            new SecurityIdentifier(WellKnownSidType.BuiltinAdministratorsSid, null),
+            new SecurityIdentifier(WellKnownSidType.LocalSystemSid, null),
+            new SecurityIdentifier(WellKnownSidType.CreatorOwnerSid, null),
+        })
+        {
+            security.AddAccessRule(Full(who));
+        }
+        using var identity = WindowsIdentity.GetCurrent();
+        if (identity.User is { } user)
+        {
+            security.AddAccessRule(Full(user));
+        }
+        var folder = new DirectoryInfo(path);
+        if (folder.Exists)
+        {
+            folder.SetAccessControl(security);
+        }
+        else
+        {
+            folder.Create(security);
+        }
+    }
+
+    private static FileSystemAccessRule Full(SecurityIdentifier who) => new(
+        who, FileSystemRights.FullControl, InheritanceFlags.ContainerInherit | InheritanceFlags.ObjectInherit,
+        PropagationFlags.None, AccessControlType.Allow);
+}

@@ -1,0 +1,224 @@
+"""The published Windows program under Wine, with a stand-in for Windows' event tracing put in its way.
+
+The runtime's own start-up hook loads `stand-ins/startup-hook`, which turns the imports from advapi32 to
+`stand-ins/trace`. The program is the one that users get.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+AGENT = ROOT / "capture" / "agent"
+STAND_INS = AGENT / "tests" / "stand-ins"
+BUILT = ROOT / "build" / "agent"
+EXE = BUILT / "win-x64" / "iotrace-agent.exe"
+LIBRARY = BUILT / "stand-ins" / "trace.dll"
+HOOK = BUILT / "startup-hook" / "startup-hook.dll"
+PREFIX = BUILT / "wine"
+
+PUBLISHERS = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WINEVT\Publishers"
+
+NO_DOTNET = 3
+"""Exit status of ``with-dotnet.sh`` without an SDK."""
+
+# Wine says so on every start, and it does not matter: all is 64-bit.
+_NOISE = ("wine32 is missing", "multiarch needs to be", "dpkg --add-architecture", 'wine32:i386"')
+
+
+class NotHereError(Exception):
+    """What the tests need and this machine lacks, as a skip's reason."""
+
+
+def prepare() -> None:
+    """Build what is missing or older than its sources. Raises `NotHereError`."""
+    for program in ("wine", "x86_64-w64-mingw32-gcc"):
+        if shutil.which(program) is None:
+            raise NotHereError(f"no {program}, which the tests of the Windows agent need")
+    sources = [path for path in (AGENT / "src").rglob("*") if path.suffix in {".cs", ".csproj"}]
+    if not _is_newer(EXE, [*sources, *AGENT.glob("Directory.*")]):
+        _dotnet("sh", str(AGENT / "build.sh"))
+    _build(STAND_INS / "startup-hook", HOOK)
+    if not _is_newer(LIBRARY, [STAND_INS / "trace" / "trace.c", STAND_INS / "trace" / "build.sh"]):
+        _run([str(STAND_INS / "trace" / "build.sh"), str(LIBRARY)])
+    if not (PREFIX / "ready").exists():
+        shutil.rmtree(PREFIX, ignore_errors=True)
+        PREFIX.mkdir(parents=True)
+        # Without an installer of Mono, which would ask for a window.
+        _run(["wineboot", "-i"], {"WINEDLLOVERRIDES": "mscoree=;mshtml=;winemenubuilder.exe="})
+        _run(["wine", "reg", "add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f"])
+        # Wine has no port driver that tells of its requests; the stand-in plays them.
+        _run(["wine", "reg", "add", PUBLISHERS + r"\{c4636a1e-7986-4646-bf10-7bc3b4a76e8e}", "/f"])
+        (PREFIX / "ready").touch()
+
+
+def microsoft_parsers() -> Path:
+    """The program that holds Microsoft's own parsers, up to date. Raises `NotHereError`."""
+    program = BUILT / "microsoft-parsers" / "microsoft-parsers.dll"
+    _build(AGENT / "tests" / "microsoft-parsers", program)
+    return program
+
+
+def windows_path(path: Path) -> str:
+    """A path of this machine as a program under Wine names it."""
+    return "Z:" + str(path.absolute()).replace("/", "\\")
+
+
+@dataclass
+class Finished:
+    """How a run of the agent ended and what it said."""
+
+    status: int
+    out: str
+    error: str
+
+
+@dataclass
+class Host:
+    """A Windows host that behaves as ``scenario`` says and on which ``events`` happen."""
+
+    folder: Path
+    events: bytes = b""
+    scenario: dict[str, int | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "events").write_bytes(self.events)
+        self.behave(**self.scenario)
+
+    def behave(self, **scenario: int | str) -> None:
+        """From the next start of the agent on; keys as in ``trace.c``."""
+        (self.folder / "scenario").write_text("".join(f"{key}={value}\n" for key, value in scenario.items()))
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Every call of a trace function so far, and what was played."""
+        path = self.folder / "calls"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def sessions(self) -> set[str]:
+        """Trace sessions that run now."""
+        return {path.name.removeprefix("session-") for path in self.folder.glob("session-*")}
+
+    def start(self, *arguments: str) -> "Agent":
+        """Start the agent."""
+        environment = os.environ | _wine() | {
+            "IOTRACE_STAND_IN": windows_path(self.folder),
+            "IOTRACE_STAND_IN_LIBRARY": windows_path(LIBRARY),
+            "DOTNET_STARTUP_HOOKS": windows_path(HOOK),
+        }  # fmt: skip
+        # Into files: what Wine starts beside the program holds a pipe open.
+        with (self.folder / "out").open("wb") as out, (self.folder / "error").open("wb") as error:
+            process = subprocess.Popen(
+                ["wine", str(EXE), *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=error,
+            )
+        return Agent(process, self)
+
+    def run(self, *arguments: str) -> Finished:
+        """Run the agent to its end."""
+        return self.start(*arguments).finish()
+
+    def text(self, name: str) -> str:
+        """What the agent said last to ``out`` or ``error``."""
+        lines = (self.folder / name).read_text("utf-8", "replace").splitlines(keepends=True)
+        return "".join(line for line in lines if not any(word in line for word in _NOISE))
+
+
+@dataclass
+class Agent:
+    """An agent that runs."""
+
+    process: subprocess.Popen[bytes]
+    host: Host
+
+    def finish(self, seconds: float = 180) -> Finished:
+        """Wait for the end."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"no end within {seconds} s: {self._told()}") from None
+        return Finished(status, self.host.text("out"), self.host.text("error"))
+
+    def kill(self) -> None:
+        """SIGKILL: no handler of the agent's own runs."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def wait_for(self, call: str, seconds: float = 120) -> dict[str, Any]:
+        """The first line of ``calls`` named so, once it is there."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.process.poll() is None:
+            for line in self.host.calls:
+                if line["call"] == call:
+                    return line
+            time.sleep(0.1)
+        if self.process.poll() is None:
+            self.kill()
+        raise AssertionError(f"no {call!r}: {self._told()}")
+
+    def wait_until_quiet(self, file: Path, seconds: float = 3) -> None:
+        """Wait until ``file`` has not grown for so long."""
+        size, since = -1, time.monotonic()
+        while time.monotonic() - since < seconds:
+            time.sleep(0.2)
+            now = file.stat().st_size if file.exists() else -1
+            if now != size:
+                size, since = now, time.monotonic()
+
+    def freeze(self, seconds: float) -> None:
+        """Let the agent stand still while the stand-in's clock goes on."""
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+
+    def _told(self) -> str:
+        return f"{self.host.text('out')} {self.host.text('error')} {self.host.calls}"
+
+
+def _wine() -> dict[str, str]:
+    return {
+        "WINEPREFIX": str(PREFIX),
+        "WINEDEBUG": "-all",
+        "WINEDLLOVERRIDES": "mshtml=;winemenubuilder.exe=",
+    }
+
+
+def _is_newer(target: Path, sources: list[Path]) -> bool:
+    return target.exists() and all(target.stat().st_mtime >= source.stat().st_mtime for source in sources)
+
+
+def _build(project: Path, target: Path) -> None:
+    if not _is_newer(target, list(project.glob("*.cs*"))):
+        _dotnet(
+            "dotnet", "build", str(project), "-c", "Release", "-m:1", "-nr:false", "-v", "quiet",
+            "-o", str(target.parent),
+        )  # fmt: skip
+
+
+def _dotnet(*command: str) -> None:
+    _run(["sh", str(AGENT / "with-dotnet.sh"), *command])
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command, env=os.environ | _wine() | (environment or {}), capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, timeout=900,
+    )  # fmt: skip
+    if done.returncode == NO_DOTNET and command[1:2] == [str(AGENT / "with-dotnet.sh")]:
+        raise NotHereError("no .NET 10 SDK on PATH or beside the checkout")
+    if done.returncode:
+        raise AssertionError(
+            f"{command} failed ({done.returncode}): {done.stdout[-3000:]} {done.stderr[-3000:]}"
+        )
