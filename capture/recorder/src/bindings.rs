@@ -18,10 +18,10 @@ pub(crate) mod linux {
     use pyo3_arrow::PyRecordBatch;
 
     use crate::buffers::SessionError;
-    use crate::event::Kind;
+    use crate::event::EVENTS;
     use crate::lifecycle;
+    use crate::rows::DeviceIds;
     use crate::session::Session;
-    use crate::tracker::DeviceIds;
 
     #[pyclass(frozen)]
     pub struct BlockTrace {
@@ -66,7 +66,7 @@ pub(crate) mod linux {
 
         #[staticmethod]
         fn event_names() -> Vec<&'static str> {
-            Kind::ALL.iter().map(|kind| kind.event_name()).collect()
+            EVENTS.iter().map(|(name, _)| *name).collect()
         }
 
         #[staticmethod]
@@ -113,6 +113,26 @@ pub(crate) mod linux {
                 dict.set_item(name, value)?;
             }
             Ok(dict)
+        }
+
+        fn ended<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+            let all = self.with(|session| session.ended().to_vec())?;
+            all.iter()
+                .map(|ended| {
+                    let dict = PyDict::new(py);
+                    for (name, value) in [
+                        ("requests", ended.requests),
+                        ("request_bytes", ended.request_bytes),
+                        ("own_request_bytes", ended.own_request_bytes),
+                        ("empty_flushes", ended.empty_flushes),
+                        ("bio_bytes", ended.bio_bytes),
+                        ("own_bio_bytes", ended.own_bio_bytes),
+                    ] {
+                        dict.set_item(name, value)?;
+                    }
+                    Ok(dict)
+                })
+                .collect()
         }
 
         fn close(&self) {

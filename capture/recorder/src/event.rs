@@ -1,142 +1,21 @@
 //! Block trace events: from a record's bytes to what happened to which sectors.
 
+use iotrace_block::{Event, Kind, rwbs};
+
 use crate::format::{EventFormat, Field, FormatError};
 
-/// Half of what 64 bits of bytes can address.
-const SECTORS_MAX: u64 = u64::MAX >> 10;
+/// A thread's name, padded with NUL.
+pub type Comm = [u8; 16];
 
-/// Position in the recording's word list `op`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(i8)]
-pub enum Op {
-    /// Read.
-    Read = 0,
-    /// Write.
-    Write = 1,
-    /// Cache flush.
-    Flush = 2,
-    /// Discard, secure erase and write-zeroes: no data is transferred.
-    Discard = 3,
-}
-
-/// Bits of `io.flags`, as in `schemas/recording.json`.
-pub mod flags {
-    /// Somebody waits for it.
-    pub const SYNCHRONOUS: u32 = 0x4;
-    /// Forced unit access.
-    pub const WRITE_THROUGH: u32 = 0x8;
-    /// Speculative.
-    pub const READAHEAD: u32 = 0x10;
-    /// File system metadata.
-    pub const METADATA: u32 = 0x20;
-    /// The cache is flushed first.
-    pub const PREFLUSH: u32 = 0x40;
-    /// A part of a larger bio.
-    pub const SPLIT: u32 = 0x100;
-    /// Travelled inside a larger request.
-    pub const MERGED: u32 = 0x200;
-}
-
-/// Operation and flags of the kernel's `rwbs` text; `None` for operations that are no data I/O (pass-through, zones).
-///
-/// `[F]` pre-flush, then `R`, `W`, `WZ`, `D[E]`, `F` or another operation, then `F` (FUA), `A` (read-ahead), `S` (sync),
-/// `M` (metadata). Source: `blk_fill_rwbs` as documented for blktrace's RWBS field.
-#[must_use]
-pub fn parse_rwbs(text: &[u8]) -> Option<(Op, u32)> {
-    let (mut bits, rest) = match text {
-        [b'F', rest @ ..] if !rest.is_empty() => (flags::PREFLUSH, rest),
-        _ => (0, text),
-    };
-    let (op, modifiers) = match rest {
-        [b'W', b'Z', rest @ ..] | [b'D', b'E', rest @ ..] | [b'D', rest @ ..] => {
-            (Op::Discard, rest)
-        }
-        [b'R', rest @ ..] => (Op::Read, rest),
-        [b'W', rest @ ..] => (Op::Write, rest),
-        [b'F', rest @ ..] => (Op::Flush, rest),
-        _ => return None,
-    };
-    for modifier in modifiers {
-        bits |= match modifier {
-            b'F' => flags::WRITE_THROUGH,
-            b'A' => flags::READAHEAD,
-            b'S' => flags::SYNCHRONOUS,
-            b'M' => flags::METADATA,
-            _ => 0,
-        };
-    }
-    if op == Op::Flush {
-        bits &= !flags::PREFLUSH; // a flush is the flush
-    }
-    Some((op, bits))
-}
-
-/// The events that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A bio reached the block layer.
-    BioQueue,
-    /// A bio that no request carried is done.
-    BioComplete,
-    /// A bio was cut in two.
-    Split,
-    /// A request was handed to the driver.
-    RequestIssue,
-    /// The driver could not take it yet.
-    RequestRequeue,
-    /// Bytes of a request are done.
-    RequestComplete,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::BioQueue,
-        Self::BioComplete,
-        Self::Split,
-        Self::RequestIssue,
-        Self::RequestRequeue,
-        Self::RequestComplete,
-    ];
-
-    /// The kernel's name.
-    #[must_use]
-    pub fn event_name(self) -> &'static str {
-        match self {
-            Self::BioQueue => "block_bio_queue",
-            Self::BioComplete => "block_bio_complete",
-            Self::Split => "block_split",
-            Self::RequestIssue => "block_rq_issue",
-            Self::RequestRequeue => "block_rq_requeue",
-            Self::RequestComplete => "block_rq_complete",
-        }
-    }
-}
-
-/// One event.
-#[derive(Clone, Copy, Debug)]
-pub struct Event {
-    /// On the trace clock.
-    pub time_ns: u64,
-    /// What happened.
-    pub kind: Kind,
-    /// Kernel device number, major << 20 | minor.
-    pub device: u32,
-    /// Operation.
-    pub op: Op,
-    /// Bits of `io.flags`.
-    pub flags: u32,
-    /// First sector (512 bytes).
-    pub sector: u64,
-    /// Sectors; for a split the first sector of the second part.
-    pub sectors: u64,
-    /// Positive error number.
-    pub error: i32,
-    /// Thread in whose context it happened.
-    pub thread: i32,
-    /// That thread's name, where the event is a bio that is queued.
-    pub comm: [u8; 16],
-}
+/// The kernel's names of the events that are read, and what they are.
+pub const EVENTS: [(&str, Kind); 6] = [
+    ("block_bio_queue", Kind::BioQueue),
+    ("block_bio_complete", Kind::BioComplete),
+    ("block_split", Kind::Split),
+    ("block_rq_issue", Kind::RequestIssue),
+    ("block_rq_requeue", Kind::RequestRequeue),
+    ("block_rq_complete", Kind::RequestComplete),
+];
 
 #[derive(Debug)]
 struct Layout {
@@ -144,6 +23,7 @@ struct Layout {
     thread: Field,
     device: Field,
     sector: Field,
+    /// Of a split the first sector of the second part.
     sectors: Field,
     rwbs: Field,
     error: Option<Field>,
@@ -195,30 +75,34 @@ impl Decoder {
         })
     }
 
-    /// The event in `record`; `None` if it is another one, no data I/O, or too short.
+    /// The event in `record`, and the name of its thread where it is a bio that is queued; `None` if it is another one,
+    /// no data I/O, or too short.
     #[must_use]
-    pub fn decode(&self, time_ns: u64, record: &[u8]) -> Option<Event> {
+    pub fn decode(&self, time_ns: u64, record: &[u8]) -> Option<(Event, Comm)> {
         let id = self.common_type.unsigned(record)? as u16;
         let (_, layout) = self.layouts.iter().find(|(known, _)| *known == id)?;
-        let (op, flags) = parse_rwbs(layout.rwbs.text(record)?)?;
+        let (sector, mut sectors) = (
+            layout.sector.unsigned(record)?,
+            layout.sectors.unsigned(record)?,
+        );
+        if layout.kind == Kind::Split {
+            sectors = sectors.saturating_sub(sector);
+        }
+        // Completed flushes carry sector -1; anything else beyond 2^64 bytes is no address.
+        if sectors > 0 && sector.max(sectors) > Event::SECTORS_MAX {
+            return None;
+        }
+        let (op, flags) = rwbs::from_letters(layout.rwbs.text(record)?, sectors)?;
         let mut comm = [0; 16];
         if let Some(name) = layout.comm.and_then(|field| field.text(record)) {
             let length = name.len().min(comm.len());
             comm[..length].copy_from_slice(&name[..length]);
         }
-        let (sector, sectors) = (
-            layout.sector.unsigned(record)?,
-            layout.sectors.unsigned(record)?,
-        );
-        // Completed flushes carry sector -1; anything else beyond 2^64 bytes is no address.
-        if sectors > 0 && sector.max(sectors) > SECTORS_MAX {
-            return None;
-        }
         let error = layout
             .error
             .and_then(|field| field.unsigned(record))
             .map_or(0, |error| (error as u32) as i32);
-        Some(Event {
+        let event = Event {
             time_ns,
             kind: layout.kind,
             device: layout.device.unsigned(record)? as u32,
@@ -228,41 +112,8 @@ impl Decoder {
             sectors,
             error: error.saturating_abs(),
             thread: layout.thread.unsigned(record)? as i32,
-            comm,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rwbs_texts_seen_on_linux() {
-        use flags::*;
-        for (text, expected) in [
-            ("R", Some((Op::Read, 0))),
-            ("RA", Some((Op::Read, READAHEAD))),
-            ("RSM", Some((Op::Read, SYNCHRONOUS | METADATA))),
-            ("WS", Some((Op::Write, SYNCHRONOUS))),
-            ("WFS", Some((Op::Write, WRITE_THROUGH | SYNCHRONOUS))),
-            (
-                "FWFSM",
-                Some((Op::Write, PREFLUSH | WRITE_THROUGH | SYNCHRONOUS | METADATA)),
-            ),
-            ("FWS", Some((Op::Write, PREFLUSH | SYNCHRONOUS))),
-            ("FF", Some((Op::Flush, 0))),
-            ("F", Some((Op::Flush, 0))),
-            ("D", Some((Op::Discard, 0))),
-            ("DE", Some((Op::Discard, 0))),
-            ("DS", Some((Op::Discard, SYNCHRONOUS))),
-            ("WZS", Some((Op::Discard, SYNCHRONOUS))),
-            ("N", None),
-            ("ZR", None),
-            ("", None),
-        ] {
-            assert_eq!(parse_rwbs(text.as_bytes()), expected, "{text}");
-        }
+        };
+        Some((event, comm))
     }
 }
 
@@ -274,8 +125,7 @@ mod real_page {
     use crate::cpu_buffer::tests::Pages;
     use crate::format::PageFormat;
     use crate::page::{Cursor, read_page};
-    use crate::rows::Rows;
-    use crate::tracker::{DeviceIds, Tracker};
+    use iotrace_block::{Pairing, Row};
 
     fn fixture(name: &str) -> Vec<u8> {
         std::fs::read(format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -312,12 +162,26 @@ mod real_page {
     }
 
     fn formats() -> (PageFormat, Decoder) {
-        let layouts = Kind::ALL.map(|kind| {
-            let file = format!("{}.format", kind.event_name());
-            (kind, EventFormat::parse(&text(&file)).unwrap())
+        let layouts = EVENTS.map(|(name, kind)| {
+            let format = EventFormat::parse(&text(&format!("{name}.format")));
+            (kind, format.unwrap())
         });
         let page = PageFormat::parse(&text("header_page"), &text("header_event")).unwrap();
         (page, Decoder::new(&layouts).unwrap())
+    }
+
+    /// The same of an event; of a split the line names the first sector of the second part.
+    fn told(event: &Event) -> (String, i32, u64, u32, u64, u64) {
+        let name = EVENTS.iter().find(|(_, kind)| *kind == event.kind);
+        let is_split = event.kind == Kind::Split;
+        (
+            name.unwrap().0.to_owned(),
+            event.thread,
+            (event.time_ns + 500) / 1000,
+            event.device,
+            event.sector,
+            if is_split { event.sector } else { 0 } + event.sectors,
+        )
     }
 
     #[test]
@@ -326,17 +190,7 @@ mod real_page {
         let page = fixture("page.bin");
         let mut seen = Vec::new();
         let outcome = read_page(&page, &format, |time_ns, record| {
-            let event = decoder.decode(time_ns, record).unwrap();
-            let name = event.kind.event_name().to_owned();
-            let time_us = (event.time_ns + 500) / 1000;
-            seen.push((
-                name,
-                event.thread,
-                time_us,
-                event.device,
-                event.sector,
-                event.sectors,
-            ));
+            seen.push(told(&decoder.decode(time_ns, record).unwrap().0));
         });
         let expected: Vec<_> = text("trace.txt")
             .lines()
@@ -362,15 +216,7 @@ mod real_page {
         let mut seen = Vec::new();
         while buffer.head_ns(&format, u64::MAX).unwrap().is_some() {
             let (time_ns, record) = buffer.take().unwrap();
-            let event = decoder.decode(time_ns, record).unwrap();
-            seen.push((
-                event.kind.event_name().to_owned(),
-                event.thread,
-                (time_ns + 500) / 1000,
-                event.device,
-                event.sector,
-                event.sectors,
-            ));
+            seen.push(told(&decoder.decode(time_ns, record).unwrap().0));
         }
         let lines = text("wrapped_8k.txt");
         let expected: Vec<_> = lines
@@ -393,7 +239,7 @@ mod real_page {
             state ^= state << 17;
             (state % below as u64) as usize
         };
-        let mut rows = Rows::default();
+        let mut rows: Vec<Row> = Vec::new();
         for _ in 0..3_000 {
             let mut damaged = page.clone();
             for _ in 0..=next(30) {
@@ -401,18 +247,13 @@ mod real_page {
                 damaged[at] = next(256) as u8;
             }
             damaged.truncate(page.len() - next(2) * next(page.len()));
-            let device = DeviceIds {
-                device_id: 0,
-                file_id: None,
-            };
-            let numbers = std::collections::HashMap::from([(7 << 20, 0)]);
-            let mut tracker = Tracker::new(numbers, vec![device]);
+            let mut pairing = Pairing::new(1);
             let _ = read_page(&damaged, &format, |time_ns, record| {
-                if let Some(event) = decoder.decode(time_ns, record) {
-                    tracker.on_event(&event, &mut rows, |_| (None, false));
+                if let Some((event, _)) = decoder.decode(time_ns, record) {
+                    pairing.on_event(0, &event, |_| None, &mut |_, row| rows.push(row));
                 }
             });
         }
-        assert!(rows.take_batch(0).unwrap().num_rows() > 0);
+        assert!(!rows.is_empty());
     }
 }

@@ -12,12 +12,10 @@ pub mod lifecycle;
 #[cfg(target_os = "linux")]
 mod merge;
 pub mod page;
-mod pending;
 #[cfg(target_os = "linux")]
 mod processes;
 mod rows;
 #[cfg(target_os = "linux")]
 mod session;
-mod tracker;
 
 mod bindings;

@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
 
+use crate::event::Comm;
 use crate::lifecycle::{Change, ThreadEvent};
 
 /// Threads remembered before the memory of them starts anew: a bound where threads come and go by the million.
@@ -16,17 +17,14 @@ const REMEMBERED_NS: u64 = 10_000_000_000;
 /// Parent of all kernel threads.
 const KTHREADD: i32 = 2;
 
-type Comm = [u8; 16];
-
 /// The one table of processes of a recording, whoever records into it.
 pub type SharedProcesses = Arc<Mutex<Processes>>;
 
-/// One row of `processes`.
+/// One row of `processes`. Command lines are not read: they hold passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
     os_process_id: i32,
     name: String,
-    command_line: Option<String>,
     os_parent_process_id: Option<i32>,
     /// Since boot.
     started_boot_ns: Option<u64>,
@@ -205,7 +203,6 @@ impl Processes {
         Process {
             os_process_id: leader,
             name: name.unwrap_or("?").to_owned(),
-            command_line: None,
             os_parent_process_id: birth.map(|birth| self.leader_of(birth.by)),
             started_boot_ns: birth.map(|birth| birth.born_ns + self.boot_offset_ns),
             ended_ns: birth.and_then(|birth| birth.ended_ns),
@@ -240,16 +237,10 @@ impl Processes {
         } else {
             std::fs::read_to_string(format!("/proc/{id}/status")).ok()?
         };
-        let command_line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let command_line = String::from_utf8_lossy(&command_line)
-            .replace('\0', " ")
-            .trim()
-            .to_owned();
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         Some(Process {
             os_process_id: id,
             name: value_after(&main, "Name:")?.to_owned(),
-            command_line: (!command_line.is_empty()).then_some(command_line),
             os_parent_process_id: number_after(&main, "PPid:"),
             started_boot_ns: started_ticks(&stat).map(|ticks| ticks.saturating_mul(self.tick_ns)),
             ended_ns: None,
@@ -274,11 +265,10 @@ impl Processes {
         };
         let ended = |row: &Process| Some(row.ended_ns?.wrapping_sub(self.start_ns) as i64);
         let names = rows.iter().map(|row| Some(row.name.as_str()));
-        let command_lines = rows.iter().map(|row| row.command_line.as_deref());
         let parents = rows
             .iter()
             .map(|row| row.os_parent_process_id.map(i64::from));
-        let columns: [(&str, ArrayRef); 7] = [
+        let columns: [(&str, ArrayRef); 6] = [
             (
                 "process_id",
                 Arc::new(Int32Array::from_iter_values(0..rows.len() as i32)),
@@ -290,10 +280,6 @@ impl Processes {
                 )),
             ),
             ("name", Arc::new(names.collect::<StringArray>())),
-            (
-                "command_line",
-                Arc::new(command_lines.collect::<StringArray>()),
-            ),
             (
                 "os_parent_process_id",
                 Arc::new(parents.collect::<Int64Array>()),

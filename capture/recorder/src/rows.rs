@@ -8,35 +8,15 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_schema::ArrowError;
 
-use crate::event::Op;
-use crate::tracker::DeviceIds;
+use iotrace_block::{Layer, Op, Row};
 
-/// Position in the recording's word list `layer`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i8)]
-pub enum Layer {
-    /// A call on a file enters … returns.
-    Filesystem = 1,
-    /// Bio queued … done.
-    Block = 2,
-    /// Request issued … done.
-    Device = 3,
-}
-
-/// One I/O on one layer; times on the trace clock.
+/// A device asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    pub layer: Layer,
-    pub op: Op,
-    pub issued_ns: u64,
-    pub completed_ns: u64,
-    pub offset_bytes: Option<u64>,
-    pub size_bytes: u32,
-    pub ids: DeviceIds,
-    pub process: Option<i32>,
-    pub thread: Option<i32>,
-    pub flags: u32,
-    pub error: i32,
+pub struct DeviceIds {
+    /// Row of `devices`.
+    pub device_id: i32,
+    /// Row of `files` its I/O is attributed to.
+    pub file_id: Option<i32>,
 }
 
 /// What the block layer did since the recording began; each I/O is counted once.
@@ -155,38 +135,30 @@ pub struct Rows {
     lent: VecDeque<Vec<Buffer>>,
     /// See [`Totals`].
     pub totals: Totals,
-    #[cfg(test)]
-    pushed: Vec<Row>,
 }
 
 impl Rows {
-    /// Every row ever added.
-    #[cfg(test)]
-    #[must_use]
-    pub fn as_slice(&self) -> &[Row] {
-        &self.pushed
-    }
-
-    /// Add one.
-    pub fn push(&mut self, row: Row) {
-        #[cfg(test)]
-        self.pushed.push(row);
+    /// Add one of the device or file that `ids` name. One without an end is left out.
+    pub fn push(&mut self, row: &Row, ids: DeviceIds) {
+        let Some(completed_ns) = row.completed_ns else {
+            return;
+        };
         if row.layer == Layer::Block {
             self.totals.ios += 1;
             self.totals.reads += u64::from(row.op == Op::Read);
             self.totals.writes += u64::from(row.op == Op::Write);
             self.totals.bytes += u64::from(row.size_bytes);
-            self.totals.latency_ns += row.completed_ns.saturating_sub(row.issued_ns);
+            self.totals.latency_ns += completed_ns.saturating_sub(row.issued_ns);
         }
         let columns = &mut self.columns;
         columns.layer.push(row.layer as i8);
         columns.op.push(row.op as i8);
         columns.issued_ns.push(row.issued_ns as i64);
-        columns.completed_ns.push(row.completed_ns as i64);
+        columns.completed_ns.push(completed_ns as i64);
         columns.offset_bytes.push(row.offset_bytes);
         columns.size_bytes.push(row.size_bytes);
-        columns.device_id.push(row.ids.device_id);
-        columns.file_id.push(row.ids.file_id);
+        columns.device_id.push(ids.device_id);
+        columns.file_id.push(ids.file_id);
         columns.process_id.push(row.process);
         columns.thread_id.push(row.thread);
         columns.flags.push(row.flags);
@@ -280,19 +252,19 @@ mod tests {
 
     use super::*;
 
+    const IDS: DeviceIds = DeviceIds {
+        device_id: 3,
+        file_id: None,
+    };
+
     fn row(number: u64, offset_bytes: Option<u64>) -> Row {
-        let ids = DeviceIds {
-            device_id: 3,
-            file_id: None,
-        };
         Row {
             layer: Layer::Block,
             op: Op::Read,
             issued_ns: 100 + number,
-            completed_ns: 200 + number,
+            completed_ns: Some(200 + number),
             offset_bytes,
             size_bytes: 512,
-            ids,
             process: Some(4),
             thread: Some(5),
             flags: 6,
@@ -316,7 +288,7 @@ mod tests {
                 .map(|at| (at != 2).then_some(round * at))
                 .collect();
             for (number, offset) in expected.iter().enumerate() {
-                rows.push(row(number as u64, *offset));
+                rows.push(&row(number as u64, *offset), IDS);
             }
             let batch = rows.take_batch(100).unwrap();
             let issued = batch["issued_ns"].as_primitive::<Int64Type>();

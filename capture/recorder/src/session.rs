@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
+use iotrace_block::{Asker, Counts, Ended, Event, Kind, Pairing};
+use rustc_hash::FxHashMap;
 use rustix::time::ClockId;
 
 use crate::buffers::{Buffers, SessionError, now_ns};
-use crate::event::{Decoder, Kind};
+use crate::event::{Comm, Decoder, EVENTS};
 use crate::lifecycle;
 use crate::processes::{Processes, SharedProcesses};
-use crate::rows::{Rows, Totals};
-use crate::tracker::{Counts, DeviceIds, Tracker};
+use crate::rows::{DeviceIds, Rows, Totals};
 
 /// An event takes its time before it can be read: what is younger than this waits for the next round, so that no CPU's
 /// event arrives after a later one of another CPU was used.
@@ -38,7 +39,10 @@ pub struct Session {
     buffers: Buffers,
     decoder: Decoder,
     thread_decoder: lifecycle::Decoder,
-    tracker: Tracker,
+    /// Kernel device number (of a disk or its partitions) → position.
+    positions: FxHashMap<u32, usize>,
+    ids: Vec<DeviceIds>,
+    pairing: Pairing,
     processes: SharedProcesses,
     rows: Rows,
     start_ns: u64,
@@ -52,8 +56,8 @@ pub struct Session {
 impl Session {
     /// Open the buffers of the tracing instance in `folder`.
     ///
-    /// `numbers` leads from kernel device numbers to positions in `ids`; `start_ns` is the recording's start on
-    /// `CLOCK_MONOTONIC`; `own_process` is left out of the recording.
+    /// `numbers` leads from kernel device numbers, a disk's and its partitions', to positions in `ids`; `start_ns` is the
+    /// recording's start on `CLOCK_MONOTONIC`; `own_process` is left out of the recording.
     pub fn open(
         folder: &Path,
         numbers: HashMap<u32, usize>,
@@ -63,8 +67,8 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let buffers = Buffers::open(folder)?;
         let mut formats = Vec::new();
-        for kind in Kind::ALL {
-            formats.push((kind, buffers.event_format("block", kind.event_name())?));
+        for (name, kind) in EVENTS {
+            formats.push((kind, buffers.event_format("block", name)?));
         }
         let [began, ended] = lifecycle::EVENTS;
         let thread_formats = [
@@ -78,7 +82,9 @@ impl Session {
             buffers,
             decoder: Decoder::new(&formats)?,
             thread_decoder: lifecycle::Decoder::new(&thread_formats)?,
-            tracker: Tracker::new(numbers, ids),
+            positions: numbers.into_iter().collect(),
+            pairing: Pairing::new(ids.len()),
+            ids,
             processes: Arc::new(Mutex::new(processes)),
             rows: Rows::default(),
             start_ns,
@@ -106,9 +112,9 @@ impl Session {
             self.spoilt_until_ns = now_ns(ClockId::Monotonic);
         }
         if has_gap || last {
-            self.tracker.resynchronise();
+            self.pairing.give_up(&mut |_, _| {});
         }
-        self.statistics.counts = self.tracker.counts;
+        self.statistics.counts = self.pairing.counts;
         self.statistics.totals = self.rows.totals;
         self.statistics.events_lost = self.buffers.lost + self.spoilt;
         self.statistics.damaged_pages = self.buffers.damaged_pages();
@@ -122,6 +128,12 @@ impl Session {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    /// What ended so far, by position of the disk.
+    #[must_use]
+    pub fn ended(&self) -> &[Ended] {
+        self.pairing.ended()
     }
 
     /// The `processes` table so far.
@@ -141,18 +153,32 @@ impl Session {
     fn use_events(&mut self, until_ns: u64) -> Result<bool, SessionError> {
         let mut processes = self.processes.lock().expect("no thread panicked");
         self.buffers.merge(until_ns, |time_ns, record, is_usable| {
-            if let Some(event) = self.decoder.decode(time_ns, record) {
+            if let Some((event, comm)) = self.decoder.decode(time_ns, record) {
                 self.statistics.events += 1;
-                if is_usable && time_ns > self.spoilt_until_ns {
-                    self.tracker.on_event(&event, &mut self.rows, |event| {
-                        processes.of_thread(event.thread, Some(event.comm), event.time_ns)
-                    });
-                } else {
+                if !is_usable || time_ns <= self.spoilt_until_ns {
                     self.spoilt += 1;
+                } else if let Some(&position) = self.positions.get(&event.device) {
+                    let asker_of = |event: &Event| asker_of(event, comm, &mut processes);
+                    let (rows, ids) = (&mut self.rows, &self.ids);
+                    let mut push = |position: usize, row| rows.push(&row, ids[position]);
+                    self.pairing.on_event(position, &event, asker_of, &mut push);
                 }
             } else if let Some(change) = self.thread_decoder.decode(time_ns, record) {
                 processes.on_change(&change);
             }
         })
     }
+}
+
+/// Who queued a bio. A request may be issued by any thread, so without its bio it is nobody's.
+fn asker_of(event: &Event, comm: Comm, processes: &mut Processes) -> Option<Asker> {
+    if event.kind != Kind::BioQueue {
+        return None;
+    }
+    let (process, own) = processes.of_thread(event.thread, Some(comm), event.time_ns);
+    Some(Asker {
+        thread: event.thread,
+        process,
+        own,
+    })
 }

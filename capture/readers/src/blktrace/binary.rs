@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 
-use super::event::{Action, Event, Facts, Op, Source, flags};
+use iotrace_block::{Event, Kind, rwbs};
+
+use super::event::{Facts, Happening, Source, kind_of};
 
 const MAGIC: u32 = 0x6561_7407;
 const RECORD_BYTES: usize = 48;
@@ -162,7 +164,7 @@ impl Binary {
         }
     }
 
-    fn event(&mut self, record: &[u8], facts: &mut Facts) -> Option<Event> {
+    fn event(&mut self, record: &[u8], facts: &mut Facts) -> Option<Happening> {
         let action = self.u32(record, 28);
         let category = action >> 16;
         if category & NOTIFY != 0 {
@@ -175,68 +177,74 @@ impl Binary {
             facts.passthrough += 1;
             return None;
         }
+        let time_ns = self.u64(record, 8);
+        if i64::try_from(time_ns).is_err() {
+            return None;
+        }
         let kind = match action & 0xff {
-            1 => Action::Queue,
-            2 | 3 => Action::Merge,
-            6 => Action::Requeue,
-            7 => Action::Issue,
-            8 => Action::Complete,
-            13 => Action::Split,
-            15 => Action::Remap,
-            _ => Action::Other,
+            1 => kind_of(b'Q'),
+            6 => kind_of(b'R'),
+            7 => kind_of(b'D'),
+            8 => kind_of(b'C'),
+            13 => kind_of(b'X'),
+            _ => None,
         };
-        let bytes = u64::from(self.u32(record, 24));
-        let is_write = category & 1 << 1 != 0;
-        let mut op = if is_write { Op::Write } else { Op::Read };
-        let mut bits = 0;
-        for (bit, flag) in [
-            (1 << 3, flags::SYNCHRONOUS),
-            (1 << 15, flags::WRITE_THROUGH),
-            (1 << 11, flags::READAHEAD),
-            (1 << 12, flags::METADATA),
-        ] {
-            if category & bit != 0 {
-                bits |= flag;
-            }
-        }
-        if category & 1 << 13 != 0 {
-            op = Op::Discard;
-        } else if category & 1 << 2 != 0 {
-            if bytes == 0 {
-                op = Op::Flush;
-            } else {
-                bits |= flags::PREFLUSH;
-            }
-        }
+        let sector = self.u64(record, 16);
         // A cgroup id may come first in the payload.
-        let from = if action & 0x100 != 0 { 8 } else { 0 };
-        let remapped_from = (kind == Action::Remap && self.payload.len() >= from + 16).then(|| {
-            let remap = &self.payload[from..];
-            let device = u32::from_be_bytes([remap[0], remap[1], remap[2], remap[3]]);
-            let sector = remap[8..16]
-                .iter()
-                .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
-            (device, sector)
-        });
+        let payload = self
+            .payload
+            .get(if action & 0x100 != 0 { 8 } else { 0 }..)
+            .unwrap_or_default();
+        if action & 0xff == 15
+            && let Some((remap, _)) = payload.split_first_chunk::<16>()
+        {
+            let from = u32::from_be_bytes([remap[0], remap[1], remap[2], remap[3]]);
+            let sectors = remap[8..].iter();
+            let from_sector = sectors.fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+            facts.remap((from, from_sector), (device, sector));
+        }
+        let Some(kind) = kind else {
+            return Some(Happening {
+                time_ns,
+                event: None,
+            });
+        };
+        let mut sectors = u64::from(self.u32(record, 24)).div_ceil(512);
+        if sectors > 0 && sector > Event::SECTORS_MAX {
+            facts.rejected += 1;
+            return None;
+        }
+        let Some((op, flags)) = rwbs::from_category(category, sectors) else {
+            facts.passthrough += 1;
+            return None;
+        };
+        if kind == Kind::Split {
+            // The payload names the first sector of the second part.
+            let second = payload.first_chunk::<8>();
+            sectors = second.map_or(0, |at| u64::from_be_bytes(*at).saturating_sub(sector));
+            sectors = sectors.min(Event::SECTORS_MAX);
+        }
         let error = i32::from(self.u16(record, 44) as i16).abs();
-        Some(Event {
-            time_ns: i64::try_from(self.u64(record, 8)).ok()?,
+        let event = Event {
+            time_ns,
+            kind,
             device,
-            action: kind,
             op,
-            flags: bits,
-            sector: self.u64(record, 16),
-            bytes,
-            writes: is_write,
+            flags,
+            sector,
+            sectors,
+            error: if kind == Kind::Complete { error } else { 0 },
             thread: self.u32(record, 32) as i32,
-            error: if kind == Action::Complete { error } else { 0 },
-            remapped_from,
+        };
+        Some(Happening {
+            time_ns,
+            event: Some(event),
         })
     }
 }
 
 impl Source for Binary {
-    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Event>> {
+    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Happening>> {
         let mut record = [0; RECORD_BYTES];
         loop {
             if !self.fill(&mut record, facts, false)? {

@@ -68,10 +68,12 @@ impl BlockEvents {
         dict.set_item("utc_offset_ns", reader.facts.utc_offset_ns)?;
         dict.set_item("first_ns", reader.first_ns)?;
         dict.set_item("last_ns", reader.last_ns)?;
-        dict.set_item("unpaired_issues", reader.pairing.unpaired_issues)?;
-        dict.set_item("unpaired_completions", reader.pairing.unpaired_completions)?;
-        dict.set_item("requeues", reader.pairing.requeues)?;
-        dict.set_item("backwards", reader.pairing.backwards)?;
+        let counts = reader.pairing.counts;
+        dict.set_item("unpaired_issues", counts.unpaired_issues)?;
+        dict.set_item("unpaired_completions", counts.unpaired_completions)?;
+        dict.set_item("would_block", counts.would_block)?;
+        dict.set_item("requeues", counts.requeues)?;
+        dict.set_item("backwards", reader.backwards)?;
         dict.set_item("kept", reader.kept)?;
         dict.set_item("position", reader.position())?;
         Ok(dict)

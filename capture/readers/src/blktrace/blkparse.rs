@@ -2,8 +2,10 @@
 
 use std::fs::File;
 
-use super::event::{Action, Event, Facts, Source, letters};
-use super::lines::{Line, Lines, device, fields, number, seconds};
+use iotrace_block::{Event, Kind, rwbs};
+
+use super::event::{Facts, Happening, Source, kind_of};
+use super::lines::{Line, Lines, device, fields, number, origin, seconds, sectors};
 
 pub struct Blkparse {
     lines: Lines,
@@ -19,137 +21,90 @@ impl Blkparse {
     }
 }
 
-/// The event of a line. `Err` for a line of another form, `Ok(None)` for an event that moves nothing.
-pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
+/// What a line says. `Err` for a line of another form, `Ok(None)` for a command that moves no sectors.
+pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()> {
     let mut parts = fields(line);
     let mut next = || parts.next().ok_or(());
-    let device_number = device(next()?).ok_or(())?;
+    let device = device(next()?).ok_or(())?;
     number(next()?).ok_or(())?;
     number(next()?).ok_or(())?;
     let time_ns = seconds(next()?).ok_or(())?;
     let thread = number(next()?)
         .and_then(|thread| i32::try_from(thread).ok())
         .ok_or(())?;
-    let action = match next()? {
-        b"Q" => Action::Queue,
-        b"M" | b"F" => Action::Merge,
-        b"R" => Action::Requeue,
-        b"D" => Action::Issue,
-        b"C" => Action::Complete,
-        b"X" => Action::Split,
-        b"A" => Action::Remap,
-        name if name.len() <= 2 => Action::Other,
+    let action = next()?;
+    let kind = match action {
+        [letter] => kind_of(*letter),
+        [_, _] => None,
         _ => return Err(()),
     };
-    if action == Action::Other {
-        return Ok(None);
-    }
-    let operation = next()?;
-    let sector = next()?;
-    let Some(sector) = number(sector) else {
-        // A passthrough command prints its bytes in parentheses, an empty flush nothing but its name.
-        if sector.starts_with(b"[") {
-            return finish(
-                line,
-                device_number,
-                time_ns,
-                thread,
-                action,
-                operation,
-                (0, 0),
-                None,
-                facts,
-            );
+    let is_remap = action == b"A";
+    let Some(kind) = kind else {
+        if is_remap {
+            let _letters = next()?;
+            let sector = next().map(number)?.ok_or(())?;
+            let (_plus, _sectors) = (next()?, next()?);
+            facts.remap(origin(parts).ok_or(())?, (device, sector));
         }
-        facts.passthrough += 1;
-        return Ok(None);
+        return Ok(Some(Happening {
+            time_ns,
+            event: None,
+        }));
     };
-    let mut sectors = 0;
-    let mut from = None;
-    match parts.next() {
-        Some(b"+") => {
-            sectors = parts.next().and_then(number).ok_or(())?;
-            if action == Action::Remap && parts.next() == Some(b"<-") {
-                let parent = parts.next().ok_or(())?;
-                let parent = parent
-                    .strip_prefix(b"(")
-                    .and_then(|text| text.strip_suffix(b")"))
-                    .ok_or(())?;
-                from = Some((
-                    device(parent).ok_or(())?,
-                    parts.next().and_then(number).ok_or(())?,
-                ));
+    let letters = next()?;
+    let place = next()?;
+    let (sector, sectors) = match number(place) {
+        Some(sector) => match parts.next() {
+            // `C  FN 0 [0]`: no size where there is none.
+            Some(rest) if rest.starts_with(b"[") => (sector, 0),
+            Some(separator) => {
+                let amount = parts.next().and_then(number).ok_or(())?;
+                (sector, sectors(sector, separator, amount).ok_or(())?)
             }
+            None => return Err(()),
+        },
+        // An empty flush prints nothing but its name.
+        None if place.starts_with(b"[") => (0, 0),
+        // A passthrough command prints its bytes in parentheses.
+        None => {
+            facts.passthrough += 1;
+            return Ok(None);
         }
-        Some(b"/") => {}
-        // `C  FN 0 [0]`: no size where there is none.
-        Some(rest) if rest.starts_with(b"[") => {}
-        _ => return Err(()),
-    }
-    finish(
-        line,
-        device_number,
-        time_ns,
-        thread,
-        action,
-        operation,
-        (sector, sectors),
-        from,
-        facts,
-    )
-}
-
-#[expect(clippy::too_many_arguments, reason = "the columns of a line")]
-fn finish(
-    line: &[u8],
-    device: u32,
-    time_ns: i64,
-    thread: i32,
-    action: Action,
-    operation: &[u8],
-    (sector, sectors): (u64, u64),
-    remapped_from: Option<(u32, u64)>,
-    facts: &mut Facts,
-) -> Result<Option<Event>, ()> {
-    let bytes = sectors
-        .checked_mul(512)
-        .filter(|bytes| u32::try_from(*bytes).is_ok())
-        .ok_or(())?;
-    let Some((op, flags)) = letters(operation, bytes) else {
+    };
+    let Some((op, flags)) = rwbs::from_letters(letters, sectors) else {
         facts.passthrough += 1;
         return Ok(None);
     };
     let last = line.trim_ascii_end();
-    let bracket = last
-        .iter()
-        .rposition(|byte| *byte == b'[')
-        .map(|at| &last[at + 1..]);
+    let bracket = last.iter().rposition(|byte| *byte == b'[');
     let inner = bracket
-        .and_then(|text| text.strip_suffix(b"]"))
+        .and_then(|at| last[at + 1..].strip_suffix(b"]"))
         .unwrap_or_default();
     let mut error = 0;
-    if action == Action::Complete {
+    if kind == Kind::Complete {
         error = number(inner).map_or(0, |code| i32::from(code as u16 as i16).abs());
     } else {
         facts.name(thread, &String::from_utf8_lossy(inner));
     }
-    Ok(Some(Event {
+    let event = Event {
         time_ns,
+        kind,
         device,
-        action,
         op,
         flags,
         sector,
-        bytes,
-        writes: operation.contains(&b'W'),
-        thread,
+        sectors,
         error,
-        remapped_from,
+        thread,
+    };
+    Ok(Some(Happening {
+        time_ns,
+        event: Some(event),
     }))
 }
 
 impl Source for Blkparse {
-    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Event>> {
+    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Happening>> {
         loop {
             let line = match self.lines.next()? {
                 Line::Whole(line) => line,
@@ -170,8 +125,8 @@ impl Source for Blkparse {
                 continue;
             }
             facts.events += 1;
-            match event(line, facts) {
-                Ok(Some(event)) => return Ok(Some(event)),
+            match happening(line, facts) {
+                Ok(Some(happening)) => return Ok(Some(happening)),
                 Ok(None) => {}
                 Err(()) => facts.rejected += 1,
             }

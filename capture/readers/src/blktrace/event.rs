@@ -1,63 +1,28 @@
-//! What every source of block-layer events is brought to.
+//! What every source of block-layer events hands out.
 
-/// What happened to a bio or request, as blktrace(8) and blkparse(1) name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Q: a bio reached the block layer.
-    Queue,
-    /// M and F: a bio joined a request.
-    Merge,
-    /// R: a request went back to the queue.
-    Requeue,
-    /// D: a request was handed to the driver.
-    Issue,
-    /// C: done.
-    Complete,
-    /// X: a bio was cut up.
-    Split,
-    /// A: a bio was moved to another device.
-    Remap,
-    /// G, I, P, U and others, which change no clock.
-    Other,
-}
+use std::collections::BTreeMap;
 
-/// Position in the format's word list of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(i8)]
-pub enum Op {
-    Read = 0,
-    Write = 1,
-    Flush = 2,
-    Discard = 3,
-}
+use iotrace_block::{Event, Kind};
 
-/// Bits of `io.flags`.
-pub mod flags {
-    pub const SYNCHRONOUS: u32 = 0x4;
-    pub const WRITE_THROUGH: u32 = 0x8;
-    pub const READAHEAD: u32 = 0x10;
-    pub const METADATA: u32 = 0x20;
-    pub const PREFLUSH: u32 = 0x40;
-    pub const SPLIT: u32 = 0x100;
-    pub const MERGED: u32 = 0x200;
-}
-
-/// One event. A sector is 512 bytes.
+/// Something that happened. What changes no clock (G, I, M, P, U, A and others) is no event, but has its time.
 #[derive(Clone, Debug)]
-pub struct Event {
-    pub time_ns: i64,
-    pub device: u32,
-    pub action: Action,
-    pub op: Op,
-    pub flags: u32,
-    pub sector: u64,
-    pub bytes: u64,
-    /// Whether the direction is write: tells a flush that was asked for (FWS) from the request it becomes (FN, FF).
-    pub writes: bool,
-    pub thread: i32,
-    pub error: i32,
-    /// Where a remapped bio came from: device and sector.
-    pub remapped_from: Option<(u32, u64)>,
+pub struct Happening {
+    pub time_ns: u64,
+    pub event: Option<Event>,
+}
+
+/// What an action of blktrace(8) is, by its letter; None for those that change no clock.
+///
+/// Merges (M, F) are among these: which bios a request is made of, its sectors tell.
+pub fn kind_of(letter: u8) -> Option<Kind> {
+    Some(match letter {
+        b'Q' => Kind::BioQueue,
+        b'X' => Kind::Split,
+        b'D' => Kind::RequestIssue,
+        b'R' => Kind::RequestRequeue,
+        b'C' => Kind::Complete,
+        _ => return None,
+    })
 }
 
 /// What a source turns up beside events.
@@ -77,9 +42,12 @@ pub struct Facts {
     pub truncated: bool,
     /// Events of every kind.
     pub events: u64,
+    /// Parent and shift in sectors of each device that remaps (A) come from; None once two shifts disagree.
+    pub shifts: BTreeMap<u32, (u32, Option<u64>)>,
 }
 
 const NAMES_MAX: usize = 1 << 20;
+const SHIFTS_MAX: usize = 1 << 12;
 
 impl Facts {
     pub fn name(&mut self, thread: i32, name: &str) {
@@ -93,41 +61,25 @@ impl Facts {
             self.names.insert(thread, name.to_owned());
         }
     }
+    /// A bio that was for `sector` of device `from` goes to `to_sector` of `to`: the one is a partition of the other.
+    pub fn remap(&mut self, (from, sector): (u32, u64), (to, to_sector): (u32, u64)) {
+        if from == to || from >> 20 != to >> 20 || self.shifts.len() > SHIFTS_MAX {
+            return;
+        }
+        let shift = to_sector.checked_sub(sector);
+        let known = self.shifts.entry(from).or_insert((to, shift));
+        if known.0 != to || known.1 != shift {
+            known.1 = None;
+        }
+    }
 }
 
-/// Reads events in the order they are stored.
+/// Reads what happened in the order they are stored.
 pub trait Source: Send {
-    /// The next event; None at the end.
-    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Event>>;
+    /// The next; None at the end.
+    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Happening>>;
     /// Called when the source is exhausted.
     fn finish(&mut self, facts: &mut Facts);
     /// Bytes read so far.
     fn position(&self) -> u64;
-}
-
-/// Flags and operation of the letters blkparse and the kernel's tracepoints print (`rwbs`); None if they are none.
-pub fn letters(text: &[u8], bytes: u64) -> Option<(Op, u32)> {
-    let mut op = None;
-    let mut bits = 0;
-    for (place, letter) in text.iter().enumerate() {
-        match letter {
-            b'R' => op = Some(Op::Read),
-            b'W' => op = Some(Op::Write),
-            b'D' | b'E' => op = Some(Op::Discard),
-            // F before the direction asks for a flush first; after it, for forced unit access.
-            b'F' if place == 0 || (place == 1 && text[0] == b'F' && op.is_none()) => {
-                bits |= flags::PREFLUSH;
-            }
-            b'F' => bits |= flags::WRITE_THROUGH,
-            b'S' => bits |= flags::SYNCHRONOUS,
-            b'M' => bits |= flags::METADATA,
-            b'A' => bits |= flags::READAHEAD,
-            b'N' | b'B' | b'V' | b'H' | b'P' | b'I' | b'U' | b'T' => {}
-            _ => return None,
-        }
-    }
-    if bits & flags::PREFLUSH != 0 && bytes == 0 {
-        return Some((Op::Flush, bits & !flags::PREFLUSH));
-    }
-    op.map(|op| (op, bits))
 }

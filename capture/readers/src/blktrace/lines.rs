@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
+use iotrace_block::Event;
+
 const LINE_BYTES_MAX: usize = 1 << 16;
 
 /// Lines one after the other; a last one without an end is not handed out.
@@ -73,14 +75,14 @@ pub fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// Seconds with up to nine decimals, in nanoseconds.
-pub fn seconds(text: &[u8]) -> Option<i64> {
+pub fn seconds(text: &[u8]) -> Option<u64> {
     let point = text.iter().position(|byte| *byte == b'.')?;
     let (whole, fraction) = (number(&text[..point])?, &text[point + 1..]);
     if fraction.is_empty() || fraction.len() > 9 || whole > 4_000_000_000 {
         return None;
     }
     let scale = 10_u64.pow(9 - fraction.len() as u32);
-    Some((whole * 1_000_000_000 + number(fraction)? * scale) as i64)
+    Some(whole * 1_000_000_000 + number(fraction)? * scale)
 }
 
 /// Major and minor number, parted by a comma, as the kernel packs them.
@@ -94,4 +96,23 @@ pub fn device(text: &[u8]) -> Option<u32> {
 pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace)
         .filter(|field| !field.is_empty())
+}
+
+/// The device and sector of `<- (8,1) 2048`, which a remap ends with.
+pub fn origin<'line>(mut parts: impl Iterator<Item = &'line [u8]>) -> Option<(u32, u64)> {
+    parts.next().filter(|arrow| arrow == b"<-")?;
+    let parent = parts.next()?.strip_prefix(b"(")?.strip_suffix(b")")?;
+    Some((device(parent)?, parts.next().and_then(number)?))
+}
+
+/// Sectors from a line: of a split (`100 / 110`) those of the first part, of anything else (`100 + 8`) all of them, which
+/// are at most 4 GiB.
+pub fn sectors(sector: u64, separator: &[u8], number: u64) -> Option<u64> {
+    let sectors = match separator {
+        b"/" => number.saturating_sub(sector),
+        b"+" => number,
+        _ => return None,
+    };
+    let is_place = sectors == 0 || sector <= Event::SECTORS_MAX;
+    (is_place && sectors <= u64::from(u32::MAX) / 512).then_some(sectors)
 }

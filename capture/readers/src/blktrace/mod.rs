@@ -6,7 +6,6 @@ mod bindings;
 mod blkparse;
 mod event;
 mod lines;
-mod pairing;
 mod perf;
 mod reader;
 

@@ -5,8 +5,10 @@
 
 use std::fs::File;
 
-use super::event::{Action, Event, Facts, Source, letters};
-use super::lines::{Line, Lines, device, fields, number, seconds};
+use iotrace_block::{Event, Kind, rwbs};
+
+use super::event::{Facts, Happening, Source};
+use super::lines::{Line, Lines, device, fields, number, origin, seconds, sectors};
 
 pub struct Perf {
     lines: Lines,
@@ -20,33 +22,47 @@ impl Perf {
     }
 }
 
-/// The event of a line. `Err` for a block event of another form, `Ok(None)` for what is no event that changes a clock.
-pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
+/// What a line says. `Err` for a block event of another form, `Ok(None)` for what is none, or a driver's command.
+pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()> {
     let Some(at) = find(line, b" block:block_") else {
         return Ok(None);
     };
     facts.events += 1;
     let mut parts = fields(&line[at + 13..]);
-    let action = match parts.next().ok_or(())?.strip_suffix(b":").ok_or(())? {
-        b"bio_queue" => Action::Queue,
-        b"bio_backmerge" | b"bio_frontmerge" => Action::Merge,
-        b"rq_requeue" => Action::Requeue,
-        b"rq_issue" => Action::Issue,
-        b"rq_complete" | b"bio_complete" => Action::Complete,
-        b"split" => Action::Split,
-        b"bio_remap" => Action::Remap,
-        _ => return Ok(None),
+    let name = parts.next().ok_or(())?.strip_suffix(b":").ok_or(())?;
+    let kind = match name {
+        b"bio_queue" => Some(Kind::BioQueue),
+        b"bio_complete" => Some(Kind::BioComplete),
+        b"split" => Some(Kind::Split),
+        b"rq_issue" => Some(Kind::RequestIssue),
+        b"rq_requeue" => Some(Kind::RequestRequeue),
+        b"rq_complete" => Some(Kind::RequestComplete),
+        _ => None,
     };
-    // A bio's own completion repeats the request's, except on devices that have no requests.
-    let is_bio_completion = line[at..].starts_with(b" block:block_bio_complete:");
     let (time_ns, thread) = asker(&line[..at], facts).ok_or(())?;
+    let Some(kind) = kind else {
+        if name == b"bio_remap" {
+            let to = device(parts.next().ok_or(())?).ok_or(())?;
+            let _letters = parts.next();
+            let sector = parts.next().and_then(number).ok_or(())?;
+            let (_plus, _sectors) = (parts.next(), parts.next());
+            facts.remap(origin(parts).ok_or(())?, (to, sector));
+        }
+        return Ok(Some(Happening {
+            time_ns,
+            event: None,
+        }));
+    };
 
-    let device_number = device(parts.next().ok_or(())?).ok_or(())?;
-    let operation = parts.next().ok_or(())?;
+    let device = device(parts.next().ok_or(())?).ok_or(())?;
+    let letters = parts.next().ok_or(())?;
     let mut field = parts.next().ok_or(())?;
     let mut told_bytes = None;
-    if matches!(action, Action::Issue | Action::Requeue | Action::Complete) && !is_bio_completion {
-        if action == Action::Issue {
+    if matches!(
+        kind,
+        Kind::RequestIssue | Kind::RequestRequeue | Kind::RequestComplete
+    ) {
+        if kind == Kind::RequestIssue {
             told_bytes = number(field);
             field = parts.next().ok_or(())?;
         }
@@ -60,62 +76,45 @@ pub fn event(line: &[u8], facts: &mut Facts) -> Result<Option<Event>, ()> {
         .or_else(|| (field == b"18446744073709551615").then_some(u64::MAX))
         .ok_or(())?;
     let separator = parts.next().ok_or(())?;
-    let count = parts.next().and_then(number).ok_or(())?;
-    let sectors = if separator == b"+" { count } else { 0 };
-    let bytes = sectors
-        .checked_mul(512)
-        .filter(|bytes| u32::try_from(*bytes).is_ok())
-        .ok_or(())?;
+    let amount = parts.next().and_then(number).ok_or(())?;
+    let sectors = sectors(sector, separator, amount).ok_or(())?;
     if told_bytes.is_some_and(|told| told > 0) && sectors == 0 {
         facts.passthrough += 1;
         return Ok(None);
     }
-    let Some((op, flags)) = letters(operation, bytes) else {
+    let Some((op, flags)) = rwbs::from_letters(letters, sectors) else {
         facts.passthrough += 1;
         return Ok(None);
     };
-    let mut remapped_from = None;
-    if action == Action::Remap && parts.next() == Some(b"<-") {
-        let parent = parts.next().ok_or(())?;
-        let parent = parent
-            .strip_prefix(b"(")
-            .and_then(|text| text.strip_suffix(b")"))
-            .ok_or(())?;
-        remapped_from = Some((
-            device(parent).ok_or(())?,
-            parts.next().and_then(number).ok_or(())?,
-        ));
-    }
     let mut error = 0;
-    if action == Action::Complete {
+    if matches!(kind, Kind::RequestComplete | Kind::BioComplete) {
         let last = line.trim_ascii_end();
-        let inner = last
-            .iter()
-            .rposition(|byte| *byte == b'[')
-            .map(|at| &last[at + 1..]);
-        let inner = inner
-            .and_then(|text| text.strip_suffix(b"]"))
+        let bracket = last.iter().rposition(|byte| *byte == b'[');
+        let inner = bracket
+            .and_then(|at| last[at + 1..].strip_suffix(b"]"))
             .unwrap_or_default();
         error = number(inner.strip_prefix(b"-").unwrap_or(inner))
             .map_or(0, |code| code.min(4095) as i32);
     }
-    Ok(Some(Event {
+    let event = Event {
         time_ns,
-        device: device_number,
-        action,
+        kind,
+        device,
         op,
         flags,
         sector,
-        bytes,
-        writes: operation.contains(&b'W'),
-        thread,
+        sectors,
         error,
-        remapped_from,
+        thread,
+    };
+    Ok(Some(Happening {
+        time_ns,
+        event: Some(event),
     }))
 }
 
 /// Time and thread of what stands before an event, whose thread's name is noted.
-fn asker(head: &[u8], facts: &mut Facts) -> Option<(i64, i32)> {
+fn asker(head: &[u8], facts: &mut Facts) -> Option<(u64, i32)> {
     let head = head.trim_ascii_end().strip_suffix(b":")?;
     let clock = head.iter().rposition(u8::is_ascii_whitespace)?;
     let time_ns = seconds(&head[clock + 1..])?;
@@ -139,7 +138,7 @@ fn find(line: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 impl Source for Perf {
-    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Event>> {
+    fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Happening>> {
         loop {
             let line = match self.lines.next()? {
                 Line::Whole(line) => line,
@@ -153,8 +152,8 @@ impl Source for Perf {
                 }
                 Line::End => return Ok(None),
             };
-            match event(line, facts) {
-                Ok(Some(event)) => return Ok(Some(event)),
+            match happening(line, facts) {
+                Ok(Some(happening)) => return Ok(Some(happening)),
                 Ok(None) => {}
                 Err(()) => facts.rejected += 1,
             }

@@ -11,24 +11,26 @@ use arrow_array::{
     ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use arrow_schema::ArrowError;
+use iotrace_block::{Asker, Pairing, Row};
 
 use super::binary::{Binary, byte_order};
 use super::blkparse::Blkparse;
-use super::event::{Event, Facts, Source};
-use super::pairing::{Pairing, Row};
+use super::event::{Facts, Happening, Source};
 use super::perf::Perf;
 use crate::error::Unreadable;
+use crate::hashing::NumberMap;
 
 /// Events read ahead of each file, so that small disorder within it is put right.
 const AHEAD: usize = 4096;
 /// The same where one file holds all processors, each in blocks of its own.
 const AHEAD_ALONE: usize = 1 << 17;
 
-struct Ahead(i64, u64, usize, Event);
+/// The order it was read in, its source, and what it is.
+struct Ahead(u64, usize, Happening);
 
 impl PartialEq for Ahead {
     fn eq(&self, other: &Self) -> bool {
-        (self.0, self.1) == (other.0, other.1)
+        (self.2.time_ns, self.0) == (other.2.time_ns, other.0)
     }
 }
 impl Eq for Ahead {}
@@ -39,7 +41,7 @@ impl PartialOrd for Ahead {
 }
 impl Ord for Ahead {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
+        (self.2.time_ns, self.0).cmp(&(other.2.time_ns, other.0))
     }
 }
 
@@ -48,10 +50,17 @@ pub struct Reader {
     heap: BinaryHeap<Reverse<Ahead>>,
     pub facts: Facts,
     pub pairing: Pairing,
+    /// Rows that are finished, to be handed out, and their device's kernel number.
+    rows: Vec<(u32, Row)>,
+    /// Events that are earlier than the one before them.
+    pub backwards: u64,
     number: u64,
-    pub first_ns: Option<i64>,
-    pub last_ns: i64,
+    pub first_ns: Option<u64>,
+    pub last_ns: u64,
     is_done: bool,
+    /// Positions in the pairing by kernel number, and back.
+    positions: NumberMap<u32, usize>,
+    numbers: Vec<u32>,
     devices: BTreeMap<u32, i32>,
     new_devices: Vec<u32>,
     threads: HashMap<i32, i32>,
@@ -90,10 +99,14 @@ impl Reader {
             heap: BinaryHeap::new(),
             facts: Facts::default(),
             pairing: Pairing::default(),
+            rows: Vec::new(),
+            backwards: 0,
             number: 0,
             first_ns: None,
             last_ns: 0,
             is_done: false,
+            positions: NumberMap::default(),
+            numbers: Vec::new(),
             devices: BTreeMap::new(),
             new_devices: Vec::new(),
             threads: HashMap::new(),
@@ -112,18 +125,18 @@ impl Reader {
                 }
             }
         }
-        reader.first_ns = reader.heap.peek().map(|Reverse(ahead)| ahead.0);
+        reader.first_ns = reader.heap.peek().map(|Reverse(ahead)| ahead.2.time_ns);
         reader.last_ns = reader.first_ns.unwrap_or(0);
         Ok(reader)
     }
 
     fn refill(&mut self, source: usize) -> Result<bool, Unreadable> {
-        let Some(event) = self.sources[source].next(&mut self.facts)? else {
+        let Some(happening) = self.sources[source].next(&mut self.facts)? else {
             return Ok(false);
         };
         self.number += 1;
         self.heap
-            .push(Reverse(Ahead(event.time_ns, self.number, source, event)));
+            .push(Reverse(Ahead(self.number, source, happening)));
         Ok(true)
     }
 
@@ -131,125 +144,141 @@ impl Reader {
         self.sources.iter().map(|source| source.position()).sum()
     }
 
-    /// Read on until about `rows` rows are finished; None when everything is handed out.
-    pub fn next_rows(&mut self, rows: usize) -> Result<Option<Vec<Row>>, Unreadable> {
-        while !self.is_done && self.pairing.rows.len() < rows {
-            let Some(Reverse(Ahead(time_ns, _, source, event))) = self.heap.pop() else {
-                self.is_done = true;
-                self.pairing.finish();
-                for source in &mut self.sources {
-                    source.finish(&mut self.facts);
-                }
+    fn pair(&mut self, happening: &Happening) {
+        if happening.time_ns < self.last_ns {
+            self.backwards += 1;
+        }
+        self.last_ns = self.last_ns.max(happening.time_ns);
+        let Some(event) = &happening.event else {
+            return;
+        };
+        let position = *self.positions.entry(event.device).or_insert_with(|| {
+            self.numbers.push(event.device);
+            self.pairing.add_device()
+        });
+        let (rows, numbers) = (&mut self.rows, &self.numbers);
+        // A request without its bio is most likely the asker's own doing: most are issued by whoever queued them.
+        let asker_of = |event: &iotrace_block::Event| {
+            Some(Asker {
+                thread: event.thread,
+                process: None,
+                own: false,
+            })
+        };
+        let mut push = |position: usize, row| rows.push((numbers[position], row));
+        self.pairing.on_event(position, event, asker_of, &mut push);
+    }
+
+    fn finish(&mut self) {
+        let (rows, numbers) = (&mut self.rows, &self.numbers);
+        let ended = rows.len();
+        self.pairing
+            .give_up(&mut |position, row| rows.push((numbers[position], row)));
+        rows[ended..].sort_by_key(|(_, row)| (row.issued_ns, row.layer, row.offset_bytes));
+        for source in &mut self.sources {
+            source.finish(&mut self.facts);
+        }
+        self.is_done = true;
+    }
+
+    /// Read on until about `rows` rows are finished, each with its device's kernel number; None when everything is handed out.
+    pub fn next_rows(&mut self, rows: usize) -> Result<Option<Vec<(u32, Row)>>, Unreadable> {
+        while !self.is_done && self.rows.len() < rows {
+            let Some(Reverse(Ahead(_, source, happening))) = self.heap.pop() else {
+                self.finish();
                 break;
             };
             self.refill(source)?;
-            if time_ns < self.last_ns {
-                self.pairing.backwards += 1;
-            }
-            self.last_ns = self.last_ns.max(time_ns);
-            self.pairing.take(&event);
+            self.pair(&happening);
         }
-        let rows = std::mem::take(&mut self.pairing.rows);
+        let rows = std::mem::take(&mut self.rows);
         if rows.is_empty() && self.is_done {
             return Ok(None);
         }
         self.kept += rows.len() as u64;
-        for row in &rows {
+        for (device, row) in &rows {
             let count = self.devices.len() as i32;
-            self.devices.entry(row.device).or_insert_with(|| {
-                self.new_devices.push(row.device);
+            self.devices.entry(*device).or_insert_with(|| {
+                self.new_devices.push(*device);
                 count
             });
             let count = self.threads.len() as i32;
-            self.threads.entry(row.thread).or_insert_with(|| {
-                self.new_threads.push(row.thread);
-                count
-            });
+            if let Some(thread) = row.thread {
+                self.threads.entry(thread).or_insert_with(|| {
+                    self.new_threads.push(thread);
+                    count
+                });
+            }
         }
         Ok(Some(rows))
     }
 
     /// Rows of `io`, times since the trace's first event.
-    pub fn ios(&self, rows: &[Row]) -> Result<RecordBatch, ArrowError> {
-        let start = self.first_ns.unwrap_or(0);
+    pub fn ios(&self, rows: &[(u32, Row)]) -> Result<RecordBatch, ArrowError> {
+        let start_ns = self.first_ns.unwrap_or(0) as i64;
+        let io = || rows.iter().map(|(_, row)| row);
+        let completed = |row: &Row| row.completed_ns.map(|end_ns| end_ns as i64 - start_ns);
+        let process = |row: &Row| row.thread.map(|thread| self.threads[&thread]);
         let columns: Vec<(&str, ArrayRef, bool)> = vec![
             (
                 "layer",
-                Arc::new(Int8Array::from_iter_values(
-                    rows.iter().map(|row| row.layer),
-                )),
+                Arc::new(Int8Array::from_iter_values(io().map(|row| row.layer as i8))),
                 false,
             ),
             (
                 "op",
-                Arc::new(Int8Array::from_iter_values(
-                    rows.iter().map(|row| row.op as i8),
-                )),
+                Arc::new(Int8Array::from_iter_values(io().map(|row| row.op as i8))),
                 false,
             ),
             (
                 "issued_ns",
                 Arc::new(Int64Array::from_iter_values(
-                    rows.iter().map(|row| row.issued_ns - start),
+                    io().map(|row| row.issued_ns as i64 - start_ns),
                 )),
                 false,
             ),
             (
                 "completed_ns",
-                Arc::new(
-                    rows.iter()
-                        .map(|row| row.completed_ns.map(|end| end - start))
-                        .collect::<Int64Array>(),
-                ),
+                Arc::new(io().map(completed).collect::<Int64Array>()),
                 true,
             ),
             (
                 "offset_bytes",
-                Arc::new(UInt64Array::from_iter_values(
-                    rows.iter().map(|row| row.sector.saturating_mul(512)),
-                )),
-                false,
+                Arc::new(io().map(|row| row.offset_bytes).collect::<UInt64Array>()),
+                true,
             ),
             (
                 "size_bytes",
                 Arc::new(UInt32Array::from_iter_values(
-                    rows.iter().map(|row| row.bytes),
+                    io().map(|row| row.size_bytes),
                 )),
                 false,
             ),
             (
                 "device_id",
                 Arc::new(Int32Array::from_iter_values(
-                    rows.iter().map(|row| self.devices[&row.device]),
+                    rows.iter().map(|(device, _)| self.devices[device]),
                 )),
                 false,
             ),
             (
                 "process_id",
-                Arc::new(Int32Array::from_iter_values(
-                    rows.iter().map(|row| self.threads[&row.thread]),
-                )),
-                false,
+                Arc::new(io().map(process).collect::<Int32Array>()),
+                true,
             ),
             (
                 "thread_id",
-                Arc::new(Int32Array::from_iter_values(
-                    rows.iter().map(|row| row.thread),
-                )),
-                false,
+                Arc::new(io().map(|row| row.thread).collect::<Int32Array>()),
+                true,
             ),
             (
                 "flags",
-                Arc::new(UInt32Array::from_iter_values(
-                    rows.iter().map(|row| row.flags),
-                )),
+                Arc::new(UInt32Array::from_iter_values(io().map(|row| row.flags))),
                 false,
             ),
             (
                 "error",
-                Arc::new(Int32Array::from_iter_values(
-                    rows.iter().map(|row| row.error),
-                )),
+                Arc::new(Int32Array::from_iter_values(io().map(|row| row.error))),
                 false,
             ),
         ];
@@ -266,7 +295,7 @@ impl Reader {
 
     /// Partitions that remaps told of: id, kernel number, the disk's id, first byte.
     pub fn take_partitions(&mut self) -> Vec<(i32, u32, i32, u64)> {
-        let shifts = std::mem::take(&mut self.pairing.shifts);
+        let shifts = std::mem::take(&mut self.facts.shifts);
         let mut partitions = Vec::new();
         for (device, (parent, shift)) in shifts {
             let (Some(shift), Some(parent)) = (shift, self.devices.get(&parent).copied()) else {

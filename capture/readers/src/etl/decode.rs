@@ -270,8 +270,8 @@ fn process(event: KernelEvent, facts: &mut Facts) -> Option<()> {
         at += 2 * p;
         at += 8 + 4 * fields.u8(at + 1)? as usize;
     }
-    let (name, at) = fields.narrow(at)?;
-    let (command_line, _) = fields.wide(at).unwrap_or_default();
+    // The command line comes after it, and is left there: command lines hold passwords.
+    let (name, _) = fields.narrow(at)?;
     facts.processes.push(Process {
         ticks: event.ticks,
         key: fields.pointer(0, p)?,
@@ -280,7 +280,6 @@ fn process(event: KernelEvent, facts: &mut Facts) -> Option<()> {
         valid,
         real,
         name,
-        command_line,
     });
     Some(())
 }

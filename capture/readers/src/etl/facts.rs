@@ -191,7 +191,6 @@ pub struct Process {
     /// A real start or end, not a rundown.
     pub real: bool,
     pub name: String,
-    pub command_line: String,
 }
 
 /// A physical disk.

@@ -10,7 +10,6 @@ pub struct Life {
     pub number: u32,
     key: u64,
     pub name: Option<String>,
-    pub command_line: Option<String>,
     pub parent: Option<u32>,
     /// Raw timestamp of its start, if it started during the trace.
     pub started: Option<i64>,
@@ -62,7 +61,6 @@ impl Processes {
             number,
             key: 0,
             name: None,
-            command_line: None,
             parent: None,
             started: None,
             ended: None,
@@ -114,9 +112,6 @@ impl Life {
         if !event.name.is_empty() {
             self.name = Some(event.name);
         }
-        if !event.command_line.is_empty() {
-            self.command_line = Some(event.command_line);
-        }
         match (event.valid, event.real) {
             (Valid::From, true) => self.started = Some(event.ticks),
             (Valid::Until, true) => self.ended = Some(event.ticks),
@@ -130,7 +125,7 @@ mod tests {
     use super::*;
 
     fn event(ticks: i64, key: u64, valid: Valid, real: bool, name: &str) -> Process {
-        let (name, command_line) = (name.to_owned(), String::new());
+        let name = name.to_owned();
         Process {
             ticks,
             key,
@@ -139,7 +134,6 @@ mod tests {
             valid,
             real,
             name,
-            command_line,
         }
     }
 

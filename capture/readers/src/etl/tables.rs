@@ -126,10 +126,6 @@ pub fn processes(trace: &Trace, first: usize) -> Result<RecordBatch, ArrowError>
             column::<StringArray, _, _>(lives, |life| life.name.clone()),
         ),
         (
-            "command_line",
-            column::<StringArray, _, _>(lives, |life| life.command_line.clone()),
-        ),
-        (
             "os_parent_process_id",
             column::<Int64Array, _, _>(lives, |life| life.parent.map(i64::from)),
         ),

@@ -8,8 +8,7 @@ use arrow_array::{Array, Int32Array, RecordBatch};
 use arrow_schema::ArrowError;
 
 use super::session::FileSession;
-use crate::event::{Op, flags};
-use crate::rows::Layer;
+use iotrace_block::{Layer, Op, flags};
 
 impl FileSession {
     /// `batch`, rows of `io` of the block and device layers, with `file_id` where the file is known.

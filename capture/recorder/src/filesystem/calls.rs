@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::events::{FileEvent, What};
-use crate::event::{Op, flags};
+use iotrace_block::{Op, flags};
 
 const EAGAIN: i64 = -11;
 const NO_CACHE: u32 = 0x1;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::sources::{Instance, Kind, Offset, Source, sources};
 use crate::buffers::{Buffers, SessionError};
-use crate::event::Op;
 use crate::format::Field;
+use iotrace_block::Op;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use super::openers::{Openers, Traced, present};
 use super::scan::scan;
 use super::sources::Instance;
 use super::syncs::Syncs;
+use iotrace_block::{Layer, Op, Row};
+
 use crate::buffers::{Buffers, SessionError, now_ns};
-use crate::event::Op;
 use crate::processes::SharedProcesses;
-use crate::rows::{Layer, Row, Rows};
+use crate::rows::{DeviceIds, Rows};
 use crate::session::SETTLE_NS;
-use crate::tracker::DeviceIds;
 
 /// What to open.
 pub struct Options {
@@ -255,22 +255,23 @@ impl FileSession {
             return;
         }
         let entry = self.catalogue.of_inode(position, inode);
-        self.rows.push(Row {
+        let ids = DeviceIds {
+            device_id: self.catalogue.filesystems[position].mounted.device_id,
+            file_id: Some(self.catalogue.file_id(entry)),
+        };
+        let row = Row {
             layer: Layer::Filesystem,
             op: call.op,
             issued_ns: call.issued_ns,
-            completed_ns: call.completed_ns,
+            completed_ns: Some(call.completed_ns),
             offset_bytes: call.offset,
             size_bytes: u32::try_from(call.bytes).unwrap_or(u32::MAX),
-            ids: DeviceIds {
-                device_id: self.catalogue.filesystems[position].mounted.device_id,
-                file_id: Some(self.catalogue.file_id(entry)),
-            },
             process,
             thread: Some(call.thread),
             flags: call.flags,
             error: call.error,
-        });
+        };
+        self.rows.push(&row, ids);
     }
 
     fn count(&mut self) {

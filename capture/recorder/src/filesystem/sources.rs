@@ -1,6 +1,6 @@
 //! The kernel's events that the filesystem layer is made of.
 
-use crate::event::Op;
+use iotrace_block::Op;
 
 /// Which tracing instance an event belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::calls::{Call, Target};
-use crate::event::Op;
+use iotrace_block::Op;
 
 /// Calls of one thread that are remembered: more than a thread makes between two looks at the block layer.
 const REMEMBERED: usize = 1 << 12;
