@@ -1,4 +1,4 @@
--- Which stretch of the given length held the most I/Os?
+-- Which stretch of the given length held the most reads and writes?
 --
 -- start_ns [ns]: when it begins, on a whole second since the recording's start
 -- io_count [I/Os]: how many were issued in it
@@ -12,7 +12,7 @@ per_second AS (
     issued_ns // 1000000000 AS second,
     count(*) AS io_count
   FROM io
-  WHERE layer = $layer AND issued_ns >= 0
+  WHERE layer = $layer AND op IN ('read', 'write') AND issued_ns >= 0
   GROUP BY ALL
 ),
 

@@ -4,7 +4,7 @@
 -- layer [text]: layer they speak of
 -- object [text]: counter object, such as PhysicalDisk or the DMV's name
 -- instance [text]: drive or file; _Total is the sum of the others
--- sampled_ns [ns]: length of the intervals with a sample
+-- sampled_ns [ns]: length of the time with a sample
 -- read_ios_per_s [I/Os/s]: mean rate of reads
 -- write_ios_per_s [I/Os/s]: mean rate of writes
 -- ios_per_s [I/Os/s]: mean rate of both
@@ -18,36 +18,31 @@
 -- write_latency_mean_ns [ns]: mean over the writes where their rate was sampled too, else over time
 -- read_latency_max_ns [ns]: highest mean of one interval
 -- write_latency_max_ns [ns]: highest mean of one interval
+--
+-- Reads: counter_segments
 WITH
 
-samples AS (
+segments AS (
   SELECT
     source,
     layer,
     object,
     instance,
-    at_ns,
-    coalesce(max(interval_ns), 1)::DOUBLE AS weight,
-    max(value) FILTER (WHERE metric = 'read_iops') AS read_rate,
-    max(value) FILTER (WHERE metric = 'write_iops') AS write_rate,
-    max(value) FILTER (WHERE metric = 'iops') AS rate,
-    max(value) FILTER (WHERE metric = 'read_bytes_per_second') AS read_bytes,
-    max(value) FILTER (WHERE metric = 'write_bytes_per_second') AS written_bytes,
-    max(value) FILTER (WHERE metric = 'read_size_bytes') AS read_size,
-    max(value) FILTER (WHERE metric = 'write_size_bytes') AS write_size,
-    max(value) FILTER (WHERE metric = 'queue_length') AS queue_length,
-    max(value) FILTER (WHERE metric = 'read_latency_ns') AS read_latency,
-    max(value) FILTER (WHERE metric = 'write_latency_ns') AS write_latency
-  FROM counters
-  WHERE
-    metric IN (
-      'read_iops', 'write_iops', 'iops', 'read_bytes_per_second', 'write_bytes_per_second', 'read_size_bytes',
-      'write_size_bytes', 'queue_length', 'read_latency_ns', 'write_latency_ns'
-    )
-  GROUP BY ALL
+    (until_ns - from_ns)::DOUBLE AS weight,
+    read_iops AS read_rate,
+    write_iops AS write_rate,
+    iops AS rate,
+    read_bytes_per_second AS read_bytes,
+    write_bytes_per_second AS written_bytes,
+    read_size_bytes AS read_size,
+    write_size_bytes AS write_size,
+    queue_length,
+    read_latency_ns AS read_latency,
+    write_latency_ns AS write_latency
+  FROM counter_segments
 ),
 
--- A mean per I/O weighs an interval by its I/Os, a rate by its length.
+-- A mean per I/O weighs a stretch by its I/Os, a rate by its length.
 sums AS (
   SELECT
     source,
@@ -80,7 +75,7 @@ sums AS (
     sum(write_latency * weight) / sum(weight) FILTER (WHERE write_latency IS NOT NULL) AS write_latency_over_time,
     max(read_latency) AS read_latency_max,
     max(write_latency) AS write_latency_max
-  FROM samples
+  FROM segments
   GROUP BY ALL
 )
 

@@ -15,6 +15,11 @@
 -- latency_sum_ns [ns]: sum of the latencies of those that began in it
 -- begun_count [I/Os]: how many these are
 -- in_flight_ns [ns]: time that I/Os with a latency spent in flight within the slot, added up
+-- waiting_count [I/Os]: I/Os that began in it, have no end, and had waited for a second when the span ended
+-- waiting_log_sum [ln(ns)]: sum of the natural logarithms of how long these had waited
+-- waiting_log_square_sum [ln(ns)^2]: sum of the squares of these
+-- waiting_sum_ns [ns]: sum of how long they had waited
+-- waiting_in_flight_ns [ns]: what of that lies in the slot
 --
 -- $from_ns [ns]: start of the span
 -- $until_ns [ns]: end of the span, not included
@@ -58,7 +63,11 @@ clocked AS (
     begun_ns - $from_ns::BIGINT AS begun_ns,
     CASE
       WHEN error = 0 AND completed_ns IS NOT NULL THEN greatest(completed_ns, begun_ns) - $from_ns::BIGINT
-    END AS ended_ns
+    END AS ended_ns,
+    -- Without an end, and no longer merely cut off by the end of the recording.
+    CASE
+      WHEN completed_ns IS NULL AND $until_ns::BIGINT - begun_ns >= 1000000000 THEN $until_ns::BIGINT - begun_ns
+    END AS waited_ns
   FROM labelled
   WHERE begun_ns < $until_ns::BIGINT
 ),
@@ -104,7 +113,13 @@ parts AS (
     sum(ended_ns - begun_ns) AS latency_sum_ns,
     count(ended_ns) AS begun_count,
     sum(CASE WHEN ended_ns >= 0 THEN least(ended_ns, (begun_slot + 1) * $slot_ns::BIGINT) - begun_ns END)
-      AS in_flight_ns
+      AS in_flight_ns,
+    count(waited_ns) AS waiting_count,
+    sum(ln(waited_ns)) AS waiting_log_sum,
+    sum(ln(waited_ns) ** 2) AS waiting_log_square_sum,
+    sum(waited_ns) AS waiting_sum_ns,
+    sum(CASE WHEN waited_ns IS NOT NULL THEN least(waited_ns, (begun_slot + 1) * $slot_ns::BIGINT - begun_ns) END)
+      AS waiting_in_flight_ns
   FROM slotted
   WHERE begun_slot >= 0
   GROUP BY layer, device_id, file_id, role, op, begun_slot
@@ -124,7 +139,12 @@ parts AS (
     sum(ln(ended_ns - begun_ns) ** 2) FILTER (WHERE slot < ended_slot) AS log_latency_square_sum,
     0 AS latency_sum_ns,
     0 AS begun_count,
-    sum(least(ended_ns - slot * $slot_ns::BIGINT, $slot_ns::BIGINT)) AS in_flight_ns
+    sum(least(ended_ns - slot * $slot_ns::BIGINT, $slot_ns::BIGINT)) AS in_flight_ns,
+    0 AS waiting_count,
+    0 AS waiting_log_sum,
+    0 AS waiting_log_square_sum,
+    0 AS waiting_sum_ns,
+    0 AS waiting_in_flight_ns
   FROM crossing
   GROUP BY layer, device_id, file_id, role, op, slot
 )
@@ -144,7 +164,12 @@ SELECT
   coalesce(sum(log_latency_square_sum), 0)::DOUBLE AS log_latency_square_sum,
   coalesce(sum(latency_sum_ns), 0)::DOUBLE AS latency_sum_ns,
   sum(begun_count)::BIGINT AS begun_count,
-  coalesce(sum(in_flight_ns), 0)::DOUBLE AS in_flight_ns
+  coalesce(sum(in_flight_ns), 0)::DOUBLE AS in_flight_ns,
+  sum(waiting_count)::BIGINT AS waiting_count,
+  coalesce(sum(waiting_log_sum), 0)::DOUBLE AS waiting_log_sum,
+  coalesce(sum(waiting_log_square_sum), 0)::DOUBLE AS waiting_log_square_sum,
+  coalesce(sum(waiting_sum_ns), 0)::DOUBLE AS waiting_sum_ns,
+  coalesce(sum(waiting_in_flight_ns), 0)::DOUBLE AS waiting_in_flight_ns
 FROM parts
 GROUP BY layer, device_id, file_id, role, op, slot
 ORDER BY layer, device_id, file_id, role, op, slot

@@ -1,11 +1,12 @@
 //! Bindings of the tally: convert, release the interpreter, convert back. See `_tally.pyi`.
 
+use iotrace_load::arrivals::Arrivals;
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrivals::Arrivals;
+use crate::busiest::{Best, LENGTHS_NS};
 use crate::flight::Flight;
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
@@ -13,20 +14,26 @@ use crate::streams::{Counts, Key, Place};
 use crate::tally::{self, Metric};
 use crate::touched::Touched;
 
+/// Where a window of one length is fullest, and how much it holds there.
+type Fullest = (i64, u64);
+
 const READ: u8 = 0;
+const WRITE: u8 = 1;
 const KINDS_MAX: u32 = 256;
 
-/// Layer, operation, device, file, group of latencies; in the layer of load also group, device, area and kind.
+/// Layer, operation, device, file, whether it is a transaction log, group of latencies; in the layer of load also group,
+/// device, area and kind.
 type Stream = (
     u8,
     u8,
     Option<i32>,
     Option<i32>,
+    bool,
     u32,
     Option<(u32, u32, u32, Option<u32>)>,
 );
-/// Gaps, their sum and the sum of their squares, and the peak per length of bin.
-type ArrivalFigures = (u64, f64, f64, [u64; 3]);
+/// How many, the variation of the gaps, and the fullest stretch of each length over the mean one.
+type ArrivalFigures = (u64, Option<f64>, [Option<f64>; 3]);
 /// Peak and integral.
 type FlightFigures = (usize, i64);
 /// I/Os, bytes touched, bytes first touched, share of the busiest hundredth.
@@ -128,10 +135,24 @@ impl Tally {
         )
     }
 
-    fn sequences(&self) -> Vec<(u64, u64, u64)> {
+    fn group_flight_ns(&self) -> Vec<i64> {
+        self.inner.load.group_flight_ns()
+    }
+
+    fn busiest(&self) -> Vec<(i64, Fullest, Fullest)> {
+        let lengths = LENGTHS_NS.into_iter().zip(self.inner.load.busiest.found());
+        lengths
+            .map(|(length_ns, (ios, bytes))| {
+                let figures = |best: Best| (best.from_ns, best.amount);
+                (length_ns, figures(ios), figures(bytes))
+            })
+            .collect()
+    }
+
+    fn sequences(&self) -> Vec<(u64, u64)> {
         let sequences = self.inner.load.sequences.iter();
         sequences
-            .map(|of| (of.count, of.next_count, of.near_count))
+            .map(|of| (of.count, of.sequential_count))
             .collect()
     }
 
@@ -236,7 +257,7 @@ fn numbered(streams: &[Stream]) -> PyResult<(Vec<Key>, Vec<Place>, Counts)> {
     );
     let mut counts = Counts::default();
     let most = |count: &mut usize, number: u32| *count = (*count).max(number as usize + 1);
-    for &(layer, op, device_id, file_id, latency_group, load) in streams {
+    for &(layer, op, device_id, file_id, is_log, latency_group, load) in streams {
         let (group, device, area, kind) = load.unwrap_or_default();
         let is_sound = [latency_group, group, device, area]
             .into_iter()
@@ -271,18 +292,14 @@ fn numbered(streams: &[Stream]) -> PyResult<(Vec<Key>, Vec<Place>, Counts)> {
             area,
             kind,
             is_read: op == READ,
+            is_log_write: is_log && op == WRITE,
         });
     }
     Ok((keys, places, counts))
 }
 
 fn arrival_figures(of: &Arrivals) -> ArrivalFigures {
-    (
-        of.gap_count(),
-        of.gap_sum_ns(),
-        of.gap_square_sum_ns2(),
-        of.peaks(),
-    )
+    (of.count(), of.coefficient_of_variation(), of.peak_to_mean())
 }
 
 fn column<N: Element>(buffer: &PyBuffer<N>) -> PyResult<Column<'_, N>> {

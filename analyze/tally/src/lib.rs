@@ -1,18 +1,17 @@
-//! Every figure of `describe` that depends on order, takes a histogram or needs to know which blocks were touched, from one
-//! pass over a recording's I/Os in order of issue.
+//! Every figure of `describe` that depends on order, takes a histogram or needs to know what was touched, from one pass
+//! over a recording's I/Os in order of issue.
 //!
 //! `bindings` is all that Python sees. `tally` takes rows piece by piece (`rows`), tells whose they are (`streams`), puts
-//! them in order of time and hands each to what counts: `arrivals`, `flight`, `sequence`, `latency`, `seconds`, and in a
-//! thread of its own `touched`.
+//! them in order of time and hands each to what counts: `flight`, `latency`, `seconds`, in a thread of its own `touched`,
+//! and what other rooms state too, arrivals and sequences (`iotrace_load`).
 
-mod arrivals;
 mod bindings;
+mod busiest;
 mod flight;
 mod latency;
 mod page;
 mod rows;
 mod seconds;
-mod sequence;
 mod streams;
 mod tally;
 mod touched;

@@ -39,6 +39,8 @@ pub struct Place {
     pub kind: Option<u32>,
     /// Whether it reads.
     pub is_read: bool,
+    /// Whether it writes a transaction log.
+    pub is_log_write: bool,
 }
 
 /// How many of each number there are.

@@ -3,12 +3,14 @@
 use std::mem;
 use std::thread;
 
-use crate::arrivals::Arrivals;
+use iotrace_load::arrivals::Arrivals;
+use iotrace_load::sequence::Sequence;
+
+use crate::busiest::Busiest;
 use crate::flight::Flight;
 use crate::latency::Latencies;
 use crate::rows::{Columns, NEVER_NS, Problem, Row};
 use crate::seconds::Seconds;
-use crate::sequence::Sequence;
 use crate::streams::{Counts, Key, Place, Streams};
 use crate::touched::Touched;
 
@@ -49,8 +51,13 @@ pub struct Load {
     groups_of: Vec<Vec<usize>>,
     device_flight: Vec<Flight>,
     all_flight: Flight,
+    /// Per group: time in flight within the window, as much as there was.
+    group_flight_ns: Vec<i128>,
+    window_ns: (i64, i64),
     /// Per stream.
     pub sequences: Vec<Sequence>,
+    /// The busiest windows.
+    pub busiest: Busiest,
 }
 
 impl Tally {
@@ -81,7 +88,13 @@ impl Tally {
             groups_of,
             device_flight: vec![flight.clone(); counts.devices],
             all_flight: flight,
-            sequences: vec![Sequence::default(); places.len()],
+            group_flight_ns: vec![0; counts.groups],
+            window_ns,
+            sequences: places
+                .iter()
+                .map(|place| Sequence::new(place.is_log_write))
+                .collect(),
+            busiest: Busiest::default(),
         };
         Self {
             streams: Streams::new(keys),
@@ -161,17 +174,31 @@ impl Load {
                 continue;
             }
             let device = place.device as usize;
+            if !is_one_device {
+                self.all_flight.add(row.issued_ns, row.completed_ns);
+            }
+            self.device_flight[device].add(row.issued_ns, row.completed_ns);
+            let (from_ns, until_ns) = self.window_ns;
+            let ended_ns = row.completed_ns.min(until_ns);
+            let begun_ns = row.issued_ns.max(from_ns);
+            if ended_ns > begun_ns {
+                self.group_flight_ns[place.group as usize] +=
+                    i128::from(ended_ns) - i128::from(begun_ns);
+            }
+            // What moves no data is in flight too, but is not the load: a flush comes with each write of a log.
+            if place.kind.is_none() {
+                continue;
+            }
             self.groups[place.group as usize].add(row.issued_ns);
             if !has_one_group[device] {
                 self.devices[device].add(row.issued_ns);
             }
             if !is_one_device {
                 self.all.add(row.issued_ns);
-                self.all_flight.add(row.issued_ns, row.completed_ns);
             }
-            self.device_flight[device].add(row.issued_ns, row.completed_ns);
-            if place.kind.is_some() && row.offset_bytes >= 0 {
-                self.sequences[row.stream()].add(row.offset_bytes, row.size_bytes);
+            self.busiest.add(row.issued_ns, row.size_bytes);
+            if row.offset_bytes >= 0 {
+                self.sequences[row.stream()].add(row.offset_bytes, i64::from(row.size_bytes));
             }
         }
     }
@@ -225,6 +252,13 @@ impl Load {
     /// In flight: per device.
     pub fn device_flight(&self) -> &[Flight] {
         &self.device_flight
+    }
+
+    /// In flight: time per device and role; as much as an int64 holds.
+    pub fn group_flight_ns(&self) -> Vec<i64> {
+        let sums = self.group_flight_ns.iter();
+        sums.map(|&sum| i64::try_from(sum).unwrap_or(i64::MAX))
+            .collect()
     }
 
     /// In flight: all.

@@ -1,13 +1,16 @@
-//! Which blocks were touched, by whom and when: the working set, how it grew, and where it was hot.
+//! What was touched, by whom and when: the footprint, how it grew, and where it was hot.
 //!
-//! Blocks of 64 KiB lie in pages of 16 MiB, which are made when something touches them; a page belongs to one area (a
-//! device, or above the block layer a file). Where pages would take more room than they may, blocks are made twice as
-//! large, as often as it takes; the room is at least that of two pages for each area.
+//! The footprint is in granules of 4 KiB (`iotrace_load::footprint`). Hot spots are found by blocks of 64 KiB in pages of
+//! 16 MiB, which are made when an I/O begins in them; a page belongs to one area (a device, or above the block layer a
+//! file). Where pages would take more room than they may, blocks are made twice as large, as often as it takes; the room
+//! is at least that of two pages for each area.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hint;
 
-use crate::page::{PAGE_BLOCKS, Page, Pages, count};
+use iotrace_load::footprint::{Footprint, union};
+
+use crate::page::{PAGE_BLOCKS, Page, Pages};
 use crate::rows::Row;
 use crate::streams::Place;
 
@@ -30,12 +33,13 @@ pub struct Slice {
     pub touched_bytes: u64,
     /// Those that no earlier slice touched.
     pub new_bytes: u64,
-    /// Share of its I/Os that began in the busiest hundredth of its blocks.
+    /// Share of its I/Os that began in the busiest hundredth of the blocks in which any began.
     pub hottest_share: Option<f64>,
 }
 
 /// Takes in I/Os in order of time, and answers when all have been taken in (`finish`).
 pub struct Touched {
+    areas: usize,
     kinds: usize,
     /// Where each slice but the first begins.
     cuts_ns: Vec<i64>,
@@ -43,6 +47,10 @@ pub struct Touched {
     shift: u32,
     pages: Pages,
     finder: Finder,
+    /// Of the present slice, by area and kind.
+    now: Footprint,
+    /// Of the slices that are over, by area and kind.
+    ever: Footprint,
     io_count: u64,
     is_stuck: bool,
     todo: Vec<Touch>,
@@ -54,13 +62,17 @@ impl Touched {
     /// `cuts_ns`: where each slice of time but the first begins, ascending, fewer than `SLICES_MAX`.
     pub fn new(areas: usize, kinds: usize, cuts_ns: Vec<i64>, room_bytes: usize) -> Self {
         Self {
+            areas,
             kinds,
             cuts_ns,
             room_bytes,
             shift: FIRST_SHIFT,
-            pages: Pages::new(kinds),
+            pages: Pages::default(),
             todo: Vec::with_capacity(TOGETHER),
             finder: Finder::new(areas),
+            now: Footprint::default(),
+            ever: Footprint::default(),
+
             io_count: 0,
             is_stuck: false,
             slices: Vec::new(),
@@ -101,23 +113,23 @@ impl Touched {
 
     /// Different bytes that any of `kinds` touched, in some areas or in all.
     pub fn touched_bytes(&self, kinds: &[usize], areas: Option<&[u32]>) -> u64 {
-        let areas: Option<HashSet<u32>> = areas.map(|areas| areas.iter().copied().collect());
-        let is_asked = |area| areas.as_ref().is_none_or(|areas| areas.contains(&area));
-        let slots = (0..self.pages.len()).filter(|&slot| is_asked(self.pages.rest[slot].key.0));
-        let touched = slots.map(|slot| {
-            self.pages
-                .marked(slot, kinds.iter().copied(), |mark| mark > 0)
-        });
-        touched.map(|blocks| count(&blocks)).sum::<u64>() << self.shift
+        let areas: Option<HashSet<usize>> =
+            areas.map(|areas| areas.iter().map(|&area| area as usize).collect());
+        let is_asked = |area: &usize| areas.as_ref().is_none_or(|areas| areas.contains(area));
+        let of_area = |area: usize| {
+            let kinds = kinds.iter().filter(|&&kind| kind < self.kinds);
+            union(kinds.filter_map(|&kind| self.ever.slots().get(area * self.kinds + kind))).count()
+        };
+        let granules = (0..self.areas).filter(is_asked).map(of_area).sum::<u64>();
+        granules * self.ever.granule_bytes()
     }
 
-    /// Share of all I/Os that began in the busiest hundredth of the touched blocks; None below 100 blocks.
+    /// Share of all I/Os that began in the busiest hundredth of the blocks in which any began; None below 100 blocks.
     pub fn share_of_busiest(&self) -> Option<f64> {
-        let (mut counts, pages) = (Counts::default(), &self.pages.rest);
-        for page in pages {
-            counts.add(&page.begun_before);
-        }
-        counts.share_of_busiest(pages.iter().map(|page| count(&page.ever)).sum())
+        let mut counts = Counts::default();
+        let pages = self.pages.rest.iter();
+        pages.for_each(|page| counts.add(&page.begun_before));
+        counts.share_of_busiest()
     }
 
     /// The pages in which most I/Os began, the busiest first: I/Os and the page.
@@ -148,57 +160,26 @@ impl Touched {
             let Some(kind) = place.kind.filter(|_| is_placed) else {
                 continue;
             };
-            let offset = row.offset_bytes as u64;
-            let last = (offset + u64::from(row.size_bytes) - 1) >> self.shift;
-            let first = offset >> self.shift;
-            let slot = self.slot(place.area, first >> PAGE_SHIFT);
+            let offset_bytes = row.offset_bytes as u64;
+            let block = offset_bytes >> self.shift;
+            let slot = self.slot(place.area, block >> PAGE_SHIFT);
             todo.push(Touch {
-                area: place.area,
-                kind: kind as usize,
                 slot,
-                first,
-                last,
+                block: block as usize % PAGE_BLOCKS,
             });
+            let set = place.area * self.kinds as u32 + kind;
+            self.now.add(set, offset_bytes, u64::from(row.size_bytes));
         }
-        let warm = |io: &Touch| {
-            self.pages
-                .warm(io.slot, io.kind, io.first as usize % PAGE_BLOCKS)
-        };
+        let warm = |io: &Touch| self.pages.warm(io.slot, io.block);
         hint::black_box(todo.iter().fold(0, |sum, io| sum ^ warm(io)));
         self.io_count += todo.len() as u64;
         for io in todo.drain(..) {
-            self.pages.begin(io.slot, io.first as usize % PAGE_BLOCKS);
-            self.mark(&io);
+            self.pages.begin(io.slot, io.block);
         }
         self.todo = todo;
         if self.pages.size_bytes() > self.room_bytes && !self.is_stuck {
             self.make_room();
         }
-    }
-
-    fn mark(&mut self, io: &Touch) {
-        let mark = self.slices.len() as u8 + 1;
-        let Touch {
-            area,
-            kind,
-            mut slot,
-            mut first,
-            last,
-        } = *io;
-        while first >> PAGE_SHIFT < last >> PAGE_SHIFT {
-            // An I/O over the end of a page goes on in the next one.
-            self.pages.mark(
-                slot,
-                kind,
-                first as usize % PAGE_BLOCKS,
-                PAGE_BLOCKS - 1,
-                mark,
-            );
-            first = ((first >> PAGE_SHIFT) + 1) << PAGE_SHIFT;
-            slot = self.slot(area, first >> PAGE_SHIFT);
-        }
-        let (from, to) = (first as usize % PAGE_BLOCKS, last as usize % PAGE_BLOCKS);
-        self.pages.mark(slot, kind, from, to, mark);
     }
 
     #[inline]
@@ -218,7 +199,7 @@ impl Touched {
         // would make no room there, and say nothing any more.
         let pages = self.pages.rest.iter();
         let areas = pages.map(|page| page.key.0).collect::<HashSet<_>>().len();
-        self.room_bytes = self.room_bytes.max(2 * areas * self.pages.page_bytes());
+        self.room_bytes = self.room_bytes.max(2 * areas * Pages::PAGE_BYTES);
         while self.pages.size_bytes() > self.room_bytes {
             if self.shift >= LAST_SHIFT {
                 self.is_stuck = true;
@@ -226,7 +207,7 @@ impl Touched {
             }
             self.shift += 1;
             self.finder.clear();
-            let finer = std::mem::replace(&mut self.pages, Pages::new(self.kinds));
+            let finer = std::mem::take(&mut self.pages);
             for (from, page) in finer.rest.iter().enumerate() {
                 let slot = self.slot(page.key.0, page.key.1 >> 1);
                 self.pages.fold(slot, &finer, from);
@@ -235,46 +216,45 @@ impl Touched {
     }
 
     fn end_slice(&mut self) {
-        let (number, mark) = (self.slices.len(), self.slices.len() as u8 + 1);
-        let (mut now, mut new, mut counts) = (0, 0, Counts::default());
-        for slot in 0..self.pages.len() {
-            if !self.pages.is_touched[slot] {
+        let (number, mut counts) = (self.slices.len(), Counts::default());
+        for (page, begun) in self.pages.rest.iter_mut().zip(&mut self.pages.begun) {
+            let total = begun
+                .iter()
+                .fold(0_u32, |sum, &begun| sum.saturating_add(begun));
+            if total == 0 {
                 continue;
             }
-            let touched = self
-                .pages
-                .marked(slot, 0..self.kinds, |found| found == mark);
-            let (page, begun) = (&mut self.pages.rest[slot], &mut self.pages.begun[slot]);
-            now += count(&touched);
-            for (word, ever) in touched.iter().zip(&mut page.ever) {
-                new += u64::from((word & !*ever).count_ones());
-                *ever |= word;
-            }
             counts.add(begun);
-            page.by_slice[number] = begun
-                .iter()
-                .fold(0, |sum, &begun| sum.saturating_add(begun));
+            page.by_slice[number] = total;
             for (before, begun) in page.begun_before.iter_mut().zip(begun) {
                 *before = before.saturating_add(std::mem::take(begun));
             }
-            self.pages.is_touched[slot] = false;
         }
+        let mut now = std::mem::take(&mut self.now);
+        now.align(&mut self.ever);
+        let (mut touched, mut new) = (0, 0);
+        let kinds = self.kinds.max(1);
+        for (area, by_kind) in now.slots().chunks(kinds).enumerate() {
+            let any = union(by_kind);
+            touched += any.count();
+            let ever = self.ever.slots().chunks(kinds).nth(area);
+            new += any.count_beyond(&union(ever.unwrap_or_default()));
+        }
+        let granule_bytes = now.granule_bytes();
+        self.ever.unite(&mut now);
         self.slices.push(Slice {
             io_count: std::mem::take(&mut self.io_count),
-            touched_bytes: now << self.shift,
-            new_bytes: new << self.shift,
-            hottest_share: counts.share_of_busiest(now),
+            touched_bytes: touched * granule_bytes,
+            new_bytes: new * granule_bytes,
+            hottest_share: counts.share_of_busiest(),
         });
     }
 }
 
-/// An I/O over some blocks: the slot of the page where it begins, its first block and its last.
+/// Where an I/O begins: the slot of the page, and the block in it.
 struct Touch {
-    area: u32,
-    kind: usize,
     slot: usize,
-    first: u64,
-    last: u64,
+    block: usize,
 }
 
 /// Finds pages: in a table as far as that reaches, beyond it in a map.
@@ -336,7 +316,7 @@ impl Counts {
 
     fn add(&mut self, begun: &[u32; PAGE_BLOCKS]) {
         self.small.resize(Self::SMALL, 0);
-        for &count in begun {
+        for &count in begun.iter().filter(|&&count| count > 0) {
             match self.small.get_mut(count as usize) {
                 Some(blocks) => *blocks += 1,
                 None => *self.large.entry(count).or_default() += 1,
@@ -344,11 +324,12 @@ impl Counts {
         }
     }
 
-    fn share_of_busiest(&self, touched: u64) -> Option<f64> {
-        if touched < BLOCKS_MIN {
+    fn share_of_busiest(&self) -> Option<f64> {
+        let blocks = self.small.iter().chain(self.large.values()).sum::<u64>();
+        if blocks < BLOCKS_MIN {
             return None;
         }
-        let mut blocks_left = ((touched as f64 * 0.01).round_ties_even() as u64).max(1);
+        let mut blocks_left = ((blocks as f64 * 0.01).round_ties_even() as u64).max(1);
         let (mut busiest, mut total) = (0, 0);
         let small = self.small.iter().enumerate().rev();
         let small = small.map(|(count, &blocks)| (count as u64, blocks));

@@ -5,6 +5,7 @@ use std::io;
 use crate::clock::MonotonicClock;
 use crate::device::{Device, RawFile};
 use crate::memory::{ReadMemory, WriteMemory};
+use crate::pacer::Pacing;
 
 /// Which way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,27 +123,30 @@ pub fn open(wish: &Wish, files: &[RawFile], clock: &MonotonicClock) -> io::Resul
     })
 }
 
-/// Make this thread wake up in time; true if it goes before others, which takes root.
+/// Make this thread wake up in time; true if it goes before others, which takes root and precise pacing: what goes before
+/// others goes before the storage's own threads too.
 #[cfg(target_os = "linux")]
 #[must_use]
-pub fn prefer_this_thread() -> bool {
+pub fn prefer_this_thread(pacing: Pacing) -> bool {
     /// The nicest value to oneself that nice(2) knows.
     const HIGHEST_PRIORITY: i32 = -20;
     // A thread's timers may be 50 µs late unless it asks for better.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     // Of this thread alone. Without it the run is as exact as the machine is quiet.
-    rustix::process::setpriority_process(None, HIGHEST_PRIORITY).is_ok()
+    pacing == Pacing::Precise
+        && rustix::process::setpriority_process(None, HIGHEST_PRIORITY).is_ok()
 }
 
 /// Make this thread wake up in time; true if it goes before others.
 #[cfg(windows)]
 #[must_use]
-pub fn prefer_this_thread() -> bool {
+pub fn prefer_this_thread(pacing: Pacing) -> bool {
     use windows_sys::Win32::System::Threading::{
         GetCurrentThread, SetThreadPriority, THREAD_PRIORITY_TIME_CRITICAL,
     };
     // SAFETY: of this thread alone; takes numbers.
-    unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_TIME_CRITICAL) != 0 }
+    pacing == Pacing::Precise
+        && unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_TIME_CRITICAL) != 0 }
 }
 
 /// Why a system refuses to make an `io_uring`, in words.

@@ -11,10 +11,11 @@ use pyo3_arrow::PyRecordBatch;
 use crate::backend::{Backend, Wish};
 use crate::device::RawFile;
 use crate::device::simulated::{Law, Service};
-use crate::pacer::Settings;
+use crate::pacer::{Pacing, Settings};
 use crate::progress::{Ended, Progress};
 use crate::run::{Run, SetUp};
 use crate::tally::{Distribution, Tally};
+use crate::trial;
 
 /// A run. See `_engine.pyi`.
 #[pyclass]
@@ -29,7 +30,7 @@ impl Engine {
     #[new]
     #[pyo3(signature = (files, *, in_flight_max, read_bytes_max, write_bytes_max, paced=true, issue_for_ns=None,
                         errors_max=None, drain_ns=None, stall_ns=None, backend="auto", submitters=1, seed=0,
-                        spin_ns=None, batch=None, simulate=None, direct=true))]
+                        pacing="precise", batch=None, simulate=None, direct=true))]
     #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
     fn new(
         files: Vec<RawFile>,
@@ -44,7 +45,7 @@ impl Engine {
         backend: &str,
         submitters: usize,
         seed: u64,
-        spin_ns: Option<i64>,
+        pacing: &str,
         batch: Option<usize>,
         simulate: Option<&Bound<'_, PyDict>>,
         direct: bool,
@@ -57,7 +58,7 @@ impl Engine {
             errors_max,
             drain_ns: drain_ns.unwrap_or(usual.drain_ns),
             stall_ns: stall_ns.unwrap_or(usual.stall_ns),
-            spin_ns: spin_ns.unwrap_or(usual.spin_ns),
+            pacing: pacing_named(pacing)?,
             batch: batch.unwrap_or(usual.batch).max(1),
         };
         let wish = Wish {
@@ -126,6 +127,7 @@ impl Engine {
         fields.set_item("bytes", shot.bytes)?;
         fields.set_item("response_ns_sum", shot.response_ns_sum)?;
         fields.set_item("service_ns_sum", shot.service_ns_sum)?;
+        fields.set_item("spun_ns", shot.spun_ns)?;
         Ok(fields)
     }
 
@@ -180,6 +182,35 @@ impl Engine {
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, Run> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See `_engine.pyi`.
+#[pyfunction]
+pub fn try_waiting(py: Python<'_>, seconds: f64) -> PyResult<Bound<'_, PyDict>> {
+    let length = Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
+    let found = py.detach(|| trial::try_waiting(length))?;
+    let fields = PyDict::new(py);
+    for (name, quantiles) in [
+        ("lateness", found.lateness),
+        ("others_beside_sleeper", found.others_beside_sleeper),
+        ("others_beside_spinner", found.others_beside_spinner),
+    ] {
+        let [p50, p90, p99] = quantiles;
+        fields.set_item(format!("{name}_ns_p50"), p50)?;
+        fields.set_item(format!("{name}_ns_p90"), p90)?;
+        fields.set_item(format!("{name}_ns_p99"), p99)?;
+    }
+    Ok(fields)
+}
+
+fn pacing_named(name: &str) -> PyResult<Pacing> {
+    match name {
+        "precise" => Ok(Pacing::Precise),
+        "gentle" => Ok(Pacing::Gentle),
+        other => Err(PyValueError::new_err(format!(
+            "no pacing is called '{other}'"
+        ))),
     }
 }
 

@@ -19,6 +19,10 @@ pub trait Clock {
     fn now_ns(&self) -> i64;
     /// Pass a moment, at most until `until_ns`, without giving up the processor.
     fn relax(&self, until_ns: i64);
+    /// Pass a moment, at most until `until_ns`, and let whoever waits for this processor have it.
+    fn give_way(&self, until_ns: i64) {
+        self.relax(until_ns);
+    }
     /// Whether time passes only where the pacer lets it.
     fn stands_still(&self) -> bool {
         false
@@ -60,6 +64,10 @@ impl Clock for MonotonicClock {
 
     fn relax(&self, _until_ns: i64) {
         std::hint::spin_loop();
+    }
+
+    fn give_way(&self, _until_ns: i64) {
+        std::thread::yield_now();
     }
 }
 

@@ -5,6 +5,8 @@
 //! batch with what came of it, and what all adds up to (`tally`). A pacer is generic over `clock` and `device`, so that
 //! it also runs in simulated time against a simulated disk.
 //!
+//! `trial` tells beforehand how late this host wakes a sleeper, and what a spinning thread does to others.
+//!
 //! `shape` and `touched` count what a plan, or the recording it is made from, asks of storage.
 
 pub mod backend;
@@ -21,7 +23,7 @@ pub mod run;
 pub mod shape;
 mod shape_bindings;
 pub mod tally;
-pub mod touched;
+pub mod trial;
 
 use pyo3::prelude::*;
 
@@ -36,6 +38,8 @@ fn is_debug_build() -> bool {
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Engine>()?;
     module.add_class::<shape_bindings::Shape>()?;
-    module.add_class::<shape_bindings::Touched>()?;
+    module.add_class::<shape_bindings::Footprint>()?;
+    module.add_class::<shape_bindings::Sequences>()?;
+    module.add_function(wrap_pyfunction!(bindings::try_waiting, module)?)?;
     module.add_function(wrap_pyfunction!(is_debug_build, module)?)
 }

@@ -1,8 +1,8 @@
 //! The loop of one submitter: open-loop, on absolute deadlines; or closed-loop, as many in flight as allowed.
 //!
 //! Each turn collects completions, issues what is due, and waits: asleep in the device until shortly before the next
-//! deadline (completions wake it, so that they are stamped when they happen), then spinning for the last stretch, which
-//! is as long as this machine's alarms are late (`alarm`).
+//! deadline (completions wake it, so that they are stamped when they happen), then spinning for the last stretch. How long
+//! that is, and whether others may have the processor meanwhile, is what `alarm` knows of each kind of pacing.
 //! Deadlines come from the plan alone, so an error in one does not move the next. What is overdue is issued in the
 //! plan's order, `batch` at a time, with the clock read before each batch: an I/O's `issued_ns` is early by at most
 //! the time the kernel takes over its batch, and that time counts as service, never as nothing.
@@ -20,6 +20,7 @@ use crate::device::{Completion, Device};
 use crate::lane::{Lane, Place};
 use crate::progress::{Ended, Progress};
 use alarm::Alarm;
+pub use alarm::Pacing;
 
 /// How often, at least, a sleeping submitter looks whether it should stop.
 const GLANCE_NS: i64 = 20_000_000;
@@ -44,8 +45,8 @@ pub struct Settings {
     pub drain_ns: i64,
     /// The run ends when a target with I/Os in flight completes nothing for so long.
     pub stall_ns: i64,
-    /// Spin instead of sleeping when a deadline is nearer than this, or than what alarms were seen to need.
-    pub spin_ns: i64,
+    /// What is done between two deadlines.
+    pub pacing: Pacing,
     /// Most I/Os handed to the kernel with one clock reading.
     pub batch: usize,
 }
@@ -59,7 +60,7 @@ impl Default for Settings {
             errors_max: None,
             drain_ns: 30_000_000_000,
             stall_ns: 120_000_000_000,
-            spin_ns: 150_000,
+            pacing: Pacing::Precise,
             batch: 16,
         }
     }
@@ -104,6 +105,8 @@ struct Pacer<'a, C> {
     /// Others have the whole of what may be in flight.
     full: bool,
     looked_for_stalls_ns: i64,
+    /// Since when it spins, where it does.
+    spins_since_ns: Option<i64>,
     totals: Totals,
 }
 
@@ -120,6 +123,7 @@ struct Totals {
     bytes: u64,
     response_ns: u64,
     service_ns: u64,
+    spun_ns: u64,
 }
 
 /// Play a lane on `device`, until every I/O has completed or was given up. Counts as number `number` in `progress`.
@@ -138,7 +142,7 @@ pub fn play<C: Clock>(
         clock,
         device,
         settings,
-        alarm: Alarm::new(settings.spin_ns),
+        alarm: Alarm::new(settings.pacing),
         progress,
         number,
         seen: Vec::with_capacity(slots),
@@ -150,6 +154,7 @@ pub fn play<C: Clock>(
         full_until_ns: i64::MIN,
         full: false,
         looked_for_stalls_ns: i64::MIN,
+        spins_since_ns: None,
         totals: Totals::default(),
     };
     if let Err(problem) = pacer.play() {
@@ -173,6 +178,7 @@ impl<C: Clock> Pacer<'_, C> {
                 && now_ns < self.settings.issue_until_ns
                 && !self.progress.stopping();
             if issuing && self.issue()? {
+                self.end_spin(now_ns);
                 continue;
             }
             if more && issuing {
@@ -180,13 +186,14 @@ impl<C: Clock> Pacer<'_, C> {
             }
             let now_ns = self.clock.now_ns();
             let mut until_ns = now_ns + GLANCE_NS;
-            let mut spin_ns = 0;
+            let (mut spin_ns, mut is_due_next) = (0, false);
             if issuing && !self.lane.is_over() {
                 match self.lane.next_due_ns() {
                     _ if self.slots_free.is_empty() => {}
                     Some(due_ns) if self.full => until_ns = due_ns.max(now_ns + MOMENT_NS),
                     Some(due_ns) => {
                         until_ns = until_ns.min(due_ns).min(self.settings.issue_until_ns);
+                        is_due_next = until_ns == due_ns;
                         spin_ns = self.alarm.early_ns();
                     }
                     None if self.waits_for_plan() => continue,
@@ -209,16 +216,28 @@ impl<C: Clock> Pacer<'_, C> {
                 until_ns = until_ns.min(drain_until_ns);
             }
             if until_ns - now_ns > spin_ns {
+                self.end_spin(now_ns);
                 let alarm_ns = until_ns - spin_ns;
                 self.device.wait(alarm_ns - now_ns)?;
                 let late_ns = self.clock.now_ns() - alarm_ns;
                 // A completion may have come first.
-                if spin_ns > 0 && late_ns >= 0 {
+                if is_due_next && late_ns >= 0 {
                     self.alarm.rang(late_ns);
                 }
             } else {
-                self.clock.relax(until_ns);
+                self.spins_since_ns.get_or_insert(now_ns);
+                match self.settings.pacing {
+                    Pacing::Precise => self.clock.relax(until_ns),
+                    Pacing::Gentle => self.clock.give_way(until_ns),
+                }
             }
+        }
+    }
+
+    /// It spins no more. `now_ns` may be a moment old: what a turn of the loop takes is not counted.
+    fn end_spin(&mut self, now_ns: i64) {
+        if let Some(since_ns) = self.spins_since_ns.take() {
+            self.totals.spun_ns += (now_ns - since_ns).max(0) as u64;
         }
     }
 
@@ -411,6 +430,7 @@ impl<C: Clock> Pacer<'_, C> {
             (&counters.bytes, totals.bytes),
             (&counters.response_ns_sum, totals.response_ns),
             (&counters.service_ns_sum, totals.service_ns),
+            (&counters.spun_ns, totals.spun_ns),
         ] {
             counter.store(value, Relaxed);
         }

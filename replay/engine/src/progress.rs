@@ -51,6 +51,8 @@ pub struct Counters {
     pub response_ns_sum: AtomicU64,
     /// Sum of completed − issued over the completed.
     pub service_ns_sum: AtomicU64,
+    /// Time spent spinning before deadlines.
+    pub spun_ns: AtomicU64,
 }
 
 /// Shared between the submitters of a run and its observers.
@@ -80,6 +82,7 @@ pub struct Snapshot {
     pub bytes: u64,
     pub response_ns_sum: u64,
     pub service_ns_sum: u64,
+    pub spun_ns: u64,
 }
 
 impl Progress {
@@ -178,6 +181,7 @@ impl Progress {
             sum.bytes += one.bytes.load(Relaxed);
             sum.response_ns_sum += one.response_ns_sum.load(Relaxed);
             sum.service_ns_sum += one.service_ns_sum.load(Relaxed);
+            sum.spun_ns += one.spun_ns.load(Relaxed);
         }
         sum
     }

@@ -383,7 +383,7 @@ struct Task {
 
 impl Task {
     fn run(mut self, ready: &mpsc::Sender<Ready>, opening: &mpsc::Receiver<()>) {
-        let preferred = backend::prefer_this_thread();
+        let preferred = backend::prefer_this_thread(self.settings.pacing);
         let mut set_up = SetUp {
             backend: "simulated",
             reason: None,

@@ -1,19 +1,21 @@
--- How many I/Os were wanted and how many completed in each stretch of the step?
+-- How many I/Os were wanted and how many completed in each slot of the step, by operation?
 --
--- block [index]: stretch of the step
--- wanted_count [I/Os]: reads and writes wanted in it
--- completed_count [I/Os]: reads and writes completed in it
+-- slot [index]: slot of the step
+-- op [text]: read or write
+-- wanted_count [I/Os]: those wanted in it
+-- completed_count [I/Os]: those completed in it
 -- completed_bytes [bytes]: bytes these moved
 --
 -- $layer [text]: the layer to measure at
--- $start_ns [ns]: where block 0 begins
--- $block_ns [ns]: length of a block
+-- $start_ns [ns]: where slot 0 begins
+-- $slot_ns [ns]: length of a slot
 WITH
 
 finished AS (
   SELECT
-    (coalesce(intended_ns, issued_ns) - $start_ns) // $block_ns AS wanted_block,
-    (completed_ns - $start_ns) // $block_ns AS completed_block,
+    op,
+    (coalesce(intended_ns, issued_ns) - $start_ns) // $slot_ns AS wanted_slot,
+    (completed_ns - $start_ns) // $slot_ns AS completed_slot,
     size_bytes
   FROM io
   WHERE layer = $layer AND completed_ns IS NOT NULL AND error = 0 AND op IN ('read', 'write')
@@ -21,14 +23,16 @@ finished AS (
 
 ends AS (
   SELECT
-    wanted_block AS block,
+    wanted_slot AS slot,
+    op,
     1 AS wanted,
     0 AS completed,
     0 AS completed_bytes
   FROM finished
   UNION ALL
   SELECT
-    completed_block AS block,
+    completed_slot AS slot,
+    op,
     0 AS wanted,
     1 AS completed,
     size_bytes AS completed_bytes
@@ -36,10 +40,11 @@ ends AS (
 )
 
 SELECT
-  block,
+  slot,
+  op,
   sum(wanted)::BIGINT AS wanted_count,
   sum(completed)::BIGINT AS completed_count,
   sum(completed_bytes)::BIGINT AS completed_bytes
 FROM ends
-GROUP BY block
-ORDER BY block
+GROUP BY ALL
+ORDER BY ALL

@@ -1,0 +1,148 @@
+//! Which windows of some lengths held the most I/Os, and which the most bytes, wherever they begin.
+//!
+//! A fullest window may be taken to begin at an I/O: moved on until it does, it loses nothing. So one look at each I/O
+//! suffices, at all that came in the length of time up to it. What is kept is what the longest window holds.
+
+use std::collections::VecDeque;
+
+/// Lengths of the windows; the last is the longest.
+pub const LENGTHS_NS: [i64; 2] = [1_000_000_000, 60_000_000_000];
+
+/// Where a window begins, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Best {
+    /// When it begins.
+    pub from_ns: i64,
+    /// I/Os or bytes, by what was asked for; 0 where there was nothing.
+    pub amount: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// The first I/O in it, counted from the first of all.
+    first: u64,
+    size_bytes: u64,
+    most_ios: Best,
+    most_bytes: Best,
+}
+
+/// Takes in I/Os in order of time.
+#[derive(Clone, Debug, Default)]
+pub struct Busiest {
+    issued_ns: VecDeque<i64>,
+    sizes: VecDeque<u32>,
+    /// How many came before those that are kept.
+    gone: u64,
+    windows: [Window; 2],
+}
+
+impl Busiest {
+    /// Takes in an I/O, not issued before the last one.
+    #[inline]
+    pub fn add(&mut self, at_ns: i64, size_bytes: u32) {
+        self.issued_ns.push_back(at_ns);
+        self.sizes.push_back(size_bytes);
+        let end = self.gone + self.issued_ns.len() as u64;
+        for (window, length_ns) in self.windows.iter_mut().zip(LENGTHS_NS) {
+            window.size_bytes += u64::from(size_bytes);
+            let mut place = (window.first - self.gone) as usize;
+            while at_ns.abs_diff(self.issued_ns[place]) >= length_ns as u64 {
+                window.size_bytes -= u64::from(self.sizes[place]);
+                place += 1;
+            }
+            window.first = self.gone + place as u64;
+            let from_ns = self.issued_ns[place];
+            let count = end - window.first;
+            if count > window.most_ios.amount {
+                window.most_ios = Best {
+                    from_ns,
+                    amount: count,
+                };
+            }
+            if window.size_bytes > window.most_bytes.amount {
+                window.most_bytes = Best {
+                    from_ns,
+                    amount: window.size_bytes,
+                };
+            }
+        }
+        let done = self.windows.iter().map(|window| window.first).min();
+        for _ in self.gone..done.unwrap_or(self.gone) {
+            self.issued_ns.pop_front();
+            self.sizes.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// Per length: the window with the most I/Os, and that with the most bytes.
+    pub fn found(&self) -> [(Best, Best); 2] {
+        self.windows
+            .map(|window| (window.most_ios, window.most_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Best, Busiest, LENGTHS_NS};
+
+    const S: i64 = 1_000_000_000;
+
+    fn of(ios: &[(i64, u32)]) -> [(Best, Best); 2] {
+        let mut busiest = Busiest::default();
+        for &(at, size) in ios {
+            busiest.add(at, size);
+        }
+        busiest.found()
+    }
+
+    #[test]
+    fn a_window_holds_its_start_and_not_its_end() {
+        let found = of(&[(0, 1), (S / 2, 1), (S - 1, 1), (S, 1), (3 * S, 9)]);
+        assert_eq!((found[0].0.from_ns, found[0].0.amount), (0, 3));
+        assert_eq!((found[0].1.from_ns, found[0].1.amount), (3 * S, 9));
+        assert_eq!((found[1].0.from_ns, found[1].0.amount), (0, 5));
+    }
+
+    #[test]
+    fn it_is_the_most_over_all_windows() {
+        let mut state = 7_u64;
+        let mut next = |most: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % most
+        };
+        let mut at = -5 * S;
+        let ios: Vec<(i64, u32)> = (0..600)
+            .map(|_| {
+                at +=
+                    next(2 * S as u64) as i64 * i64::from(next(9) == 0) + next(300_000_000) as i64;
+                (at, next(100_000) as u32)
+            })
+            .collect();
+        let found = of(&ios);
+        for (place, length) in LENGTHS_NS.into_iter().enumerate() {
+            let inside = |from: i64| {
+                ios.iter()
+                    .filter(move |io| io.0 >= from && io.0 < from + length)
+            };
+            let ios_most = ios.iter().map(|io| inside(io.0).count() as u64).max();
+            let bytes_most = ios
+                .iter()
+                .map(|io| inside(io.0).map(|io| u64::from(io.1)).sum())
+                .max();
+            assert_eq!(Some(found[place].0.amount), ios_most);
+            assert_eq!(Some(found[place].1.amount), bytes_most);
+            assert_eq!(
+                inside(found[place].0.from_ns).count() as u64,
+                found[place].0.amount
+            );
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_are_times() {
+        assert_eq!(of(&[(i64::MIN, 1), (i64::MAX, 1)])[1].0.amount, 1);
+        assert_eq!(of(&[])[0].0.amount, 0);
+    }
+}
