@@ -2,18 +2,22 @@
 
 An array may answer reads of never-written or zero blocks without touching its media, so a file is written in full
 before it is played on. It comes into being under its name only when it is whole. The mark is an extended attribute
-that names device, inode, size and time of last change: a copy, a replacement, or a file that somebody else has
-written to since is not recognised, and so never written.
+that names device, inode, size, times of last change, and a checksum of parts of the content: a copy, a replacement,
+or a file that somebody else has written to since is not recognised, and so never written. One of these times is the
+kernel's own (ctime), which nobody can set back; the checksum covers the places where file systems and databases begin.
 """
 
 import contextlib
 import errno
+import hashlib
 import importlib
 import json
 import mmap
 import os
 import secrets
 import stat
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,12 @@ from .allocation import unallocated_bytes
 from .patience import PATIENCE_SECONDS, Report, patiently
 
 MARK = "user.iotrace.target"
+_MARK_VERSION = 2
+_MARK_TRIES = 5
+_MARK_NS_MAX = 1_000_000_000
+"""Noting when the mark was made changes that very time: so much later it may have become."""
+_EDGE_BYTES = 128 << 10
+_SAMPLES = 64
 _CHUNK_BYTES = 4 << 20
 _BLOCK_BYTES = 4096
 _STEP_BYTES = 64 << 20
@@ -130,26 +140,37 @@ def mark(file: int, fill_with: Fill) -> bool:
     """Note on the open file that iotrace made it and left it as it is now. False where the system has no such notes."""
     try:
         os.setxattr(file, MARK, note(file, fill_with))
+        for _ in range(_MARK_TRIES):
+            marked_ns = os.fstat(file).st_ctime_ns
+            os.setxattr(file, MARK, note(file, fill_with, marked_ns))
+            if os.fstat(file).st_ctime_ns - marked_ns < _MARK_NS_MAX:
+                return True
     except OSError:
-        return False
-    return True
+        pass
+    return False
 
 
 def fill_of(file: int) -> Fill | None:
     """What iotrace filled this open file with; None if it did not make it, or somebody has changed it since."""
     try:
-        return noted_fill(os.getxattr(file, MARK), file)
+        return noted_fill(os.getxattr(file, MARK), file, is_timed=True)
     except OSError:
         return None
 
 
-def note(file: int, fill_with: Fill) -> bytes:
-    """What a mark says: that iotrace made this open file of ``fill_with`` and left it as it is now."""
-    return json.dumps(_state(file, fill_with)).encode()
+def note(file: int, fill_with: Fill, marked_ns: int | None = None) -> bytes:
+    """What a mark says: that iotrace made this open file of ``fill_with`` and left it as it is now.
+
+    ``marked_ns``: the time of last change that nobody can set (ctime), where the system has it. Raises ``OSError``.
+    """
+    return json.dumps(_state(file, fill_with) | {"marked_ns": marked_ns, "content": _sample(file)}).encode()
 
 
-def noted_fill(text: bytes, file: int) -> Fill | None:
-    """What the mark ``text`` says the open file is filled with; None if it speaks of another file or another state."""
+def noted_fill(text: bytes, file: int, *, is_timed: bool = False) -> Fill | None:
+    """What the mark ``text`` says the open file is filled with; None if it speaks of another file or another state.
+
+    ``is_timed``: it has to say when it was made, and nothing may have changed since.
+    """
     try:
         noted = json.loads(text)
     except ValueError:
@@ -159,8 +180,14 @@ def noted_fill(text: bytes, file: int) -> Fill | None:
     ratios = [noted.get(name, 1.0) for name in ("compressible", "dedupe")]
     if not all(isinstance(ratio, float | int) and ratio >= 1 for ratio in ratios):
         return None
-    found = Fill(*map(float, ratios))
-    return found if noted == noted | _state(file, found) else None
+    found, marked_ns = Fill(*map(float, ratios)), noted.get("marked_ns")
+    if is_timed and not (
+        isinstance(marked_ns, int) and 0 <= os.fstat(file).st_ctime_ns - marked_ns < _MARK_NS_MAX
+    ):
+        return None
+    if noted != noted | _state(file, found) or noted.get("content") != _sample(file):
+        return None
+    return found
 
 
 def is_note(text: bytes) -> bool:
@@ -175,7 +202,7 @@ def is_note(text: bytes) -> bool:
 def _state(file: int, fill_with: Fill) -> dict[str, Any]:
     found = os.fstat(file)
     return {
-        "version": 1,
+        "version": _MARK_VERSION,
         "device": found.st_dev,
         "inode": found.st_ino,
         "bytes": found.st_size,
@@ -184,6 +211,36 @@ def _state(file: int, fill_with: Fill) -> dict[str, Any]:
         "compressible": fill_with.compressible,
         "dedupe": fill_with.dedupe,
     }
+
+
+def _sample(file: int) -> str:
+    """A checksum of both ends of the open file, where file systems and databases leave marks, and parts between."""
+    size_bytes = os.fstat(file).st_size
+    step = max(_BLOCK_BYTES, size_bytes // _SAMPLES // _BLOCK_BYTES * _BLOCK_BYTES)
+    places = [(0, _EDGE_BYTES), (max(0, size_bytes - _EDGE_BYTES), _EDGE_BYTES)]
+    places += [(offset, _BLOCK_BYTES) for offset in range(0, size_bytes, step)]
+    found = hashlib.sha256()
+    with plain_view(file) as plain:
+        for offset, length in places:
+            os.lseek(plain, offset, os.SEEK_SET)
+            found.update(os.read(plain, length))
+    return found.hexdigest()
+
+
+@contextlib.contextmanager
+def plain_view(file: int) -> Iterator[int]:
+    """A second descriptor of the very file or device that is open, to read it through the cache at any offset.
+
+    Raises ``OSError``.
+    """
+    if sys.platform == "win32":
+        yield file
+        return
+    plain = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        yield plain
+    finally:
+        os.close(plain)
 
 
 def was_ours(file: int) -> bool:

@@ -1,9 +1,11 @@
 """What a replay must not write, and the words that say so.
 
 Nothing that iotrace did not create is ever written without ``allow_writes`` and, for a device, its path repeated in
-``destroy_data``. Even then a device in use or bearing a signature, a symbolic link, a file of several names and one
-named like a database's are refused. What can be decided on the open file is decided there and not on its path: nothing
-can be swapped in between.
+``destroy_data``. Even then what somebody uses, what bears the mark of a file system, a database or the like, a
+symbolic link, a file of several names and one named like a database's are refused; and they are refused before
+permissions are spoken of, so that no hint says how to destroy them. What can be decided on the open file is decided
+there and not on its path. A path may be given to another file at any moment, so what it names is compared with what is
+open after the opening, again before the first write, and once more after the last.
 """
 
 import errno
@@ -16,7 +18,8 @@ from iotrace.schemas import IotraceError
 from iotrace.schemas.writer import is_output
 
 from . import blockdevice
-from .signatures import find_signature
+from .fill import plain_view
+from .signatures import signature_of
 
 DATABASE_SUFFIXES = (".mdf", ".ndf", ".ldf")
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
@@ -68,19 +71,11 @@ def refuse_recording(name: str) -> None:
             )
 
 
-def refuse_foreign_file(
-    path: Path, name: str, found: os.stat_result, permission: Permission, *, own: bool, marked: bool
-) -> None:
-    """Refuse an open file that has other names, or that iotrace did not make as it now is.
+def refuse_foreign_file(name: str, permission: Permission, *, own: bool, marked: bool) -> None:
+    """Refuse an open file that iotrace did not make as it now is.
 
     ``own``: it carries a mark that holds. ``marked``: it carries one at all.
     """
-    refuse_database_name(path, name)
-    if found.st_nlink != 1:
-        raise IotraceError(
-            f"target '{name}' is one of {found.st_nlink} names of the same file, and is not written",
-            hint="choose a new file; iotrace creates it",
-        )
     if own or permission.allow_writes:
         return
     if marked:
@@ -94,8 +89,54 @@ def refuse_foreign_file(
     )
 
 
+def refuse_several_names(name: str, found: os.stat_result) -> None:
+    """Refuse a file that has other names, under which somebody may know it."""
+    if found.st_nlink != 1:
+        raise IotraceError(
+            f"target '{name}' is one of {found.st_nlink} names of the same file, and is not written",
+            hint="choose a new file; iotrace creates it",
+        )
+
+
+def refuse_content(
+    file: int, name: str, found: os.stat_result, size_bytes: int, *, wiping: str | None = None
+) -> None:
+    """Refuse an open file or device that bears the mark of a file system, a database or the like.
+
+    ``wiping``: what the user may do who has given up its data by name.
+    """
+    try:
+        with plain_view(file) as plain:
+            if (os.fstat(plain).st_dev, os.fstat(plain).st_ino) != (found.st_dev, found.st_ino):
+                raise changed_while_opened(name)
+            mark = signature_of(plain, size_bytes)
+    except OSError as problem:
+        raise IotraceError(
+            f"target '{name}' is not written: what it holds cannot be read ({problem.strerror or problem})",
+            hint="choose another target, or a new file, which iotrace creates",
+        ) from problem
+    if mark:
+        raise IotraceError(
+            f"target '{name}' is not written: it holds {mark}",
+            hint=wiping or "choose another target, or a new file, which iotrace creates",
+        )
+
+
+def refuse_use(name: str, reason: str | None) -> None:
+    """Refuse what somebody else uses; ``reason`` in words, None if nobody does."""
+    if reason:
+        raise IotraceError(
+            f"target '{name}' is not written: {reason}", hint="choose a file or device that nobody uses"
+        )
+
+
+def changed_while_opened(name: str) -> IotraceError:
+    """The user's words for a path that came to mean something else."""
+    return IotraceError(f"target '{name}' changed while it was opened", hint="find out who else uses it")
+
+
 def refuse_device_by_name(path: Path, name: str, permission: Permission) -> None:
-    """Refuse a device before it is opened: not permitted, not named again, a link, or in use."""
+    """Refuse a device: a link, or one whose data was not given up. Whether it is used is looked at before."""
     if path.is_symlink():
         raise IotraceError(
             f"target '{name}' is a symbolic link, and is not written",
@@ -110,33 +151,6 @@ def refuse_device_by_name(path: Path, name: str, permission: Permission) -> None
         raise IotraceError(
             f"target '{name}' is a device whose data was not given up by name",
             hint=f"to destroy what it holds, repeat its name: --destroy-data {name}",
-        )
-    if reason := blockdevice.use(path.stat().st_rdev):
-        raise IotraceError(
-            f"target '{name}' is not written: {reason}", hint="choose a device that nobody uses"
-        )
-
-
-def refuse_device_in_use(file: int, name: str, found: os.stat_result, size_bytes: int) -> None:
-    """Refuse an open device that the system uses, or that bears the mark of a file system or the like."""
-    if reason := blockdevice.use(found.st_rdev):
-        raise IotraceError(
-            f"target '{name}' is not written: {reason}", hint="choose a device that nobody uses"
-        )
-    # A second, plain look at the very device that is open: direct reads would need whole blocks.
-    plain = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if os.fstat(plain).st_rdev != found.st_rdev:
-            raise IotraceError(
-                f"target '{name}' changed while it was opened", hint="find out who else uses it"
-            )
-        mark = find_signature(lambda offset, length: os.pread(plain, length, offset), size_bytes)
-    finally:
-        os.close(plain)
-    if mark:
-        raise IotraceError(
-            f"target '{name}' is not written: it holds {mark}",
-            hint=f"if nobody needs that, remove it yourself first: wipefs --all {name}",
         )
 
 

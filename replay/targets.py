@@ -8,25 +8,29 @@ import mmap
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from iotrace.schemas import IotraceError
 
-from . import blockdevice, fill
+from . import blockdevice, fill, holders
 from .blockdevice import DeviceFacts
 from .patience import PATIENCE_SECONDS
 from .refusals import (
     Permission,
+    changed_while_opened,
     opening_error,
+    refuse_content,
     refuse_database_name,
     refuse_device_by_name,
-    refuse_device_in_use,
     refuse_foreign_file,
     refuse_memory,
+    refuse_several_names,
+    refuse_use,
 )
+from .signatures import signature_of
 
 _CLOSE_PATIENCE_SECONDS = 10.0
 
@@ -48,6 +52,8 @@ class Target:
     filesystem: str | None
     block_bytes: int
     """Unit that offsets and sizes must be multiples of."""
+    sequence: int | None = None
+    """Which of the disks that have had this device's number it is."""
 
     @property
     def filled(self) -> bool:
@@ -59,8 +65,32 @@ class Target:
         """What the engine knows it by."""
         return self.file
 
+    def change(self) -> str | None:
+        """What has happened since it was opened to what is written to, in words; None if nothing."""
+        if not self.writable:
+            return None
+        try:
+            opened, named = os.fstat(self.file), Path(self.name).lstat()
+        except OSError as problem:
+            return f"its name leads nowhere any more: {problem.strerror}"
+        if self.kind != "file":
+            if not stat.S_ISBLK(named.st_mode) or named.st_rdev != opened.st_rdev:
+                return "its name stands for another device now"
+            if blockdevice.sequence(opened.st_rdev) != self.sequence:
+                return "the disk was exchanged"
+            return blockdevice.use(opened.st_rdev)
+        if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
+            return "its name stands for another file now"
+        if named.st_nlink != 1:
+            return f"it has {named.st_nlink} names now"
+        if opened.st_size != self.bytes:
+            return "its size was changed"
+        if device := holders.loop_on(self.file):
+            return f"it became the disk behind the loop device {device}"
+        return None
+
     def close(self) -> None:
-        """Close it, and renew the mark of a file of iotrace's own that was written.
+        """Close it, and renew the mark of a file of iotrace's own that was written, if it still is one.
 
         On storage that does not answer, a frozen file system say, both can take for ever. They are then left behind,
         so that what was measured is kept; the file counts as changed by somebody else.
@@ -70,9 +100,16 @@ class Target:
         closing.join(_CLOSE_PATIENCE_SECONDS)
 
     def _close(self) -> None:
-        if self.fill is not None and self.writable:
+        if self.fill is not None and self.writable and self.change() is None and not self._is_marked():
             fill.mark(self.file, self.fill)
         os.close(self.file)
+
+    def _is_marked(self) -> bool:
+        try:
+            with fill.plain_view(self.file) as plain:
+                return signature_of(plain, self.bytes) is not None
+        except OSError:
+            return True
 
     def describe(self) -> dict[str, Any]:
         """For the manifest."""
@@ -168,6 +205,24 @@ def look(
     return found
 
 
+def refuse_changed(targets: Sequence[Target]) -> None:
+    """Refuse to write the first byte where a target is not what it was when it was opened and looked at."""
+    for target in targets:
+        if reason := target.change():
+            raise IotraceError(
+                f"target '{target.name}' is not written: {reason}", hint="find out who else uses it"
+            )
+
+
+def changes_of(targets: Sequence[Target]) -> list[str]:
+    """What happened to the targets while they were played on: a sentence for each to which something did."""
+    return [
+        f"target '{target.name}' was changed while it was played on: {reason}"
+        for target in targets
+        if (reason := target.change())
+    ]
+
+
 def refuse_empty(name: str, size_bytes: int, block_bytes: int) -> None:
     """Refuse a target without a single block."""
     if size_bytes < block_bytes:
@@ -210,9 +265,12 @@ def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
         _refuse_swapped(name, same=same and stat.S_ISREG(found.st_mode))
         own = fill.fill_of(file)
         if writes:
-            marked = fill.was_ours(file)
-            refuse_foreign_file(path, name, found, wanted.permission, own=own is not None, marked=marked)
+            _refuse_named_otherwise(file, path, name, found)
             fill.lock(file, name)
+            refuse_use(name, holders.use_of_file(file))
+            refuse_content(file, name, found, found.st_size)
+            marked = fill.was_ours(file)
+            refuse_foreign_file(name, wanted.permission, own=own is not None, marked=marked)
         refuse_memory(path, name, direct=direct)
         facts = blockdevice.facts(found.st_dev)
         block_bytes = _probe(file, name, facts.logical_block_bytes, found.st_size, direct=direct)
@@ -238,8 +296,12 @@ def _open_device(wanted: _Request, seen: os.stat_result) -> Target:
     """Open a device; ``seen`` is what the path named when it was looked at."""
     path, name, writes, direct = wanted.path, wanted.name, wanted.writes, wanted.direct
     sequence = blockdevice.sequence(seen.st_rdev)
+    wiping = None
     if writes:
+        refuse_use(name, holders.use_of_device(seen.st_rdev, path))
+        _look_into_device(path, name)
         refuse_device_by_name(path, name, wanted.permission)
+        wiping = f"if nobody needs that, remove it yourself first: wipefs --all {name}"
     # O_EXCL: the kernel itself refuses what is mounted, swapped on or held by a volume manager.
     file = _open(path, name, writes=writes, direct=direct, extra=os.O_NOFOLLOW | os.O_EXCL if writes else 0)
     try:
@@ -248,7 +310,8 @@ def _open_device(wanted: _Request, seen: os.stat_result) -> Target:
         _refuse_swapped(name, same=same and blockdevice.sequence(found.st_rdev) == sequence)
         size_bytes = os.lseek(file, 0, os.SEEK_END)
         if writes:
-            refuse_device_in_use(file, name, found, size_bytes)
+            refuse_use(name, holders.use_of_device(found.st_rdev, path))
+            refuse_content(file, name, found, size_bytes, wiping=wiping)
         facts = blockdevice.facts(found.st_rdev)
         return Target(
             name=name,
@@ -262,6 +325,7 @@ def _open_device(wanted: _Request, seen: os.stat_result) -> Target:
             facts=facts,
             filesystem=None,
             block_bytes=_probe(file, name, facts.logical_block_bytes, size_bytes, direct=direct),
+            sequence=sequence,
         )
     except BaseException:
         os.close(file)
@@ -270,7 +334,33 @@ def _open_device(wanted: _Request, seen: os.stat_result) -> Target:
 
 def _refuse_swapped(name: str, *, same: bool) -> None:
     if not same:
-        raise IotraceError(f"target '{name}' changed while it was opened", hint="find out who else uses it")
+        raise changed_while_opened(name)
+
+
+def _refuse_named_otherwise(file: int, path: Path, name: str, opened: os.stat_result) -> None:
+    """Refuse an open file unless, at one moment, ``path`` is its name, its only one, and no database's.
+
+    Name and number of names come from one call: between two, a file could lose one name and get another.
+    """
+    try:
+        named = path.lstat()
+    except OSError as problem:
+        raise opening_error(name, problem) from problem
+    refuse_several_names(
+        name, named if (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino) else opened
+    )
+    _refuse_swapped(name, same=(named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))
+    refuse_database_name(path, name)
+    refuse_database_name(Path(f"/proc/self/fd/{file}").readlink(), name)
+
+
+def _look_into_device(path: Path, name: str) -> None:
+    """Refuse a device that holds something, whatever is permitted."""
+    file = _open(path, name, writes=False, direct=False, extra=os.O_NONBLOCK)
+    try:
+        refuse_content(file, name, os.fstat(file), os.lseek(file, 0, os.SEEK_END))
+    finally:
+        os.close(file)
 
 
 def _own_fill(path: Path) -> fill.Fill | None:
@@ -287,9 +377,10 @@ def _own_fill(path: Path) -> fill.Fill | None:
 
 def _discard_own(path: Path, name: str) -> None:
     """Remove a file of iotrace's own to make it anew, unless a replay is on it."""
-    file = _open(path, name, writes=False, direct=False, extra=os.O_NOFOLLOW)
+    file = _open(path, name, writes=True, direct=False, extra=os.O_NOFOLLOW)
     try:
         fill.lock(file, name)
+        refuse_use(name, holders.use_of_file(file))
         opened, named = os.fstat(file), path.lstat()
         if fill.fill_of(file) is not None and (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino):
             path.unlink()

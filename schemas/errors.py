@@ -1,4 +1,11 @@
-"""The one error a user is meant to read."""
+"""The one error a user is meant to read, and what stands behind it where a file is damaged."""
+
+from typing import Final
+
+import pyarrow as pa
+
+UNREADABLE: Final = (pa.ArrowException, OSError, ValueError)
+"""What pyarrow raises for bytes that are no table; for a name in them that is no text, no error of its own."""
 
 
 class IotraceError(Exception):

@@ -9,14 +9,17 @@ It lies beside its later name, as ``NAME.iotrace.unfinished``, and holds for eac
 
 ``manifest.json`` says at every moment what would be true if nothing came after it. Files are replaced by renaming, so
 whatever moment the writer dies at, `commit` of the same folder by another process yields a whole recording. A lock on
-``writer.lock`` tells whether the writer lives. Nothing is forced to the disk before `commit`: that would hurt what is
-recorded, and a crash of the whole machine may cost what its page cache held.
+``writer.lock`` tells whether the writer lives.
+
+Every `SYNC_SECONDS` a thread forces what there is to the disk, and keeps copies of the small files in ``synced/``; a
+tail is removed only when its part is on the disk. So a power cut costs what was recorded since, and no more.
 """
 
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,19 +28,26 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .durable import FOLDER_MODE, create_private, create_private_folder, open_private, sync_tree
 from .errors import IotraceError
 from .locking import FileLock
 from .manifest import Manifest
+from .mending import find_manifest, mend_parts, mend_small_tables, refuse_strangers
 from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in, table_names_in
-from .streams import StreamFile, read_stream
+from .replacing import move_into_place
+from .streams import StreamFile, read_stream, stream_bytes
+from .syncing import SYNCED, BackgroundSync, sync_files
 from .tables import OPTIONAL_TABLES, TABLES, conform
-from .writer import ROW_GROUP_ROWS, as_table, check_replaceable, move_into_place, parquet_writer, sync_tree
+from .writer import GROWING_LOCK, RECORDING, ROW_GROUP_ROWS, as_table, check_replaceable, parquet_writer
 
-_LOCK: Final = "writer.lock"
 _RESERVE: Final = "reserve"
 _RESERVE_BYTES: Final = 32 << 20
 """Room kept back to finish in when the disk is full: a part and a manifest."""
 _RESERVE_SHARE: Final = 8
+_FINISH_BYTES: Final = 48 << 10
+"""What finishing writes whatever was recorded: tables without rows, footers of parts, starts of streams."""
+_SMALL_COPIES: Final = 3
+"""Small tables and the manifest are written anew beside themselves, copied to ``synced/``, and may have grown since."""
 
 
 class GrowingRecording:
@@ -55,6 +65,9 @@ class GrowingRecording:
         self._tables: dict[str, _Table] = {}
         self._checked: dict[str, pa.Schema] = {}
         self._number = 0
+        self._sync = BackgroundSync(folder)
+        self.damaged: list[str] = []
+        """Parts that could not be read, and were left out."""
         self._find_tables()
         self._done = False
 
@@ -67,12 +80,12 @@ class GrowingRecording:
         if folder.exists():
             raise _is_there(path, folder)
         try:
-            folder.mkdir(parents=True)
+            create_private_folder(folder)
         except OSError as problem:
             raise IotraceError(
                 f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
             ) from problem
-        growing = cls(path, folder, FileLock.take(folder / _LOCK), overwrite=overwrite)
+        growing = cls(path, folder, FileLock.take(folder / GROWING_LOCK), overwrite=overwrite)
         _reserve_room(folder)
         return growing
 
@@ -80,11 +93,15 @@ class GrowingRecording:
     def resume(cls, path: str | Path, folder: Path, *, overwrite: bool = False) -> Self:
         """Take over what a writer that is gone left in ``folder``, to become ``path``.
 
-        Raises `IotraceError` if the writer lives.
+        Raises `IotraceError` if the writer lives, or something lies there that no writer leaves: what it holds more
+        than a recording is removed in the end.
         """
-        if not FileLock.is_free(folder / _LOCK):
+        refuse_strangers(folder)
+        if not FileLock.is_free(folder / GROWING_LOCK):
             raise _is_there(Path(path), folder)
-        return cls(path, folder, FileLock.take(folder / _LOCK), overwrite=overwrite)
+        lock = FileLock.take(folder / GROWING_LOCK)
+        mend_small_tables(folder)
+        return cls(path, folder, lock, overwrite=overwrite)
 
     @classmethod
     def snapshot(cls, path: str | Path, source: Path, *, overwrite: bool = False) -> Self:
@@ -123,7 +140,7 @@ class GrowingRecording:
         if table.num_rows:
             if table_name not in self._tables:
                 self._tables[table_name] = _Table(self.folder / table_name)
-            self._tables[table_name].pending.append(table)
+            self._tables[table_name].add(table)
 
     def replace(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
         """Make ``data`` all that a small table holds. Raises `IotraceError` when the disk takes no more."""
@@ -142,9 +159,12 @@ class GrowingRecording:
         After such an error the rows are still pending: `release_reserve` and flush again.
         """
         with self._disk_errors_named():
-            self._flush_tables()
-            with _replacing(self.folder / "manifest.json") as new:
-                new.write_text(manifest.to_json(), "utf-8")
+            self._remove_tails(self._sync.take_synced())
+            self._flush_tables(manifest)
+            manifest.rows = self.rows
+            self._write_manifest(manifest)
+            if self._sync.is_due():
+                self._sync.begin({file for table in self._tables.values() for file in table.take_unsynced()})
 
     def seal(self) -> int:
         """Let what comes next go to new tails; the number of the part that is complete with this."""
@@ -159,13 +179,27 @@ class GrowingRecording:
             table.drop(number)
 
     def encode_one(self) -> bool:
-        """Turn the oldest sealed tail into a part; False if there is none. Raises `IotraceError`."""
+        """Turn the oldest sealed tail into a part; False if there is none. Raises `IotraceError`.
+
+        The tail goes once the part is on the disk: by and by, or with `settle`.
+        """
         for name, table in self._tables.items():
             for tail in table.sealed():
                 with self._disk_errors_named():
                     table.encode(tail, sort_by="issued_ns" if name == "io" else None)
                 return True
         return False
+
+    def settle(self) -> bool:
+        """Wait until all parts are on the disk, and remove their tails; False if there were none.
+
+        Raises `IotraceError`.
+        """
+        with self._disk_errors_named():
+            encoded = {part for table in self._tables.values() for part in table.encoded()}
+            sync_files(encoded)
+            self._remove_tails(encoded)
+        return bool(encoded)
 
     @property
     def rows(self) -> dict[str, int]:
@@ -185,8 +219,30 @@ class GrowingRecording:
     @property
     def size_bytes(self) -> int:
         """Bytes on disk, the reserve left out."""
-        files = (file for file in self.folder.rglob("*") if file.is_file() and file.name != _RESERVE)
-        return sum(file.stat().st_size for file in files)
+        size = 0
+        for file in self.folder.rglob("*"):
+            with suppress(FileNotFoundError):  # replaced, or removed, meanwhile
+                found = file.stat()
+                size += found.st_size if stat.S_ISREG(found.st_mode) and file.name != _RESERVE else 0
+        return size
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that `flush` writes at most for the rows that wait for it."""
+        return sum(table.pending_bytes for table in self._tables.values())
+
+    def finish_bytes(self, more: int = 0) -> int:
+        """Bytes beyond `size_bytes` that are needed at most until `commit` is through.
+
+        With another ``more`` bytes of rows (`stream_bytes`): rows that wait for `flush`, the largest part beside the
+        tail that it is made from, and the small tables. Small tables that more than double meanwhile are not foretold.
+        """
+        coming = more + self.pending_bytes
+        sealed = [tail.stat().st_size for table in self._tables.values() for tail in table.sealed()]
+        small = [
+            file.stat().st_size for file in self.folder.iterdir() if file.suffix in {".parquet", ".json"}
+        ]
+        return coming + max([self.open_bytes + coming, *sealed]) + _SMALL_COPIES * sum(small) + _FINISH_BYTES
 
     def release_reserve(self) -> None:
         """Free the room kept back for finishing on a full disk."""
@@ -196,10 +252,12 @@ class GrowingRecording:
         """Encode what is left. Raises `IotraceError`, losing nothing."""
         self.release_reserve()
         with self._disk_errors_named():
-            self._flush_tables()
+            self._flush_tables(None)
         self.seal()
+        self._sync.wait()
         while self.encode_one():
-            pass
+            self.settle()  # on a disk that is full there is no room for all of them twice
+        self.settle()
 
     def commit(self, manifest: Manifest) -> Recording:
         """`finish`, and move the recording to its place. Raises `IotraceError`, losing nothing."""
@@ -209,44 +267,54 @@ class GrowingRecording:
                 table.move_single_part()
             self._write_absent_tables()
             manifest.rows = {name: self._row_count(name) for name in table_names_in(self.folder)}
-            with _replacing(self.folder / "manifest.json") as new:
-                new.write_text(manifest.to_json(), "utf-8")
+            self._write_manifest(manifest)
             _remove_foreign(self.folder)
             sync_tree(self.folder)
             check_replaceable(self.path, overwrite=self._overwrite)
-            move_into_place(self.folder, self.path)
-        (self.path / _LOCK).unlink(missing_ok=True)
+            move_into_place(self.folder, self.path, RECORDING)
+        (self.path / GROWING_LOCK).unlink(missing_ok=True)
         self._done = True
         self._lock.release()
         return Recording(self.path, manifest)
 
     def manifest(self) -> Manifest:
-        """The manifest of the last `flush`. Raises `IotraceError`."""
-        try:
-            text = (self.folder / "manifest.json").read_text("utf-8")
-        except FileNotFoundError as problem:
+        """The manifest of the last `flush` that is left. Raises `IotraceError`."""
+        manifest = find_manifest(self.folder)
+        if manifest is None:
             raise IotraceError(
                 f"'{self.path}' was cut off before anything was saved", hint=f"delete '{self.folder}'"
-            ) from problem
-        return Manifest.from_json(text, str(self.folder))
+            )
+        return manifest
 
     def discard(self) -> None:
         """Remove everything."""
+        self._sync.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
         self._done = True
         self._lock.release()
 
-    def _flush_tables(self) -> None:
+    def _write_manifest(self, manifest: Manifest) -> None:
+        with _replacing(self.folder / "manifest.json") as new:
+            create_private(new)
+            new.write_text(manifest.to_json(), "utf-8")
+
+    def _remove_tails(self, parts: Iterable[Path]) -> None:
+        for part in parts:
+            self._tables[part.parent.name].remove_tail_of(part)
+
+    def _flush_tables(self, manifest: Manifest | None) -> None:
+        about = "" if manifest is None else manifest.to_json()
         try:
             for table in self._tables.values():
-                table.flush(self._number)
+                table.flush(self._number, about)
         except OSError:
             self.seal()  # what the tails hold is whole, and they take no more
             raise
 
     def _find_tables(self) -> None:
         for entry in self.folder.iterdir():
-            if entry.is_dir():
+            if entry.is_dir() and entry.name != SYNCED:
+                self.damaged += [f"{entry.name}/{part}" for part in mend_parts(entry)]
                 self._tables[entry.name] = _Table(entry)
         self._number = 1 + max((table.last_number() for table in self._tables.values()), default=-1)
 
@@ -279,13 +347,16 @@ class GrowingRecording:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._done:
+            self._sync.wait()
+            for table in self._tables.values():
+                table.close_tail()
             self._lock.release()
 
 
 def _reserve_room(folder: Path) -> None:
     """Without room to reserve, or the means to, the recording just starts."""
     free = shutil.disk_usage(folder).free
-    with suppress(OSError, AttributeError), (folder / _RESERVE).open("wb") as file:
+    with suppress(OSError, AttributeError), open_private(folder / _RESERVE, "xb") as file:
         os.posix_fallocate(file.fileno(), 0, max(1, min(_RESERVE_BYTES, free // _RESERVE_SHARE)))
 
 
@@ -301,18 +372,18 @@ class _Table:
     """Parts and tails of one table, by number."""
 
     def __init__(self, folder: Path) -> None:
-        """Go on from what is in ``folder``. A tail whose part exists was encoded; half a part bears another name."""
+        """Go on from what is in ``folder``, after `mend_parts`."""
         self.folder = folder
         self.pending: list[pa.Table] = []
+        self.pending_bytes = 0
+        """What `flush` writes at most."""
         self.rows: dict[int, int] = {}
         """Rows of each part or tail."""
         self._stream: StreamFile | None = None
         self._stream_number = -1
-        for unfinished in folder.glob(".*"):
-            unfinished.unlink()
-        for tail in self.sealed():
-            if self._part(_number(tail)).exists():
-                tail.unlink()
+        self._unsynced: set[Path] = set()
+        self._encoded: set[int] = set()
+        """Parts that are perhaps not on the disk yet, so that their tails stay."""
 
     @property
     def open_bytes(self) -> int:
@@ -323,16 +394,23 @@ class _Table:
         """The highest number of a part or tail, -1 if there is none."""
         return max((_number(entry) for entry in self.folder.glob("*-*")), default=-1)
 
-    def flush(self, number: int) -> None:
-        """Append what is pending to tail ``number``."""
+    def add(self, table: pa.Table) -> None:
+        self.pending.append(table)
+        self.pending_bytes += stream_bytes(table)
+
+    def flush(self, number: int, about: str) -> None:
+        """Append what is pending to tail ``number``; a new one keeps ``about``."""
         if not self.pending:
             return
         if self._stream is None:
-            self.folder.mkdir(exist_ok=True)
-            self._stream, self._stream_number = StreamFile(self._tail(number), self.pending[0].schema), number
+            if not self.folder.is_dir():
+                create_private_folder(self.folder)
+            self._stream = StreamFile(self._tail(number), self.pending[0].schema, about)
+            self._stream_number = number
         self._stream.write(self.pending)
+        self._unsynced.add(self._tail(self._stream_number))
         self.rows[number] = self.rows.get(number, 0) + sum(table.num_rows for table in self.pending)
-        self.pending = []
+        self.pending, self.pending_bytes = [], 0
 
     def close_tail(self) -> None:
         if self._stream is not None:
@@ -341,9 +419,24 @@ class _Table:
 
     def sealed(self) -> list[Path]:
         """Tails that grow no more, oldest first."""
-        return [
-            tail for tail in sorted(self.folder.glob("tail-*.arrows")) if _number(tail) != self._stream_number
-        ]
+        left_out = {self._stream_number, *self._encoded}
+        return [tail for tail in sorted(self.folder.glob("tail-*.arrows")) if _number(tail) not in left_out]
+
+    def take_unsynced(self) -> set[Path]:
+        """Files written to since the last call."""
+        unsynced, self._unsynced = self._unsynced, set()
+        return unsynced
+
+    def encoded(self) -> set[Path]:
+        """Parts whose tails are there as well."""
+        return {self._part(number) for number in self._encoded}
+
+    def remove_tail_of(self, part: Path) -> None:
+        """``part``, if it is one, is on the disk."""
+        number = _number(part)
+        if part == self._part(number) and number in self._encoded:
+            self._encoded.remove(number)
+            self._tail(number).unlink(missing_ok=True)
 
     def encode(self, tail: Path, sort_by: str | None) -> None:
         table = read_stream(tail)
@@ -354,7 +447,10 @@ class _Table:
                 table = table.sort_by(sort_by)
             with _replacing(self._part(_number(tail))) as new, parquet_writer(new, table.schema) as writer:
                 writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        tail.unlink()
+            self._unsynced.add(self._part(_number(tail)))
+            self._encoded.add(_number(tail))
+        else:
+            tail.unlink()
 
     def move_single_part(self) -> None:
         """A table of one part is one file, as everywhere."""
@@ -366,6 +462,7 @@ class _Table:
     def drop(self, number: int) -> None:
         self._part(number).unlink(missing_ok=True)
         self._tail(number).unlink(missing_ok=True)
+        self._encoded.discard(number)
         self.rows.pop(number, None)
 
     def _part(self, number: int) -> Path:
@@ -385,7 +482,7 @@ def unfinished_folder(path: str | Path) -> Path:
 
 def is_growing(folder: Path) -> bool:
     """Whether the writer of the unfinished recording in ``folder`` lives."""
-    return not FileLock.is_free(folder / _LOCK)
+    return not FileLock.is_free(folder / GROWING_LOCK)
 
 
 def _is_there(path: Path, folder: Path) -> IotraceError:
@@ -417,19 +514,19 @@ def _copy_growing(source: Path, target: Path) -> None:
     missed = True
     while missed:
         missed = False
-        for file in sorted(source.glob("*/*-*")):
+        for file in sorted([*source.glob("*/part-*"), *source.glob("*/tail-*")]):
             copy = target / file.relative_to(source)
             if copy.exists():
                 continue
-            copy.parent.mkdir(exist_ok=True)
+            copy.parent.mkdir(FOLDER_MODE, exist_ok=True)
             try:
                 # A tail may still grow, and rows would arrive in the copy that refer to what it lacks.
-                _link_or_copy(file, copy) if file.suffix == ".parquet" else shutil.copyfile(file, copy)
+                _link_or_copy(file, copy) if file.suffix == ".parquet" else _copy(file, copy)
             except FileNotFoundError:
                 missed = True  # encoded, or dropped, meanwhile
     for file in source.iterdir():
         if file.suffix in {".parquet", ".json"} and not file.name.startswith("."):
-            shutil.copyfile(file, target / file.name)
+            _copy(file, target / file.name)
 
 
 def _link_or_copy(file: Path, copy: Path) -> None:
@@ -438,12 +535,20 @@ def _link_or_copy(file: Path, copy: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError:
-        shutil.copyfile(file, copy)
+        _copy(file, copy)
+
+
+def _copy(file: Path, copy: Path) -> None:
+    with file.open("rb") as source:
+        create_private(copy)
+        with copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
 
 
 def _remove_foreign(folder: Path) -> None:
     """What belongs to growing alone, and empty folders of tables."""
     (folder / _RESERVE).unlink(missing_ok=True)
+    shutil.rmtree(folder / SYNCED, ignore_errors=True)
     for entry in folder.iterdir():
         if entry.is_dir():
             with suppress(OSError):

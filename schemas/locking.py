@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import IO, Self
 
+from .durable import open_private
+
 if os.name == "posix":
     import fcntl
 
@@ -18,7 +20,7 @@ class FileLock:
     @classmethod
     def take(cls, path: Path) -> Self:
         """Create the file and lock it. Raises ``OSError`` if another process holds it."""
-        file = path.open("ab")
+        file = open_private(path, "ab")
         if os.name == "posix":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

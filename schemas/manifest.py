@@ -5,7 +5,7 @@ import uuid as uuid_module
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib import metadata, resources
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import jsonschema
 
@@ -13,6 +13,17 @@ from .errors import IotraceError
 from .tables import FORMAT_VERSION
 from .vocabulary import Kind
 from .words import counted
+
+QUALITY_WORDS: Final = {
+    "good": "without known loss",
+    "usable": "with flaws",
+    "poor": "with heavy loss",
+}
+"""How something was recorded, in words that say nothing of what its figures are worth."""
+HEAVY_LOSS: Final = 0.01
+"""Share of the events or I/Os from which on their loss is heavy."""
+SHARED_TIME: Final = "time in common"
+"""How reasons end that are about what sources share of their time."""
 
 
 @dataclass(slots=True)
@@ -24,6 +35,8 @@ class Clock:
     name: str
     start_utc_uncertainty_ns: int | None = None
     """How far ``start_utc_ns`` may be from what the source host's own clock showed; None where that is not known."""
+    pairs: list[list[int]] = field(default_factory=list)
+    """Moments at which a recorder read both: ticks of ``name`` and UTC in nanoseconds; drift follows from them."""
 
 
 @dataclass(slots=True)
@@ -73,44 +86,72 @@ class Quality:
     latencies_dropped: int = 0
     clock_steps: int = 0
     source_gaps: int = 0
-    """Stretches of over a day in which no source tells anything: the window is longer than what was recorded."""
+    """Pairs of sources that share no time: rates over the whole are too low, and one explains nothing of the other."""
     damaged_buffers: int = 0
+    counted_ios: int = 0
+    """I/Os that the kernel's own counters of the disks show for the time of a live recording."""
+    missing_ios: int = 0
+    """Of these, how many the trace lacks beyond what was in flight when it began."""
+    counted_bytes: int = 0
+    missing_bytes: int = 0
     truncated_tail: bool = False
     ended: str = "normally"
     """How the recording ended: ``normally`` or a sentence on what cut it short."""
+    shared_time: list[str] = field(default_factory=list)
+    """What sources share of their time, where that is none or little: the first thing to be known of a recording."""
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    """When losses were noticed, where the recorder told: ``at_ns``, ``events``, ``buffers`` since the look before, and
+    ``source``."""
     notes: list[str] = field(default_factory=list)
     verdict: str = "good"
     reasons: list[str] = field(default_factory=list)
 
-    def judge(self, events: int) -> Self:
+    @property
+    def words(self) -> str:
+        """The verdict for people: recorded …"""
+        return QUALITY_WORDS[self.verdict]
+
+    def judge(self, events: int, events_recorded: int = 0) -> Self:
         """Set ``verdict`` and ``reasons``, given how many I/O rows were kept.
 
-        ``poor``: at least 1 % of the events, or any whole buffer, is known lost. ``usable``: something is missing,
-        so counts are lower bounds and tails are uncertain. ``good``: nothing known to be wrong.
+        ``events_recorded`` is how many of every kind the sources hold, if known: lost ones are a share of these.
+
+        ``poor``: at least 1 % of the events or I/Os, or any whole buffer, is known lost. ``usable``: something is
+        missing, so counts are lower bounds and tails are uncertain. ``good``: nothing known to be wrong.
         """
         poor: list[str] = []
         usable: list[str] = []
         if self.events_lost:
-            share = self.events_lost / (events + self.events_lost)
-            (poor if share >= 0.01 else usable).append(
-                f"{counted(self.events_lost, 'event')} lost ({share:.2%})"
+            kept = max(events, events_recorded)
+            share = self.events_lost / (kept + self.events_lost)
+            # Of nothing that was kept no share can be told.
+            told = f" ({share:.2%})" if kept else ""
+            (poor if share >= HEAVY_LOSS else usable).append(
+                f"{counted(self.events_lost, 'event')} lost{told}"
             )
         if self.buffers_lost:
             poor.append(f"{counted(self.buffers_lost, 'buffer')} lost")
+        if self.missing_ios or self.missing_bytes:
+            share = max(
+                self.missing_ios / max(self.counted_ios, 1), self.missing_bytes / max(self.counted_bytes, 1)
+            )
+            ios = f"{counted(self.missing_ios, 'I/O')} and " if self.missing_ios else ""
+            (poor if share >= HEAVY_LOSS else usable).append(
+                f"{ios}{counted(self.missing_bytes, 'byte')} ({share:.2%}) that the kernel's own counters of the disks "
+                "show are not in the trace"
+            )
         for count, one, many, rest in (
             (self.sequence_holes, "hole", "holes", " in the buffer sequence"),
             (self.damaged_buffers, "damaged buffer", "damaged buffers", " skipped"),
             (self.latencies_dropped, "implausible latency", "implausible latencies", " dropped"),
             (self.clock_steps, "clock step", "clock steps", ""),
-            (
-                self.source_gaps,
-                "gap",
-                "gaps",
-                " of over a day between sources: rates over the whole window are too low",
-            ),
+            (self.source_gaps, "pair of sources", "pairs of sources", f" without {SHARED_TIME}"),
         ):
             if count:
                 usable.append(f"{counted(count, one, many)}{rest}")
+        if len(self.shared_time) > self.source_gaps:
+            little = counted(len(self.shared_time) - self.source_gaps, "pair of sources", "pairs of sources")
+            usable.append(f"{little} with little {SHARED_TIME}")
         unpaired = self.unpaired_completions
         if unpaired > max(10, events // 1000):
             usable.append(f"{counted(unpaired, 'completion')} without their start")
@@ -137,6 +178,9 @@ class Manifest:
     quality: Quality = field(default_factory=Quality)
     replay: dict[str, Any] | None = None
     """Settings and outcome of the replay where ``kind`` is replayed."""
+    watched: dict[str, Any] | None = None
+    """Where it was recorded beside a replay: ``replay_uuid``, ``replay`` (its settings and outcome) and ``load_ns``,
+    from when until when its load lasted on this recording's clock; outside is the replay's own look at the target."""
     tools: dict[str, str] = field(default_factory=lambda: {"iotrace": metadata.version("iotrace")})
     uuid: str = field(default_factory=lambda: str(uuid_module.uuid4()))
     rows: dict[str, int] = field(default_factory=dict)

@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .errors import IotraceError
+from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
-from .tables import TABLES, whole_text
+from .tables import TABLES, misfit, whole_text
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
+GROUP_ROWS_MAX: Final = 1 << 22
+"""Rows of one row group, which are read at once; iotrace writes an eighth of that."""
+CLAIM_FREE_ROWS: Final = 1 << 22
+CLAIMED_ROWS_PER_BYTE_MAX: Final = 1
+"""From `CLAIM_FREE_ROWS` on; recordings of I/O have a sixteenth."""
+_SMALL_BYTES_MAX: Final = 256 << 20
+"""Text of a column of a table that is read as a whole."""
 UNFINISHED_SUFFIX: Final = ".unfinished"
 """Ends the name of the folder in which a live recording grows."""
 
@@ -26,8 +34,11 @@ class Recording:
     manifest: Manifest
 
     @classmethod
-    def open(cls, path: str | Path) -> Self:
-        """Open the recording folder at ``path``. Raises `IotraceError` naming ``path``."""
+    def open(cls, path: str | Path, *, as_it_is: bool = False) -> Self:
+        """Open the recording folder at ``path``. Raises `IotraceError` naming ``path``.
+
+        Tables without a column, or with one of another kind, are refused unless it is wanted ``as_it_is``.
+        """
         folder = Path(path)
         try:
             if not folder.exists():
@@ -70,7 +81,9 @@ class Recording:
             raise IotraceError(
                 f"'{path}' has a damaged manifest.json: it is not UTF-8", hint="restore it from a copy"
             ) from problem
-        return cls(folder, Manifest.from_json(text, str(path)))
+        recording = cls(folder, Manifest.from_json(text, str(path)))
+        recording._check_files(as_it_is=as_it_is)
+        return recording
 
     @property
     def name(self) -> str:
@@ -97,19 +110,54 @@ class Recording:
     def read(self, table_name: str, columns: list[str] | None = None) -> pa.Table:
         """Read a whole table into memory. For small tables; ask DuckDB for anything over ``io``."""
         with self.reading(table_name):
-            tables = [pq.read_table(path, columns=columns) for path in self.parquet_paths(table_name)]
-        table = pa.concat_tables(tables)
+            tables = [_read_small(path, columns) for path in self.parquet_paths(table_name)]
+            table = pa.concat_tables(tables)
         for position, field in enumerate(table.schema):
             if field.type == pa.string():
                 table = table.set_column(position, field, whole_text(table.column(position)))
         return table
+
+    def _check_files(self, *, as_it_is: bool) -> None:
+        for name in self.table_names():
+            for path in parquet_paths_in(self.path, name):
+                self._check_file(path, name, as_it_is=as_it_is)
+
+    def _check_file(self, path: Path, table_name: str, *, as_it_is: bool) -> None:
+        """Refuse a few bytes that unfold into very many rows, and what is not the table that it is named after.
+
+        What cannot be read is told by who reads it.
+        """
+        try:
+            told = pq.read_metadata(path)
+            wrong = None if as_it_is else misfit(told.schema.to_arrow_schema(), table_name)
+        except UNREADABLE:
+            return
+        largest = max((told.row_group(number).num_rows for number in range(told.num_row_groups)), default=0)
+        if largest > GROUP_ROWS_MAX:
+            raise IotraceError(
+                f"'{self.path}' has {largest:,} rows of {table_name} in one row group, more than the "
+                f"{GROUP_ROWS_MAX:,} that are read at once",
+                hint="it is damaged, or another program wrote it: write it anew in smaller row groups",
+            )
+        size = path.stat().st_size
+        if told.num_rows > CLAIM_FREE_ROWS and told.num_rows > CLAIMED_ROWS_PER_BYTE_MAX * size:
+            raise IotraceError(
+                f"'{self.path}' claims {told.num_rows:,} rows of {table_name} in {size:,} bytes, like a file made "
+                "to fill memory",
+                hint="recordings take some 16 bytes an I/O: import the original trace again",
+            )
+        if wrong is not None:
+            raise IotraceError(
+                f"'{self.path}' has a damaged table {table_name}: {wrong}",
+                hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
+            )
 
     @contextmanager
     def reading(self, table_name: str) -> Iterator[None]:
         """While its files are read: turn what is wrong with them into an `IotraceError` that names the recording."""
         try:
             yield
-        except (pa.ArrowInvalid, OSError) as problem:
+        except UNREADABLE as problem:
             raise IotraceError(
                 f"'{self.path}' has a damaged table {table_name}: "
                 f"{str(problem).splitlines()[0][:200].rstrip('.')}",
@@ -119,6 +167,29 @@ class Recording:
     def row_count(self, table_name: str) -> int:
         """Rows of a table as its files' footers tell."""
         return sum(pq.read_metadata(path).num_rows for path in self.parquet_paths(table_name))
+
+
+def _read_small(path: Path, columns: list[str] | None) -> pa.Table:
+    """A table, of which texts are counted before they are unfolded: one long name may be there a million times."""
+    texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
+    table = pq.read_table(path, columns=columns, read_dictionary=texts)
+    for position, field in enumerate(table.schema):
+        if field.name not in texts:
+            continue
+        folded = table.column(position)
+        unfolded = sum(_unfolded_bytes(chunk) for chunk in folded.chunks)
+        if unfolded > _SMALL_BYTES_MAX:
+            raise OSError(
+                f"{field.name} holds {unfolded:,} bytes of text, more than the {_SMALL_BYTES_MAX:,} that are read"
+            )
+        table = table.set_column(position, field.name, folded.cast(pa.string()))
+    return table
+
+
+def _unfolded_bytes(column: pa.Array) -> int:
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    return int(pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0)
 
 
 def table_names_in(folder: Path) -> list[str]:
@@ -131,4 +202,8 @@ def table_names_in(folder: Path) -> list[str]:
 def parquet_paths_in(folder: Path, table_name: str) -> list[Path]:
     """Files of a table in order; empty if it is not there."""
     single = folder / f"{table_name}.parquet"
-    return [single] if single.is_file() else sorted((folder / table_name).glob("part-*.parquet"))
+    return (
+        [single]
+        if single.is_file()
+        else sorted(path for path in (folder / table_name).glob("part-*.parquet") if path.is_file())
+    )

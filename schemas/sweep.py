@@ -17,10 +17,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
 from typing import Any, Self
 
+from .durable import create_private_folder, replace_text
 from .errors import IotraceError
 from .recording import Recording
+from .replacing import Earlier
 from .tables import FORMAT_VERSION
-from .writer import Earlier, check_replaceable
+from .writer import RECORDING, check_replaceable
 
 
 @dataclass(slots=True)
@@ -114,9 +116,10 @@ class SweepWriter:
         folder = Path(path)
         check_replaceable(folder, overwrite=overwrite)
         try:
-            self._earlier = Earlier(folder)
+            self._earlier = Earlier(folder, RECORDING)
             try:
-                (folder / "steps").mkdir(parents=True)
+                create_private_folder(folder)
+                create_private_folder(folder / "steps")
             except OSError:
                 self._earlier.settle(replaced=False)
                 raise
@@ -145,9 +148,13 @@ class SweepWriter:
         self.sweep.steps.append(SweepStep(scale, folder))
         self._save()
 
+    def end(self, why: str) -> None:
+        """Note in the settings why the sweep ended."""
+        self.sweep.settings["ended"] = why
+        self._save()
+
     def _save(self) -> None:
         data = asdict(self.sweep) | {"format_version": FORMAT_VERSION}
         del data["path"]
-        partial = self.sweep.path / ".sweep.json.partial"
-        partial.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        partial.replace(self.sweep.path / "sweep.json")
+        text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+        replace_text(self.sweep.path / "sweep.json", text, private=True)

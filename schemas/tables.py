@@ -82,7 +82,7 @@ PROCESSES: Final = pa.schema(
         _field("process_id", pa.int32(), "key; numbers that the system used twice get two rows"),
         _field("os_process_id", pa.int64(), "the operating system's number"),
         _field("name", pa.string(), "image name without path", null=True),
-        _field("command_line", pa.string(), "command line", null=True),
+        _field("command_line", pa.string(), "always null: command lines hold passwords", null=True),
         _field("os_parent_process_id", pa.int64(), "the parent's operating system number", null=True),
         _field("started_ns", pa.int64(), "null if it ran before the recording", null=True),
         _field("ended_ns", pa.int64(), "null if it outlived the recording", null=True),
@@ -192,15 +192,17 @@ OPTIONAL_TABLES: Final = frozenset({"results"})
 """Tables that a recording has only where it has rows for them."""
 
 _ZERO_WHEN_ABSENT: Final = frozenset({"flags", "error", "copy"})
+_NEVER_KEPT: Final = frozenset({"command_line"})
+"""Columns that earlier versions wrote and that no recording gets any more, whatever is brought for them."""
 
 
 def conform(data: pa.Table | pa.RecordBatch, table_name: str) -> pa.Table:
     """Bring ``data`` into the schema of ``table_name``.
 
     Columns may come in any order; absent nullable ones become null, absent ``flags``, ``error`` and ``copy`` become 0.
-    Word columns may hold strings or integer positions in the word list. Integers are narrowed only if every value
-    fits. Raises ``ValueError`` for an unknown or missing column, a value that does not fit, an unknown word, or a
-    null where none may be.
+    What may not be kept becomes null, too. Word columns may hold strings or integer positions in the word list.
+    Integers are narrowed only if every value fits. Raises ``ValueError`` for an unknown or missing column, a value that
+    does not fit, an unknown word, or a null where none may be.
     """
     schema = TABLES[table_name]
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
@@ -211,8 +213,31 @@ def conform(data: pa.Table | pa.RecordBatch, table_name: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def misfit(schema: pa.Schema, table_name: str) -> str | None:
+    """What keeps a file with ``schema`` from being read as the table ``table_name``; None if nothing does.
+
+    Whole numbers may be wider or narrower, and words plain text.
+    """
+    for field in TABLES.get(table_name, ()):
+        if field.name not in schema.names:
+            return f"it has no column {field.name}"
+        found = schema.field(field.name).type
+        if found != field.type and (_kind(found) is None or _kind(found) != _kind(field.type)):
+            return f"its column {field.name} is {str(found)[:60]}, not {field.type}"
+    return None
+
+
+def _kind(type_: pa.DataType) -> str | None:
+    plain = type_.value_type if pa.types.is_dictionary(type_) else type_
+    if pa.types.is_string(plain) or pa.types.is_large_string(plain):
+        return "text"
+    if pa.types.is_dictionary(type_):
+        return None
+    return "whole number" if pa.types.is_integer(type_) else "number" if pa.types.is_floating(type_) else None
+
+
 def _conform_column(table: pa.Table, field: pa.Field, table_name: str) -> pa.ChunkedArray:
-    if field.name not in table.column_names:
+    if field.name not in table.column_names or field.name in _NEVER_KEPT:
         if field.name in _ZERO_WHEN_ABSENT:
             return pa.chunked_array([pa.repeat(pa.scalar(0, field.type), table.num_rows)])
         if not field.nullable:

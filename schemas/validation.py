@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .errors import IotraceError
+from .errors import UNREADABLE, IotraceError
 from .recording import Recording
 from .tables import OPTIONAL_TABLES, TABLES, has_damaged_text
 from .words import counted
+
+REFERENCES: Final = {"device_id": "devices", "file_id": "files", "process_id": "processes"}
+"""Columns of ``io`` that are keys of another table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ def validate(path: str | Path) -> list[Finding]:
 
     Reads each table once, a row group at a time. Raises `IotraceError` if there is no recording to check.
     """
-    recording = Recording.open(path)
+    recording = Recording.open(path, as_it_is=True)
     findings: list[Finding] = []
     for name in TABLES:
         if (
@@ -75,7 +79,7 @@ def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[
             if name == "io" and not findings:
                 findings += _check_io(batch, where)
             findings += _check_text(batch, where, findings)
-    except (pa.ArrowException, OSError) as problem:
+    except UNREADABLE as problem:
         return 0, [Finding("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
     return rows, findings
 
@@ -111,7 +115,7 @@ def _check_references(recording: Recording, findings: list[Finding]) -> list[Fin
     if any(finding.level == "error" for finding in findings):
         return []
     problems = []
-    for key, name in (("device_id", "devices"), ("file_id", "files"), ("process_id", "processes")):
+    for key, name in REFERENCES.items():
         known = recording.read(name, [key])[key]
         if len(pc.unique(known)) != len(known):
             problems.append(Finding("error", name, f"{key} is not unique"))

@@ -36,6 +36,11 @@ class Role(StrEnum):
     SYSTEM = "system"
     OTHER = "other"
 
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a transaction log, a database's or tempdb's: written in order, and flushed by commits."""
+        return self in {Role.LOG, Role.TEMPDB_LOG}
+
 
 class Kind(StrEnum):
     """How a recording came to be."""

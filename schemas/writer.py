@@ -4,25 +4,29 @@ Until `RecordingWriter.commit` returns, nothing exists under the final name; wha
 folder is removed and what stood there stays. Tables may be appended to in any number of pieces of any size.
 """
 
+import hashlib
 import json
-import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .errors import IotraceError
+from .durable import create_private, create_private_folder, replace_text, sync_tree
+from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
-from .recording import Recording
+from .recording import Recording, parquet_paths_in
+from .replacing import FolderKind, Written, check_folder, move_into_place, read_index
 from .tables import OPTIONAL_TABLES, TABLES, conform
 
 ROW_GROUP_ROWS: Final = 1 << 19
+GROWING_LOCK: Final = "writer.lock"
 _PART_ROWS: Final = 1 << 25
 """A part of about half a gigabyte: long recordings stay partitioned by time."""
 
@@ -47,7 +51,7 @@ class RecordingWriter:
         check_replaceable(self.path, overwrite=overwrite)
         self._partial = self.path.with_name(f".{self.path.name}.partial-{secrets.token_hex(4)}")
         try:
-            self._partial.mkdir(parents=True)
+            create_private_folder(self._partial)
         except OSError as problem:
             raise IotraceError(
                 f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
@@ -87,10 +91,10 @@ class RecordingWriter:
             for table in self._tables.values():
                 table.close()
             manifest.rows = {name: table.rows for name, table in self._tables.items()}
-            (self._partial / "manifest.json").write_text(manifest.to_json(), "utf-8")
+            replace_text(self._partial / "manifest.json", manifest.to_json(), private=True)
             sync_tree(self._partial)
             check_replaceable(self.path, overwrite=self._overwrite)
-            move_into_place(self._partial, self.path)
+            move_into_place(self._partial, self.path, RECORDING)
         self._done = True
         return Recording(self.path, manifest)
 
@@ -167,7 +171,8 @@ class _TableWriter:
 
     def _part_writer(self) -> pq.ParquetWriter:
         if self._writer is None:
-            (self._folder / self._name).mkdir(exist_ok=True)
+            if not (self._folder / self._name).is_dir():
+                create_private_folder(self._folder / self._name)
             path = self._folder / self._name / f"part-{self._parts:05}.parquet"
             self._writer = parquet_writer(path, self._schema)
             self._parts += 1
@@ -180,7 +185,9 @@ class _TableWriter:
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A file of a recording's table, encoded as all of them are."""
+    """A file of a recording's table, encoded as all of them are, and readable to its owner alone."""
+    if not path.exists():
+        create_private(path)
     delta = [name for name in schema.names if name in _DELTA_COLUMNS]
     return pq.ParquetWriter(
         path,
@@ -193,15 +200,8 @@ def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def check_replaceable(path: Path, *, overwrite: bool) -> None:
-    """Raise `IotraceError` unless ``path`` is free, or is iotrace's own output and ``overwrite`` is set."""
-    if not path.exists() and not path.is_symlink():
-        return
-    ours = path.is_dir() and not path.is_symlink() and is_output(path)
-    if not overwrite:
-        hint = "choose another name, or pass --overwrite" if ours else "choose another name"
-        raise IotraceError(f"'{path}' exists already", hint=hint)
-    if not ours:
-        raise IotraceError(f"'{path}' is not a recording and is not overwritten", hint="choose another name")
+    """Raise `IotraceError` unless ``path`` is free, or a recording or sweep as iotrace wrote it, to be overwritten."""
+    check_folder(path, RECORDING, overwrite=overwrite)
 
 
 _INDEXES: Final = {
@@ -215,14 +215,65 @@ def is_output(folder: Path) -> bool:
 
     Many a program calls a file manifest.json: what ours says tells it apart.
     """
-    for name, keys in _INDEXES.items():
-        try:
-            told = json.loads((folder / name).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(told, dict) and keys <= told.keys():
-            return True
-    return False
+    return any(_index(folder / name, keys) is not None for name, keys in _INDEXES.items())
+
+
+def _index(path: Path, keys: set[str]) -> dict[str, Any] | None:
+    try:
+        told = json.loads(read_index(path) or b"")
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) and keys <= told.keys() else None
+
+
+def _written_in(folder: Path) -> Written | None:
+    """The files of a recording or a sweep."""
+    sweep = _index(folder / "sweep.json", _INDEXES["sweep.json"])
+    return _written_in_recording(folder) if sweep is None else _written_in_sweep(folder, sweep)
+
+
+def _written_in_recording(folder: Path) -> Written | None:
+    """Its manifest, and the tables that hold as many rows as that says."""
+    text = read_index(folder / "manifest.json")
+    try:
+        manifest = None if text is None else Manifest.from_json(text.decode(), str(folder))
+    except (IotraceError, UnicodeDecodeError):
+        return None
+    if manifest is None:
+        return None
+    written: dict[str, str | None] = {"manifest.json": None, GROWING_LOCK: hashlib.sha256(b"").hexdigest()}
+    for name, rows in manifest.rows.items():
+        paths = parquet_paths_in(folder, name) if Path(name).name == name else []
+        if _rows_in(paths) == rows:
+            written |= {path.relative_to(folder).as_posix(): None for path in paths}
+    return written
+
+
+def _rows_in(paths: Sequence[Path]) -> int | None:
+    try:
+        if any(not stat.S_ISREG(path.lstat().st_mode) for path in paths):
+            return None
+        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    except UNREADABLE:
+        return None
+
+
+def _written_in_sweep(folder: Path, sweep: dict[str, Any]) -> Written | None:
+    """Its index and the recordings that this names, with those of who watched."""
+    written: dict[str, str | None] = {"sweep.json": None, "steps/": None}
+    try:
+        for step in sweep["steps"]:
+            name = str(step["folder"]).removesuffix(".iotrace")
+            for one in (f"{name}.iotrace", f"{name}.watched.iotrace"):
+                found = _written_in_recording(folder / one) or {}
+                written |= {f"{one}/{file}": known for file, known in found.items()}
+    except (TypeError, KeyError):
+        return None
+    return written
+
+
+RECORDING: Final = FolderKind("a recording", _written_in)
+"""Sweeps included, which are folders of recordings."""
 
 
 def refuse_over_source(output: Path, sources: Iterable[Path]) -> None:
@@ -244,65 +295,21 @@ def refuse_over_source(output: Path, sources: Iterable[Path]) -> None:
             )
 
 
-class Earlier:
-    """What stood at ``path``, out of the way while something new grows there."""
+def rewrite_manifest(recording: Recording) -> Recording:
+    """Write the changed manifest of a finished recording; the old one stays until the new one is whole.
 
-    def __init__(self, path: Path) -> None:
-        """Raises ``OSError``."""
-        self._path = path
-        self._aside: Path | None = None
-        if path.exists():
-            aside = path.with_name(f".{path.name}.old-{secrets.token_hex(4)}")
-            path.rename(aside)
-            self._aside = aside
-
-    def settle(self, *, replaced: bool) -> None:
-        """Remove it; or, if nothing came of the new, remove that and put it back."""
-        if not replaced:
-            shutil.rmtree(self._path, ignore_errors=True)
-        if self._aside is not None:
-            if replaced:
-                shutil.rmtree(self._aside, ignore_errors=True)
-            else:
-                self._aside.rename(self._path)
-            self._aside = None
-
-
-def move_into_place(partial: Path, path: Path) -> None:
-    """Rename ``partial`` to ``path``; what stood there is removed only once the new one is in its place."""
-    old = path.with_name(f".{path.name}.old-{secrets.token_hex(4)}")
-    replaced = path.exists()
-    if replaced:
-        path.rename(old)
+    Raises `IotraceError` when the disk takes no more.
+    """
     try:
-        partial.rename(path)
-    except OSError:
-        if replaced:
-            old.rename(path)
-        raise
-    _sync(path.parent)
-    if replaced:
-        shutil.rmtree(old, ignore_errors=True)
+        replace_text(recording.path / "manifest.json", recording.manifest.to_json(), private=True)
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot write '{recording.path}': {problem.strerror or problem}",
+            hint="free some room or choose another folder with -o",
+        ) from problem
+    return recording
 
 
 def as_table(data: pa.Table | pa.RecordBatch) -> pa.Table:
     """A batch as a table; a table itself."""
     return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-
-
-def sync_tree(folder: Path) -> None:
-    """Wait until everything below ``folder`` is on the disk."""
-    for root, _, names in os.walk(folder):
-        for name in names:
-            _sync(Path(root) / name)
-        _sync(Path(root))
-
-
-def _sync(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():
-        return  # Windows cannot open a folder for syncing; the rename is journalled by NTFS
-    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

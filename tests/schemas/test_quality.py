@@ -24,6 +24,14 @@ def test_verdict(quality: Quality, events: int, verdict: str, reason: str | None
     assert quality.reasons == ([reason] if reason else [])
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "1 gap of over a day"), (2, "2 gaps of over a day")])
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "1 pair of sources without"), (2, "2 pairs of sources without")]
+)
 def test_one_of_a_kind_is_no_plural(count: int, words: str) -> None:
     assert Quality(source_gaps=count).judge(10).reasons[0].startswith(words)
+
+
+def test_lost_events_are_a_share_of_all_events_not_of_the_ios_among_them() -> None:
+    """3 of 24 events, none of them an I/O, were once told as 100 %."""
+    assert Quality(events_lost=3).judge(0, 21).reasons == ["3 events lost (12.50%)"]
+    assert Quality(events_lost=3).judge(0).reasons == ["3 events lost"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, validate
+
+from ..ordinary import open_folder, ordinary_user
 
 
 @pytest.fixture
@@ -87,12 +90,18 @@ def test_fields_of_a_later_iotrace_are_ignored(recording: Recording) -> None:
     assert Recording.open(recording.path).manifest.title == "test"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
 def test_an_unreadable_recording_is_an_error(recording: Recording) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")
-    recording.path.chmod(0)
-    with pytest.raises(IotraceError, match="Permission denied"):
-        Recording.open(recording.path)
+    with open_folder() as folder:
+        path = Path(shutil.copytree(recording.path, folder / "r.iotrace"))
+        path.chmod(0o755)
+        for file in path.iterdir():
+            file.chmod(0o644)
+        with ordinary_user():
+            assert Recording.open(path).manifest == recording.manifest
+        path.chmod(0)
+        with ordinary_user(), pytest.raises(IotraceError, match="Permission denied"):
+            Recording.open(path)
 
 
 def test_a_truncated_table_is_found(recording: Recording) -> None:

@@ -76,9 +76,11 @@ def test_a_full_disk_is_an_error_with_a_hint_and_leaves_nothing(tmp_path: Path) 
     with pytest.raises(IotraceError) as caught, RecordingWriter(tmp_path / "a.iotrace") as writer:
         writer.append("io", io([1]))
         hidden = next(tmp_path.glob(".a.iotrace.partial-*"))
-        (hidden / "manifest.json").symlink_to("/dev/full")
+        (hidden / "io").mkdir()
+        (hidden / "io" / "part-00000.parquet").symlink_to("/dev/full")
         writer.commit(manifest())
-    assert "a.iotrace': No space left on device" in caught.value.message
+    assert "a.iotrace': " in caught.value.message
+    assert "No space left on device" in caught.value.message
     assert caught.value.hint
     assert list(tmp_path.iterdir()) == []
 

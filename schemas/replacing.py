@@ -1,0 +1,292 @@
+"""What ``--overwrite`` may replace: what iotrace wrote, as it wrote it, and nothing that was put there since.
+
+A folder has an index that says which files iotrace wrote: their checksums, or for a table of a recording the number of
+its rows. A file carries a seal, the checksum of its content: in an extended attribute (on NTFS in a stream beside the
+data), and text that can hold a comment in its last line too, where it survives any copy. What has been changed,
+added or exchanged since, and what nothing is known of, is not replaced.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .durable import replacing, sync_folder
+from .errors import IotraceError
+
+SEAL: Final = "user.iotrace.output"
+_STREAM: Final = "iotrace.output"
+_LAST_LINE: Final = re.compile(rb"<!-- written by iotrace, sha256 ([0-9a-f]{64}) -->\n\Z")
+_LAST_LINE_BYTES: Final = len("<!-- written by iotrace, sha256  -->\n") + 64
+INDEX_BYTES_MAX: Final = 16 << 20
+
+Written = Mapping[str, str | None]
+"""What iotrace wrote, by its path within a folder: the checksum it had, or None where it was looked at already.
+
+Folders, where they may be empty, end in a slash.
+"""
+
+
+def sealed_text(text: str) -> str:
+    """``text``, which may end in an HTML comment, with its seal as the last line."""
+    return f"{text}<!-- written by iotrace, sha256 {hashlib.sha256(text.encode()).hexdigest()} -->\n"
+
+
+def sums_of(folder: Path) -> dict[str, str]:
+    """The checksums of all files below ``folder``, for its index."""
+    files = sorted(file for file in folder.rglob("*") if not file.is_dir())
+    return {file.relative_to(folder).as_posix(): _sum_of(file) for file in files}
+
+
+def read_index(path: Path) -> bytes | None:
+    """The content of a folder's index; None where there is no plain file of a sensible size."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > INDEX_BYTES_MAX:
+            return None
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+@contextmanager
+def new_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A file to write; it becomes ``path``, sealed, when all went well, and is removed otherwise.
+
+    Raises `IotraceError` if ``path`` is taken, see `check_file`, or cannot be written.
+    """
+    check_file(path, overwrite=overwrite)
+    try:
+        with replacing(path) as new:
+            yield new
+            _note(new, _sum_of(new))
+            check_file(path, overwrite=overwrite)
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot write '{path}': {problem.strerror or problem}",
+            hint="free some room there, or choose a folder you may write to with -o",
+        ) from problem
+
+
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Raise `IotraceError` unless ``path`` is free, or a file as iotrace wrote it and ``overwrite`` is set."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise IotraceError(
+            f"cannot write '{path}': '{folder}' is no folder", hint="create it, or choose another -o"
+        )
+    found = _found(path)
+    if found is None:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise IotraceError(f"'{path}' is a folder", hint="name a file in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise IotraceError(f"'{path}' is not a plain file and is not replaced", hint="choose another name")
+    ours = _is_sealed(path, found.st_size)
+    if not overwrite:
+        raise _exists(path, ours=ours)
+    if not ours:
+        raise IotraceError(
+            f"'{path}' is not as iotrace wrote it, or not by iotrace, and is not overwritten",
+            hint="choose another name, or delete it if nobody needs it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FolderKind:
+    """A kind of folder that iotrace writes: ``name`` with its article."""
+
+    name: str
+    written_in: Callable[[Path], Written | None]
+    """What iotrace wrote in a folder; None if it is not of this kind."""
+
+
+def check_folder(path: Path, kind: FolderKind, *, overwrite: bool) -> None:
+    """Raise `IotraceError` unless ``path`` is free, or all that is in it iotrace wrote and ``overwrite`` is set."""
+    found = _found(path)
+    if found is None:
+        return
+    written = kind.written_in(path) if stat.S_ISDIR(found.st_mode) else None
+    if not overwrite:
+        raise _exists(path, ours=written is not None)
+    if written is None:
+        raise IotraceError(f"'{path}' is not {kind.name} and is not overwritten", hint="choose another name")
+    try:
+        others = list(_others(path, written, found.st_dev))
+    except OSError as problem:
+        raise IotraceError(
+            f"what is in '{path}' cannot be looked at, and it is not overwritten: {problem.strerror}",
+            hint="choose another name",
+        ) from problem
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise IotraceError(
+            f"'{path}' holds '{others[0]}'{more}, which is not as iotrace wrote it or not by iotrace, and is not "
+            "overwritten",
+            hint="move that away, or choose another name",
+        )
+
+
+class Earlier:
+    """What iotrace wrote at ``path`` before, out of the way while something new comes there."""
+
+    def __init__(self, path: Path, kind: FolderKind) -> None:
+        """Raises ``OSError``; and `IotraceError` where something was put there at the last moment."""
+        self._path, self._kind = path, kind
+        self._aside: Path | None = None
+        if _found(path) is None:
+            return
+        aside = _beside(path, "old")
+        path.rename(aside)
+        try:
+            check_folder(aside, kind, overwrite=True)
+        except IotraceError as problem:
+            aside.rename(path)
+            raise IotraceError(f"'{path}' has just been changed", hint=problem.hint) from problem
+        self._aside = aside
+
+    def settle(self, *, replaced: bool) -> None:
+        """Remove it; or, if nothing came of the new, remove that and put it back.
+
+        What iotrace did not write stays in any case, be it in a folder with a hidden name.
+        """
+        if replaced:
+            if self._aside is not None:
+                _remove_all_written(self._aside, self._kind)
+        else:
+            _remove_all_written(self._path, self._kind)
+            if self._aside is not None:
+                if _found(self._path) is not None:
+                    self._path.rename(_beside(self._path, "new"))
+                self._aside.rename(self._path)
+        self._aside = None
+
+
+def move_into_place(partial: Path, path: Path, kind: FolderKind) -> None:
+    """Rename ``partial`` to ``path``; what stood there is removed only once the new one is in its place.
+
+    Raises ``OSError``, and `IotraceError` where that is not of ``kind``.
+    """
+    earlier = Earlier(path, kind)
+    try:
+        partial.rename(path)
+    except OSError:
+        earlier.settle(replaced=False)
+        raise
+    sync_folder(path.parent)
+    earlier.settle(replaced=True)
+
+
+def _remove_all_written(folder: Path, kind: FolderKind) -> None:
+    with suppress(OSError):
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and (written := kind.written_in(folder)) is not None:
+            _remove_written(folder, written, found.st_dev)
+
+
+def _remove_written(folder: Path, written: Written, device: int, within: str = "") -> None:
+    """Remove what iotrace wrote, and ``folder`` if that was all.
+
+    Only what lies there is looked at: an index may name anything.
+    """
+    for entry in list(os.scandir(folder)):
+        name = within + entry.name
+        found = Path(entry.path).lstat()
+        if stat.S_ISDIR(found.st_mode):
+            if found.st_dev == device and _leads_to_written(name, written):
+                _remove_written(Path(entry.path), written, device, name + "/")
+        elif stat.S_ISREG(found.st_mode) and name in written:
+            Path(entry.path).unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _leads_to_written(name: str, written: Written) -> bool:
+    return any(known.startswith(name + "/") for known in written)
+
+
+def _beside(path: Path, word: str) -> Path:
+    """A hidden name that nothing has."""
+    return path.with_name(f".{path.name}.{word}-{secrets.token_hex(4)}")
+
+
+def _found(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot look at '{path}': {problem.strerror}", hint="choose another name with -o"
+        ) from problem
+
+
+def _exists(path: Path, *, ours: bool) -> IotraceError:
+    hint = "choose another name, or pass --overwrite" if ours else "choose another name"
+    return IotraceError(f"'{path}' exists already", hint=hint)
+
+
+def _others(folder: Path, written: Written, device: int, within: str = "") -> Iterator[str]:
+    """Paths of what is below ``folder`` and not as it was written; a folder of strangers is one of them."""
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        name = within + entry.name
+        found = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            # What another file system has mounted there is its own.
+            if Path(entry.path).lstat().st_dev == device and _leads_to_written(name, written):
+                yield from _others(Path(entry.path), written, device, name + "/")
+            else:
+                yield name + "/"
+        elif (
+            not stat.S_ISREG(found.st_mode)
+            or name not in written
+            or ((expected := written[name]) is not None and _sum_of(Path(entry.path)) != expected)
+        ):
+            yield name
+
+
+def _is_sealed(path: Path, size_bytes: int) -> bool:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, size_bytes - _LAST_LINE_BYTES))
+            if line := _LAST_LINE.search(file.read()):
+                file.seek(0)
+                above = hashlib.sha256()
+                left = size_bytes - _LAST_LINE_BYTES
+                while left > 0 and (piece := file.read(min(left, 1 << 20))):
+                    above.update(piece)
+                    left -= len(piece)
+                return above.hexdigest() == line[1].decode()
+        noted = _noted(path)
+        return noted is not None and noted == _sum_of(path)
+    except OSError:
+        return False
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _note(path: Path, text: str) -> None:
+    """Where the file system keeps no such notes the file is never replaced."""
+    with suppress(OSError):
+        if os.name == "nt":
+            Path(f"{path}:{_STREAM}").write_text(text, "ascii")
+        elif hasattr(os, "setxattr"):
+            os.setxattr(path, SEAL, text.encode())
+
+
+def _noted(path: Path) -> str | None:
+    try:
+        if os.name == "nt":
+            return Path(f"{path}:{_STREAM}").read_text("ascii")
+        return os.getxattr(path, SEAL, follow_symlinks=False).decode("ascii", "replace")
+    except (OSError, AttributeError, UnicodeDecodeError):
+        return None

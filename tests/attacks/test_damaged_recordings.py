@@ -1,0 +1,132 @@
+"""Every command over every damaged recording: an answer or a clear word, never an exception, never over 1 GiB."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.main import get_command
+
+from iotrace.cli.main import app
+from iotrace.schemas import Clock, GrowingRecording, Manifest, RecordingWriter, SweepWriter
+
+from .. import hostile_names
+from .damaged_recordings import damages
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+
+MEMORY_MAX = 1 << 30
+PROGRAM = Path(__file__).with_name("commands_on.py")
+COMMANDS = Path(__file__).parents[1] / "fuzzing" / "commands.py"
+SHARES = 12
+QUICK_DAMAGES = 4
+
+ROWS = pa.table({
+    "layer": ["block"] * 300,
+    "op": ["read", "write", "read"] * 100,
+    "issued_ns": range(0, 300_000_000, 1_000_000),
+    "completed_ns": range(500_000, 300_500_000, 1_000_000),
+    "offset_bytes": range(0, 300 * 8192, 8192),
+    "size_bytes": [8192] * 300,
+    "device_id": [0] * 300,
+})  # fmt: skip
+DEVICES = pa.table({"device_id": [0], "name": ["sda"], "kind": ["disk"]})
+
+
+def manifest() -> Manifest:
+    return Manifest("captured", "planted", Clock(10**18, 1.0, "planted"), window_end_ns=400_000_000)
+
+
+def hostile(folder: Path) -> Path:
+    return hostile_names.write_recording(folder / "r.iotrace").path
+
+
+def sweep(folder: Path) -> Path:
+    with SweepWriter(folder / "r.iotrace", title="planted", source_uuid=None) as written:
+        for scale in (1.0, 2.0):
+            with RecordingWriter(written.step_path(scale)) as writer:
+                writer.append("devices", DEVICES)
+                writer.append("io", ROWS)
+                recording = writer.commit(manifest())
+            written.add(scale, recording)
+    return folder / "r.iotrace"
+
+
+def unfinished(folder: Path) -> Path:
+    with GrowingRecording.create(folder / "r.iotrace") as growing:
+        growing.replace("devices", DEVICES)
+        growing.append("io", ROWS)
+        growing.flush(manifest())
+        return growing.folder
+
+
+WHOLES = {"recording": hostile, "sweep": sweep, "unfinished": unfinished}
+
+
+def holds(words, folder):
+    """Nothing unexpected came of it, within the memory that is allowed; what was tried."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = subprocess.Popen(
+            [sys.executable, PROGRAM, *map(str, words)],
+            stdout=out,
+            stderr=err,
+            env=os.environ | {"TMPDIR": str(folder), "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        told = [json.loads(line) for line in out]
+        assert child.returncode == 0, f"after {told[-1:]}: {child.returncode} {err.read()[-2000:]!r}"
+    assert used.ru_maxrss << 10 < MEMORY_MAX, f"{used.ru_maxrss >> 10} MiB"
+    wrong = [
+        (one["damage"], command, status)
+        for one in told
+        for command, status in one["statuses"].items()
+        if not isinstance(status, int)
+    ]
+    assert wrong == []
+    statuses = [status for one in told for status in one["statuses"].values()]
+    assert statuses
+    print(f"{len(told)} damaged, {len(statuses)} commands, {used.ru_maxrss >> 10} MiB")
+
+
+@pytest.mark.parametrize("kind", WHOLES)
+def test_some_damages(kind, tmp_path):
+    whole = WHOLES[kind](tmp_path)
+    count = sum(1 for _ in damages(whole))
+    holds(
+        [whole, 5, count // QUICK_DAMAGES, "describe {}", "validate {}", "knee {}", "capture recover {}"],
+        tmp_path,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("kind", WHOLES)
+def test_every_damage(kind, share, tmp_path):
+    holds([WHOLES[kind](tmp_path), share, SHARES], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(4))
+def test_whatever_the_corpus_of_the_fuzzers_becomes(share, tmp_path):
+    holds(["--corpus", share, 4], tmp_path)
+
+
+def test_no_command_that_takes_a_recording_is_forgotten():
+    tried = set(re.findall(r'^    f?"((?:capture )?[a-z]+) \{', COMMANDS.read_text("utf-8"), re.MULTILINE))
+
+    def taking(command, above=""):
+        for name, below in getattr(command, "commands", {}).items():
+            yield from taking(below, f"{above} {name}".strip())
+        if any(parameter.param_type_name == "argument" for parameter in command.params):
+            yield above
+
+    taking_something_else = {"ceiling", "capture linux"}
+    assert set(taking(get_command(app))) - tried == taking_something_else

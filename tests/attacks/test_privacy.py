@@ -1,0 +1,221 @@
+"""Nobody but its owner reads a recording, no command line gets into one, and an anonymous copy names nothing."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iotrace.capture.anonymizing import Anonymizer
+from iotrace.capture.anonymous_copy import copy_anonymously
+from iotrace.cli.main import run
+from iotrace.schemas import (
+    Clock,
+    IotraceError,
+    Manifest,
+    Quality,
+    Recording,
+    RecordingWriter,
+    Source,
+    conform,
+    validate,
+)
+
+from ..hostile_names import HOSTILE_NAMES
+from .cut_power import sparse
+from .playing_on import attached
+
+SECRET = "hunter2-swordfish"
+NAME = "contoso"
+
+needs_tracing = [
+    pytest.mark.root,
+    pytest.mark.xdist_group("root"),
+    pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="tracing needs root"),
+    pytest.mark.skipif(
+        not Path("/sys/kernel/tracing/instances").is_dir(),
+        reason="tracefs is not mounted at /sys/kernel/tracing",
+    ),
+    pytest.mark.skipif(shutil.which("losetup") is None, reason="losetup is not installed"),
+]
+
+
+def everything(folder):
+    """All bytes of a folder's files, tables as text as well: Parquet compresses."""
+    text = b""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            text += path.name.encode() + path.read_bytes()
+            if path.suffix == ".parquet":
+                text += repr(pq.read_table(path).to_pylist()).encode()
+                text += repr(pq.read_metadata(path).metadata).encode()
+    return text
+
+
+@pytest.mark.parametrize("table", [pa.table, pa.record_batch])
+def test_no_table_of_processes_takes_a_command_line(table):
+    rows = table(
+        {"process_id": [0], "os_process_id": [1], "name": ["sqlcmd"], "command_line": [f"sqlcmd -P {SECRET}"]}
+    )
+    assert conform(rows, "processes").column("command_line").to_pylist() == [None]
+
+
+@pytest.mark.parametrize("umask", [0, 0o077])
+class TestLive:
+    pytestmark = needs_tracing
+
+    def test_a_live_recording_has_no_password_and_is_its_owners_alone(self, tmp_path, umask):
+        sparse(tmp_path / "disk.img", 16 << 20)
+        output = tmp_path / "r.iotrace"
+        seen = []
+        with attached(tmp_path / "disk.img") as device:
+            load = subprocess.Popen([
+                sys.executable, "-c",
+                ("import os, sys, time\nhandle = os.open(sys.argv[1], os.O_RDONLY)\n"
+                "while True: os.pread(handle, 4096, 0); os.posix_fadvise(handle, 0, 0, 4); time.sleep(0.001)"),
+                device, f"--password={SECRET}",
+            ])  # fmt: skip
+            recorder = subprocess.Popen([
+                sys.executable, "-c",
+                ("import os, sys; os.umask(int(sys.argv[3])); from iotrace.capture.linux import record;"
+                "record([sys.argv[1]], sys.argv[2], seconds=4)"), device, str(output), str(umask),
+            ])  # fmt: skip
+            try:
+                while recorder.poll() is None:
+                    seen += list(modes(output.with_name("r.iotrace.unfinished")).items())
+                    time.sleep(0.05)
+            finally:
+                for process in (load, recorder):
+                    process.kill()
+                    process.wait()
+        assert recorder.returncode == 0
+        recording = Recording.open(output)
+        assert recording.manifest.rows["io"] > 0
+        assert recording.manifest.rows["processes"] > 0
+        assert SECRET.encode() not in everything(output)
+        assert seen, "the recording was never seen to grow"
+        for path, mode in [*seen, *modes(output).items()]:
+            assert mode in {stat.S_IFDIR | 0o700, stat.S_IFREG | 0o600}, f"{path}: {mode:o}"
+
+
+def modes(folder):
+    found = {}
+    for path in [folder, *folder.rglob("*")] if folder.exists() else []:
+        try:
+            found[path.name] = path.lstat().st_mode
+        except FileNotFoundError:
+            continue
+    # Before it gets its mode a file has at most the one it was created with.
+    return found
+
+
+@pytest.fixture
+def named(tmp_path):
+    """A recording with one name wherever a recording takes text."""
+    path = tmp_path / "named.iotrace"
+    with RecordingWriter(path) as writer:
+        writer.append(
+            "devices",
+            pa.table(
+                {"device_id": [0], "name": [f"/dev/{NAME}"], "kind": ["disk"], "mount": [f"/srv/{NAME}"]}
+            ),
+        )
+        writer.append(
+            "files",
+            pa.table({"file_id": [0], "path": [f"D:\\{NAME}.mdf"], "role": ["data"], "database": [NAME]}),
+        )
+        writer.append(
+            "processes", pa.table({"process_id": [0], "os_process_id": [1], "name": [f"{NAME}.exe"]})
+        )
+        writer.append(
+            "waits",
+            pa.table({"at_ns": [1], "wait_type": ["WRITELOG"], "duration_ns": [5], "database": [NAME]}),
+        )
+        writer.append("markers", pa.table({"at_ns": [1], "kind": ["note"], "text": [f"{NAME} went slow"]}))
+        writer.append("counters", pa.table({
+            "at_ns": [1], "source": [f"\\\\{NAME}"], "object": [f"MSSQL${NAME}:Databases"], "instance": [NAME],
+            "counter": ["Log Flushes/sec"], "value": [1.0],
+        }))  # fmt: skip
+        writer.append("xevents", pa.table({"at_ns": [1], "fields": [f"SELECT * FROM {NAME}"]}))
+        writer.append("io", pa.table({
+            "layer": ["block", "block"], "op": ["read", "write"], "issued_ns": [0, 10], "completed_ns": [5, 30],
+            "offset_bytes": [0, 8192], "size_bytes": [8192, 4096], "device_id": [0, 0], "file_id": [0, 0],
+            "process_id": [0, 0],
+        }))  # fmt: skip
+        manifest = Manifest("captured", f"{NAME} at night", Clock(0, 1.0, "planted"), window_end_ns=100)
+        manifest.host = {"hostname": NAME, "cpu_count": 2}
+        manifest.sources = [Source(f"/srv/{NAME}.etl", "etl", 10)]
+        manifest.quality = Quality(ended=f"{NAME} vanished", notes=[f"{NAME} took bios"])
+        return writer.commit(manifest)
+
+
+def test_an_anonymous_copy_of_a_recording_names_nothing_and_keeps_the_io(named, tmp_path):
+    before = everything(named.path)
+    assert run(["import", str(named.path), "--anonymize", "-o", str(tmp_path / "copy.iotrace")]) == 0
+    copy = Recording.open(tmp_path / "copy.iotrace")
+    assert validate(copy.path) == []
+    assert NAME.encode() not in everything(copy.path).lower()
+    assert copy.read("io").equals(named.read("io"))
+    assert copy.manifest.uuid != named.manifest.uuid
+    assert copy.manifest.host["cpu_count"] == 2
+    assert everything(named.path) == before
+    assert str(copy.read("files")["path"][0]).startswith("D:\\n")
+
+
+def test_the_same_key_gives_the_same_names(named, tmp_path):
+    paths = [
+        copy_anonymously(named.path, tmp_path / f"{number}.iotrace", Anonymizer(key))
+        .read("files")["path"][0]
+        .as_py()
+        for number, key in enumerate(["one", "one", "two"])
+    ]
+    assert paths[0] == paths[1] != paths[2]
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE_NAMES.values() if len(name.strip()) > 12])
+def test_no_hostile_name_survives_in_an_anonymous_copy(tmp_path, hostile_recording, name):
+    copy = copy_anonymously(hostile_recording.path, tmp_path / "copy.iotrace", Anonymizer())
+    for table in ("files", "processes", "markers"):
+        for row in copy.read(table).to_pylist():
+            assert name not in [value for key, value in row.items() if key != "kind"]
+    assert name not in copy.manifest.title
+
+
+def test_what_cannot_be_made_anonymous_is_refused(named, tmp_path):
+    told = named.manifest
+    told.kind = "replayed"
+    told.replay = {"targets": [{"name": NAME}]}
+    (named.path / "manifest.json").write_text(told.to_json(), "utf-8")
+    with pytest.raises(IotraceError, match="is a replay"):
+        copy_anonymously(named.path, tmp_path / "copy.iotrace", Anonymizer())
+    assert not (tmp_path / "copy.iotrace").exists()
+
+
+def test_a_damaged_recording_leaves_no_half_copy(named, tmp_path):
+    (named.path / "io.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(IotraceError, match="damaged table io"):
+        copy_anonymously(named.path, tmp_path / "copy.iotrace", Anonymizer())
+    assert [path.name for path in tmp_path.iterdir()] == ["named.iotrace"]
+
+
+def test_a_recording_is_not_replaced_by_its_own_copy(named, tmp_path):
+    before = everything(named.path)
+    assert run(["import", str(named.path), "--anonymize", "-o", str(named.path), "--overwrite"]) == 2
+    assert everything(named.path) == before
+
+
+def test_an_import_is_its_owners_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        trace = next((Path(__file__).parents[1] / "fixtures" / "corpus" / "blktrace").glob("*"))
+        assert run(["import", str(trace), "-o", str(tmp_path / "r.iotrace")]) == 0
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.lstat().st_mode) for path in (tmp_path / "r.iotrace").rglob("*")} == {0o600}
+    assert stat.S_IMODE((tmp_path / "r.iotrace").lstat().st_mode) == 0o700

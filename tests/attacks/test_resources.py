@@ -1,0 +1,397 @@
+"""What is made to eat memory, time or disk is refused within bounds, and nothing is left behind or waited for."""
+
+import io
+import os
+import resource
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iotrace.schemas import Recording
+from iotrace.schemas.spilling import private_room
+from iotrace.schemas.writer import parquet_writer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux has them")
+
+MEMORY_MAX = 1 << 30
+CPU_S = 60
+WAIT_S = 900
+"""A command that waits for what never comes uses no processor: it is killed after this."""
+
+
+def rest_slow(values, quick):
+    """``values``, of which only those in ``quick`` are tried in the quick run: each runs a command to its end."""
+    return [pytest.param(*value, marks=() if value in quick else pytest.mark.slow) for value in values]
+
+
+class Done:
+    def __init__(self, words, **options):
+        command = [sys.executable, "-m", "iotrace.cli", *map(str, words)]
+        with tempfile.TemporaryFile() as err:
+            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, **options)
+            watch = threading.Timer(WAIT_S, child.kill)
+            watch.start()
+            resource.prlimit(child.pid, resource.RLIMIT_CPU, (CPU_S, CPU_S))
+            _, status, used = os.wait4(child.pid, 0)
+            watch.cancel()
+            child.returncode = self.status = os.waitstatus_to_exitcode(status)
+            err.seek(0)
+            self.err = err.read().decode("utf-8", "replace")
+        self.peak = used.ru_maxrss << 10
+        self.cpu_s = used.ru_utime + used.ru_stime
+
+
+def holds(done, *statuses):
+    assert done.status in statuses, done.err[-2000:]
+    assert "itself went wrong" not in done.err
+    assert done.peak < MEMORY_MAX, f"{done.peak >> 20} MiB"
+    print(f"{done.peak >> 20} MiB, {done.cpu_s:.1f} s of processor time")
+
+
+def packed(path, members, method=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, content in members:
+            file.writestr(name, content)
+    return path
+
+
+def overlapping(path, count):
+    """``count`` members that all share the bytes of one."""
+    raw = io.BytesIO()
+    packed(raw, [("trace.etl", bytes(8 << 20))])
+    data = raw.getvalue()
+    at = data.rindex(b"PK\x05\x06")
+    start = struct.unpack_from("<I", data, at + 16)[0]
+    entry = data[start:at]
+    directory = entry * count
+    end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, count, count, len(directory), start, 0)
+    path.write_bytes(data[:start] + directory + end)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["import", "inspect"])
+@pytest.mark.parametrize("size", [128 << 10, 256 << 10])
+def test_many_members_of_a_zip_take_little_memory(tmp_path, command, size):
+    path = packed(tmp_path / "many.zip", ((f"{number}.bin", bytes(size)) for number in range(9_999)))
+    words = [command, path] + (["-o", tmp_path / "r.iotrace"] if command == "import" else [])
+    holds(Done(words), 1, 2)
+
+
+@pytest.mark.parametrize(
+    "count", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1_000, 5_000, 10_000))]
+)
+def test_overlapping_members_are_refused(tmp_path, count):
+    done = Done(["import", overlapping(tmp_path / "o.zip", count), "-o", tmp_path / "r.iotrace"])
+    holds(done, 2)
+    assert "overlap" in done.err
+
+
+def test_partly_overlapping_members_are_refused(tmp_path):
+    """Each local header lies in the data of the one before (a quoted-overlap bomb)."""
+    path = packed(tmp_path / "p.zip", [("a.etl", b"x" * 5000), ("b.etl", b"y" * 5000)], zipfile.ZIP_STORED)
+    data = bytearray(path.read_bytes())
+    entry = data.index(b"PK\x01\x02")
+    struct.pack_into("<II", data, entry + 20, 5100, 5100)
+    path.write_bytes(data)
+    done = Done(["import", path, "-o", tmp_path / "r.iotrace"])
+    holds(done, 2)
+    assert "overlap" in done.err
+
+
+def test_more_members_than_are_read(tmp_path):
+    path = packed(tmp_path / "m.zip", ((str(number), b"") for number in range(10_001)))
+    done = Done(["import", path, "-o", tmp_path / "r.iotrace"])
+    holds(done, 2)
+    assert "10,001 files" in done.err
+
+
+@pytest.mark.slow
+def test_a_folder_of_large_files_takes_little_memory(tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(9_000):
+        with (folder / str(number)).open("wb") as file:
+            file.truncate(1 << 20)
+    holds(Done(["inspect", folder]), 1, 2)
+
+
+WAITING = [
+    "fifo",
+    "/proc/kmsg",
+    "/sys/kernel/tracing/trace_pipe",
+    "/dev/zero",
+    "/dev/random",
+    "/dev/tty",
+    "/proc/self/mem",
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "command"),
+    rest_slow(
+        [
+            (source, command)
+            for source in WAITING
+            for command in ("import", "inspect", "describe", "validate", "report", "import --map")
+        ],
+        quick=[
+            ("fifo", "import"),
+            ("/proc/kmsg", "inspect"),
+            ("/dev/zero", "import --map"),
+            ("fifo", "report"),
+        ],
+    ),
+)
+def test_what_never_ends_is_refused_at_once(tmp_path, source, command):
+    path = Path(source)
+    if source == "fifo":
+        path = tmp_path / "fifo"
+        os.mkfifo(path)
+    elif not path.exists():
+        pytest.skip(f"no {source} here")
+    words = {
+        "import": ["import", path, "-o", tmp_path / "r.iotrace"],
+        "import --map": ["import", path, "--map", path, "-o", tmp_path / "r.iotrace"],
+        "report": ["report", path, "-o", tmp_path / "r.html"],
+    }.get(command, [command, path])
+    holds(Done(words, stdin=subprocess.DEVNULL), 2)
+
+
+@pytest.mark.parametrize(
+    ("inside", "command"),
+    rest_slow(
+        [
+            (inside, command)
+            for inside in (
+                "manifest.json",
+                "io.parquet",
+                "io/part-00000.parquet",
+                "processes.parquet",
+                "sweep.json",
+            )
+            for command in ("describe", "validate", "query")
+        ],
+        quick=[("manifest.json", "describe"), ("io.parquet", "validate"), ("io/part-00000.parquet", "query")],
+    ),
+)
+def test_a_fifo_in_a_recording_is_not_waited_for(tmp_path, make, inside, command):
+    recording = make(tmp_path)
+    path = recording.path / inside
+    path.unlink(missing_ok=True)
+    if "/" in inside:
+        (recording.path / "io.parquet").unlink()
+        path.parent.mkdir()
+    os.mkfifo(path)
+    question = ["SELECT count(*) FROM io"] if command == "query" else []
+    holds(Done([command, recording.path, *question]), 0, 1, 2)
+
+
+@pytest.fixture
+def make():
+    from iotrace.schemas import Clock, Manifest, RecordingWriter
+
+    def make(folder, rows=10, group=None, name="r"):
+        with RecordingWriter(folder / f"{name}.iotrace") as writer:
+            writer.append("devices", pa.table({"device_id": [0], "name": ["sda"], "kind": ["disk"]}))
+            writer.append("io", pa.table({
+                "layer": ["block"], "op": ["read"], "issued_ns": [1], "completed_ns": [2], "size_bytes": [8192],
+                "offset_bytes": [0], "device_id": [0],
+            }))  # fmt: skip
+            recording = writer.commit(Manifest("captured", "r", Clock(0, 1.0, "c"), window_end_ns=10**9))
+        io_path = recording.path / "io.parquet"
+        one = pq.read_table(io_path)
+        step = min(rows, group or rows)
+        piece = pa.concat_tables([one] * min(step, 1000)).combine_chunks()
+        io_path.unlink()
+        with parquet_writer(io_path, one.schema) as writer:
+            batch = pa.concat_tables([piece] * (step // len(piece)))
+            for _ in range(rows // step):
+                writer.write_table(batch, row_group_size=len(batch))
+        manifest = recording.manifest
+        manifest.rows["io"] = pq.read_metadata(io_path).num_rows
+        (recording.path / "manifest.json").write_text(manifest.to_json(), "utf-8")
+        return recording
+
+    return make
+
+
+COMMANDS = {
+    "describe": ["describe", "{}"],
+    "validate": ["validate", "{}"],
+    "query": ["query", "{}", "SELECT count(*), min(issued_ns), max(size_bytes) FROM io"],
+    "report": ["report", "{}", "-o", "{out}.html"],
+    "compare": ["compare", "{}", "{}"],
+    "export csv": ["export", "{}", "--to", "csv", "-o", "{out}.csv"],
+    "export fio": ["export", "{}", "--to", "fio", "-o", "{out}"],
+    "incident": ["incident", "{}"],
+    "replay": ["replay", "{}", "--target", "{out}.bin", "-o", "{out}.iotrace"],
+    "anonymize": ["import", "{}", "--anonymize", "-o", "{out}.iotrace"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("group", [None, 1 << 19])
+def test_a_small_file_that_claims_many_rows(tmp_path, make, command, group):
+    rows = 40_000_000 // (group or 1) * (group or 1)
+    recording = make(tmp_path, rows // 1000 * 1000 if group is None else rows, group)
+    assert sum(file.stat().st_size for file in recording.path.rglob("*")) < 4 << 20
+    words = [
+        word.replace("{}", str(recording.path)).replace("{out}", str(tmp_path / "out"))
+        for word in COMMANDS[command]
+    ]
+    holds(Done(words), 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["describe", *(pytest.param(one, marks=pytest.mark.slow) for one in ("validate", "report", "query"))],
+)
+def test_a_small_table_of_one_long_name_many_times(tmp_path, make, command):
+    recording = make(tmp_path)
+    path = recording.path / "processes.parquet"
+    count = 3000
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), ["x" * (1 << 20)])
+    table = pa.table({
+        "process_id": pa.array(range(count), pa.int32()),
+        "os_process_id": pa.array(range(count), pa.int64()),
+        "name": long,
+    })  # fmt: skip
+    pq.write_table(table, path, use_dictionary=["name"], compression="zstd")
+    assert path.stat().st_size < 8 << 20
+    question = ["SELECT count(*) FROM processes"] if command == "query" else []
+    output = ["-o", tmp_path / "r.html"] if command == "report" else []
+    holds(Done([command, recording.path, *question, *output]), 0, 1, 2)
+
+
+ENDLESS = [
+    "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b",
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
+    "SELECT count(*) FROM io, range(100000000000)",
+    "SELECT * FROM range(100000000000)",
+    "SELECT count(DISTINCT md5(range::VARCHAR)) FROM range(100000000000)",
+    "SELECT max(regexp_replace(repeat('ab', 1000), '(a|b)*c', range::VARCHAR)) FROM range(100000000000)",
+]
+
+
+@pytest.mark.parametrize(
+    "sql", [ENDLESS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in ENDLESS[1:])]
+)
+def test_a_query_ends_after_its_time(tmp_path, make, sql):
+    recording = make(tmp_path)
+    done = Done(["query", recording.path, sql, "--limit", "1000000000", "--timeout", "2s", "--csv"])
+    assert done.status == 2, done.err
+    assert "--timeout" in done.err
+
+
+def test_a_query_has_a_time_limit_by_default():
+    from iotrace.cli.query import TIMEOUT
+
+    assert TIMEOUT == "10m"
+
+
+def spill_folders(place):
+    return [path for path in place.iterdir() if path.name.startswith(".iotrace-")]
+
+
+SPILLING = """
+import time
+from iotrace.schemas.spilling import private_room
+with private_room() as room:
+    (room / "x").write_bytes(b"secret")
+    print(room, flush=True)
+    time.sleep(60)
+"""
+
+
+def spilling(tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", SPILLING],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    return child, Path(child.stdout.readline().strip())
+
+
+def test_what_a_killed_command_spilled_is_private_and_gone_at_the_next_start(tmp_path, monkeypatch):
+    before = os.umask(0)
+    try:
+        killed, room = spilling(tmp_path)
+        living, other = spilling(tmp_path)
+    finally:
+        os.umask(before)
+    for folder in (room, room.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with killed:
+        killed.send_signal(signal.SIGKILL)
+    assert room.exists()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with private_room() as mine:
+        assert not room.parent.exists()
+        assert (other / "x").exists(), "another command still uses it"
+        assert mine.is_dir()
+    with living:
+        living.kill()
+    with private_room():
+        pass
+    assert spill_folders(tmp_path) == []
+
+
+def test_what_only_bears_such_a_name_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    away = tmp_path / "away"
+    away.mkdir()
+    (away / "in-use").touch()
+    (tmp_path / ".iotrace-spill-link").symlink_to(away)
+    (tmp_path / ".iotrace-spill-file").write_text("mine")
+    (tmp_path / ".iotrace-spill-new").mkdir()
+    with private_room():
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "away", ".iotrace-spill-link", ".iotrace-spill-file", ".iotrace-spill-new",
+    }  # fmt: skip
+    assert (away / "in-use").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_export_s_spill_goes_with_the_next_command(tmp_path, make):
+    recording = make(tmp_path, 4_000_000, 1 << 17)
+    place = tmp_path / "tmp"
+    place.mkdir()
+    environment = os.environ | {"TMPDIR": str(place)}
+    words = [
+        sys.executable,
+        "-m",
+        "iotrace.cli",
+        "export",
+        str(recording.path),
+        "--to",
+        "csv",
+        "-o",
+        str(tmp_path / "x.csv"),
+    ]
+    child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not spill_folders(place) and child.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    child.kill()
+    child.wait()
+    Done(["query", recording.path, "SELECT 1"], env=environment)
+    assert spill_folders(place) == []
+
+
+def test_the_recording_used_here_is_one(tmp_path, make):
+    assert Recording.open(make(tmp_path, 5000).path).manifest.rows["io"] == 5000

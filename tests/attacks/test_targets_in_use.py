@@ -1,0 +1,462 @@
+"""Targets that somebody uses: behind loop devices, mounted, swap, open or locked elsewhere."""
+
+import fcntl
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from iotrace.cli.main import run as iotrace
+from iotrace.replay import holders
+from iotrace.replay.refusals import Permission
+from iotrace.replay.targets import open_target
+from iotrace.schemas import IotraceError
+
+from .evidence import device_sum, evidence
+from .playing_on import (
+    MIB,
+    attached,
+    everything,
+    frozen,
+    mounted,
+    opened,
+    overwrite,
+    own_file,
+    refused,
+    run,
+    tool,
+)
+
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("root")]
+
+FILESYSTEMS = {
+    "ext4": ("mkfs.ext4", "-q", "-F"),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f"),
+}
+IMAGE_BYTES = 320 * MIB
+
+
+def image(path: Path, size_bytes: int = 32 * MIB) -> Path:
+    path.write_bytes(b"")
+    os.truncate(path, size_bytes)
+    return path
+
+
+def formatted(path: Path, kind: str) -> Path:
+    image(path, IMAGE_BYTES)
+    program, *words = FILESYSTEMS[kind]
+    run(program, *words, path)
+    return path
+
+
+def foreign(path: Path) -> Path:
+    path.write_bytes(b"somebody's only copy\n" * 100_000)
+    return path
+
+
+# ---- loop devices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FILESYSTEMS)
+def test_the_file_behind_a_mounted_loop_device(tmp_path: Path, kind: str) -> None:
+    path = formatted(tmp_path / "disk.img", kind)
+    with attached(path) as device, mounted(device, tmp_path / "mount") as place:
+        (place / "precious").write_text("ten years of work")
+        os.sync()
+        with frozen(place):
+            before = device_sum(device)
+            for name in (path, Path(device)):
+                for permission in (Permission(), everything(name)):
+                    with pytest.raises(IotraceError, match="is not written") as caught:
+                        overwrite(opened(name, permission))
+                    assert "--allow-writes" not in caught.value.hint
+                    assert "--destroy-data" not in caught.value.hint
+            assert device_sum(device) == before
+        assert (place / "precious").read_text() == "ten years of work"
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--read-only",), ("--offset", "1048576")], ids=["whole", "read-only", "offset"]
+)
+def test_the_file_behind_an_idle_loop_device(tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path, *options) as device:
+        refused(path, f"it is the disk behind the loop device {Path(device).name}")
+
+
+def test_the_same_renamed_and_under_another_mount(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    (tmp_path / "bound").mkdir()
+    with attached(path) as device, mounted(tmp_path, tmp_path / "bound", "--bind") as place:
+        path.rename(tmp_path / "renamed")
+        refused(tmp_path / "renamed", f"the loop device {Path(device).name}", at=tmp_path / "renamed")
+        refused(place / "renamed", "it is the disk behind the loop device", at=tmp_path / "renamed")
+
+
+def test_an_own_file_behind_a_loop_device(tmp_path: Path) -> None:
+    path = own_file(tmp_path / "own")
+    with attached(path):
+        refused(path, "it is the disk behind the loop device")
+        with pytest.raises(IotraceError, match="is not written"):  # nor is it made anew
+            opened_larger(path)
+        assert path.exists()
+
+
+def opened_larger(path: Path) -> None:
+    open_target(str(path), writes=True, permission=Permission(), direct=False, needed_bytes=4 * MIB)
+
+
+@pytest.mark.parametrize("offset", [0, 64 * MIB, 300 * MIB])
+def test_a_second_loop_device_into_a_mounted_image(tmp_path: Path, offset: int) -> None:
+    path = formatted(tmp_path / "disk.img", "ext4")
+    with (
+        attached(path) as first,
+        mounted(first, tmp_path / "mount") as place,
+        frozen(place),
+        attached(path, "--offset", str(offset)) as second,
+    ):
+        before = device_sum(first)
+        refused(second, at=path)
+        assert device_sum(first) == before
+
+
+@pytest.mark.parametrize("offset", [64 * MIB, 300 * MIB])
+def test_a_loop_device_into_an_image_that_holds_something(tmp_path: Path, offset: int) -> None:
+    path = formatted(tmp_path / "disk.img", "ext4")
+    with attached(path, "--offset", str(offset)) as device:
+        refused(device, "which holds an ext2/3/4 file system", at=path)
+
+
+def test_a_loop_device_over_a_mounted_device(tmp_path: Path) -> None:
+    path = formatted(tmp_path / "disk.img", "ext4")
+    with attached(path) as first, mounted(first, tmp_path / "mount"), attached(Path(first)) as second:
+        refused(second, f"it is another name of '{first}': it is mounted on", at=path)
+
+
+def test_a_loop_device_whose_image_another_program_writes(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device, elsewhere(path, "os.open(path, os.O_RDWR)"):
+        refused(device, "has the disk behind it", at=path)
+
+
+def test_a_loop_device_whose_image_is_gone(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device:
+        path.unlink()
+        refused(device, "cannot be looked at", at=tmp_path)
+
+
+def test_an_empty_loop_device_is_written(tmp_path: Path) -> None:
+    """The rules leave something to play on."""
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device:
+        target = opened(device)
+        overwrite(target)
+        target.close()
+        assert path.read_bytes()[:4096] == b"\xdb" * 4096
+
+
+# ---- swap and mounts ------------------------------------------------------------------------------------------------
+
+
+def test_a_swap_file(tmp_path: Path) -> None:
+    path = tmp_path / "swap"
+    path.write_bytes(bytes(8 * MIB))
+    path.chmod(0o600)
+    run("mkswap", path)
+    refused(path, "it holds swap space")
+    if subprocess.run([tool("swapon"), str(path)], capture_output=True, check=False).returncode:
+        pytest.skip("swapping is not possible here")
+    try:
+        with pytest.raises(IotraceError, match=r"is not written: it is swap space in use|Text file busy"):
+            opened(path)
+    finally:
+        run("swapoff", path)
+
+
+def test_a_file_that_is_mounted_over_another(tmp_path: Path) -> None:
+    """As containers are given single files."""
+    real, shown = foreign(tmp_path / "real"), tmp_path / "shown"
+    shown.touch()
+    run("mount", "--bind", real, shown)
+    try:
+        for name in (real, shown):
+            refused(name, f"it is mounted on {shown}")
+    finally:
+        run("umount", shown)
+
+
+# ---- open elsewhere -------------------------------------------------------------------------------------------------
+
+HOLDER = """
+import fcntl, mmap, os, struct, sys, time
+path = sys.argv[1]
+held = {what}
+{then}
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def elsewhere(path: Path, what: str, then: str = "") -> Iterator[int]:
+    """Another process that holds on to ``path``; its number."""
+    words = [sys.executable, "-c", HOLDER.format(what=what, then=then), str(path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield process.pid
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
+WHOLE = "struct.pack('@hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)"
+HOLDS = {
+    "open for reading": ("os.open(path, os.O_RDONLY)", ""),
+    "open for writing": ("os.open(path, os.O_RDWR)", ""),
+    "open for appending": ("open(path, 'ab')", ""),
+    "open past the cache": ("os.open(path, os.O_RDWR | os.O_DIRECT)", ""),
+    "mapped for reading": ("mmap.mmap(os.open(path, os.O_RDONLY), 0, prot=mmap.PROT_READ)", "os.closerange(3, 4)"),
+    "mapped for writing": ("mmap.mmap(os.open(path, os.O_RDWR), 0)", "os.closerange(3, 4)"),
+    "flock shared": ("os.open(path, os.O_RDONLY)", "fcntl.flock(held, fcntl.LOCK_SH)"),
+    "flock alone": ("os.open(path, os.O_RDONLY)", "fcntl.flock(held, fcntl.LOCK_EX)"),
+    "POSIX lock": ("os.open(path, os.O_RDWR)", "fcntl.lockf(held, fcntl.LOCK_EX)"),
+    "POSIX lock shared": ("os.open(path, os.O_RDWR)", "fcntl.lockf(held, fcntl.LOCK_SH)"),
+    "POSIX lock of a byte": ("os.open(path, os.O_RDWR)", "fcntl.lockf(held, fcntl.LOCK_EX, 1, 0x40000000)"),
+    "OFD lock": ("os.open(path, os.O_RDWR)", f"fcntl.fcntl(held, fcntl.F_OFD_SETLK, {WHOLE})"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("owner", ["foreign", "own"])
+@pytest.mark.parametrize("hold", HOLDS)
+def test_a_file_that_another_program_holds(tmp_path: Path, hold: str, owner: str) -> None:
+    path = foreign(tmp_path / "held") if owner == "foreign" else own_file(tmp_path / "held")
+    what, then = HOLDS[hold]
+    with elsewhere(path, what, then):
+        said = refused(path, "is").message
+        assert re.search("in use|has it open|has locked it", said)
+    opened(path).close()
+
+
+@pytest.mark.parametrize("hold", ["POSIX lock", "OFD lock", "flock alone"])
+def test_locks_are_honoured_where_there_are_no_leases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: str
+) -> None:
+    path = foreign(tmp_path / "held")
+    monkeypatch.setattr(holders, "_other_opener", lambda *_: None)
+    what, then = HOLDS[hold]
+    with elsewhere(path, what, then):
+        refused(path)
+
+
+def no_leases(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    real = fcntl.fcntl
+
+    def control(file: int, command: int, *words: int) -> object:
+        if command == fcntl.F_SETLEASE:
+            raise OSError(number, os.strerror(number))
+        return real(file, command, *words)
+
+    monkeypatch.setattr(fcntl, "fcntl", control)
+
+
+@pytest.mark.parametrize("hold", ["open for reading", "open for writing"])
+def test_open_files_are_seen_where_there_are_no_leases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: str
+) -> None:
+    path = foreign(tmp_path / "held")
+    no_leases(monkeypatch, 22)
+    with elsewhere(path, *HOLDS[hold]) as process:
+        refused(path, f"process {process}")
+    opened(path).close()
+
+
+def test_what_may_not_be_asked_is_said_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = foreign(tmp_path / "held")
+    no_leases(monkeypatch, 13)
+    refused(path, "who else has it open cannot be found out")
+    no_leases(monkeypatch, 22)
+    monkeypatch.setattr(holders, "_openers", lambda *_, **__: None)
+    refused(path, "who else has it open cannot be found out")
+
+
+def test_who_has_it_open_is_named(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "held")
+    with elsewhere(path, *HOLDS["open for writing"]) as process:
+        refused(path, f"process {process}")
+
+
+def test_a_file_opened_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "indexed")
+    words = "import sys, time; held = open(sys.argv[1]); print('ready', flush=True); time.sleep(0.2)"
+    with subprocess.Popen(
+        [sys.executable, "-c", words, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:  # a busy machine may take its time to end the other
+            try:
+                opened(path).close()
+                break
+            except IotraceError:
+                time.sleep(0.1)
+        else:
+            pytest.fail("refused for ever")
+
+
+def test_a_device_that_another_program_writes(tmp_path: Path) -> None:
+    """As databases and virtual machines hold raw devices: without claiming them."""
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device, elsewhere(Path(device), "os.open(path, os.O_RDWR)") as process:
+        refused(device, f"process {process}", at=path)
+
+
+def test_a_device_held_exclusively(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with (
+        attached(path) as device,
+        elsewhere(Path(device), "os.open(path, os.O_RDONLY | os.O_EXCL)"),
+        pytest.raises(IotraceError, match="the system is using it"),
+    ):
+        opened(device)
+
+
+def test_we_are_not_killed_by_who_opens_it_meanwhile(tmp_path: Path) -> None:
+    """Breaking a lease sends a signal, which ends a process that is not prepared."""
+    path = foreign(tmp_path / "busy")
+    words = (
+        "import os, sys, time\nend = time.time() + 3\n"
+        "while time.time() < end:\n    os.close(os.open(sys.argv[1], os.O_RDONLY))"
+    )
+    with subprocess.Popen([sys.executable, "-c", words, str(path)]) as process:
+        while process.poll() is None:
+            try:
+                opened(path).close()
+            except IotraceError:
+                continue
+
+
+AS_NOBODY = """
+import os, sys
+from iotrace.replay.refusals import Permission
+from iotrace.replay.targets import open_target
+from iotrace.schemas import IotraceError
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+for name in sys.argv[1:]:
+    try:
+        target = open_target(name, writes=True, permission=Permission(True, (name,)), direct=False, needed_bytes=65536)
+        target.close()
+        print("opened")
+    except IotraceError as problem:
+        print(problem.message)
+"""
+
+
+def test_an_ordinary_user_is_told_what_cannot_be_found_out(tmp_path: Path) -> None:
+    """Whoever may write another's file may not ask who has it open; one's own files may be asked about."""
+    for parent in (tmp_path, *list(tmp_path.parents)[:3]):
+        parent.chmod(0o777 if parent == tmp_path else parent.stat().st_mode | 0o011)
+    path = foreign(tmp_path / "shared")
+    path.chmod(0o666)
+    before = evidence(path)
+    words = [sys.executable, "-c", AS_NOBODY, str(path), str(tmp_path / "new"), str(tmp_path / "new")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said, made, again = done.stdout.splitlines()
+    assert "who else has it open cannot be found out here: it belongs to another user" in said
+    assert made == again == "opened"
+    assert evidence(path) == before
+
+
+# ---- programs that are there ----------------------------------------------------------------------------------------
+
+
+def test_a_database_that_sqlite_has_open(tmp_path: Path) -> None:
+    path = tmp_path / "renamed.bin"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE t (a)")
+        database.commit()
+        refused(path)
+    database.close()
+    refused(path, "it holds an SQLite database")
+
+
+def test_an_image_that_qemu_has_open(tmp_path: Path) -> None:
+    path = image(tmp_path / "guest.raw")
+    words = [tool("qemu-io"), "-f", "raw", str(path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("write 0 4k\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        refused(path)
+        process.stdin.close()
+
+
+# ---- the disk of the system -----------------------------------------------------------------------------------------
+
+
+def mounted_disks() -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    sources = {line.split(" - ")[1].split()[1] for line in lines}
+    return sorted(one for one in sources if one.startswith("/dev/") and Path(one).is_block_device())
+
+
+@pytest.mark.parametrize("words", [(), ("--allow-writes",), ("--allow-writes", "--destroy-data", "DISK")])
+def test_the_disk_of_the_system_is_refused_without_a_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    disks = mounted_disks()
+    if not disks:
+        pytest.skip("no mounted disk has a name here")
+    sentence = [
+        "characterize", "--op", "write", "--size", "8K", "--outstanding", "1", "--target", disks[0],
+        *(word.replace("DISK", disks[0]) for word in words), "-o", str(tmp_path / "out.iotrace"),
+    ]  # fmt: skip
+    assert iotrace(sentence) == 2
+    said = capsys.readouterr().err
+    assert "is not written: it is mounted on" in said.replace("\n", " ")
+    assert "--destroy-data" not in said
+    assert "--allow-writes" not in said
+    assert not (tmp_path / "out.iotrace").exists()
+
+
+@pytest.mark.parametrize("permission", [Permission(), Permission(allow_writes=True)])
+def test_a_device_that_holds_something_is_refused_without_a_recipe(
+    tmp_path: Path, permission: Permission
+) -> None:
+    path = formatted(tmp_path / "disk.img", "xfs")
+    with attached(path) as device:
+        with pytest.raises(IotraceError, match="is not written: it holds an XFS file system") as caught:
+            opened(device, permission)
+        assert not re.search("--destroy-data|--allow-writes|wipefs", caught.value.hint)
+
+
+def test_an_empty_device_is_asked_for_by_its_words(tmp_path: Path) -> None:
+    with attached(image(tmp_path / "disk.img")) as device:
+        with pytest.raises(IotraceError, match="is a device and the replay writes") as caught:
+            opened(device, Permission())
+        assert f"--destroy-data {device}" in caught.value.hint
+
+
+def test_an_own_file_is_written_again(tmp_path: Path) -> None:
+    path = own_file(tmp_path / "own")
+    for _ in range(3):
+        target = opened(path, Permission())
+        overwrite(target)
+        target.close()
+    assert evidence(path) != {}
+    assert path.read_bytes()[:4096] == b"\xdb" * 4096
