@@ -18,7 +18,7 @@ class Tally:
     def __init__(
         self,
         streams: Sequence[
-            tuple[int, int, int | None, int | None, int, tuple[int, int, int, int | None] | None]
+            tuple[int, int, int | None, int | None, bool, int, tuple[int, int, int, int | None] | None]
         ],
         *,
         metrics: list[str],
@@ -29,14 +29,14 @@ class Tally:
         """Nothing counted yet.
 
         ``streams`` names every combination that occurs: positions of layer and operation in the vocabulary, ids of
-        device and file or None, the group its latencies are counted in, and for streams of the layer whose load is
-        described the numbers of its group (device and role), its device, its area (where equal offsets are the same
-        block) and its kind (role and operation, None for operations that move no data). All are numbered from 0
-        without a gap.
+        device and file or None, whether it is a transaction log, the group its latencies are counted in, and for
+        streams of the layer whose load is described the numbers of its group (device and role), its device, its area
+        (where equal offsets are the same block) and its kind (role and operation, None for operations that move no
+        data). All are numbered from 0 without a gap.
 
         ``metrics`` are service, response and lateness. I/Os in flight are counted in ``window_ns``. ``cuts_ns`` is
-        where each slice of time but the first begins, 29 at most. Where notes on touched blocks would take more
-        than ``room_bytes``, blocks are made larger.
+        where each slice of time but the first begins, 29 at most. Where notes on blocks would take more than
+        ``room_bytes``, blocks are made larger.
 
         Raises ``ValueError`` for numbers that are none of these.
         """
@@ -73,20 +73,30 @@ class Tally:
     def arrivals(
         self,
     ) -> tuple[
-        list[tuple[int, float, float, list[int]]],
-        list[tuple[int, float, float, list[int]]],
-        tuple[int, float, float, list[int]],
+        list[tuple[int, float | None, list[float | None]]],
+        list[tuple[int, float | None, list[float | None]]],
+        tuple[int, float | None, list[float | None]],
     ]:
-        """Per group, per device and of all: gaps, their sum and that of their squares, arrivals in the fullest bins.
+        """Per group, per device and of all: how many reads and writes, and how they arrived.
 
-        Bins are 10 ms, 100 ms and 1 s long.
+        That is the coefficient of variation of the gaps between them, and how many times the mean the fullest 10 ms,
+        100 ms and 1 s hold. See schemas/load/src/arrivals.rs.
         """
 
     def flight(self) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """Per device and of all: most in flight at once, and the time-integral of their number in nanoseconds."""
 
-    def sequences(self) -> list[tuple[int, int, int]]:
-        """Per stream: I/Os with a place, those that begin where the one before ended, where one of the last 16 did."""
+    def group_flight_ns(self) -> list[int]:
+        """Per group: the time-integral of the number in flight."""
+
+    def busiest(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+        """Per length of window, in ns: where the one with the most reads and writes begins, and how many; with bytes.
+
+        Of all windows wherever they begin; 0 where there was none.
+        """
+
+    def sequences(self) -> list[tuple[int, int]]:
+        """Per stream: I/Os with a place, and those of them that are sequential. See schemas/load/src/sequence.rs."""
 
     def histogram(self, metric: str) -> bytes:
         """int64, five to a row: group, bucket_ns, io_count, latency_sum_ns, latency_max_ns.
@@ -103,11 +113,12 @@ class Tally:
     def slices(self) -> list[tuple[int, int, int, float | None]]:
         """Per slice of time: I/Os that moved data, bytes touched, bytes touched for the first time, and a share.
 
-        It is that of the I/Os which began in the busiest hundredth of the blocks touched, None below 100 blocks.
+        Bytes are in whole 4 KiB. The share is that of the I/Os which began in the busiest hundredth of the blocks in
+        which any began, None below 100 blocks.
         """
 
     def touched_bytes(self, kinds: list[int], areas: list[int] | None) -> int:
-        """Different bytes that any of ``kinds`` touched, in some areas or in all."""
+        """Different bytes that any of ``kinds`` touched, in some areas or in all, in whole 4 KiB."""
 
     def share_of_busiest(self) -> float | None:
         """As in `slices`, over all of them."""

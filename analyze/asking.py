@@ -12,6 +12,8 @@ changed, and only statements that read are run. Answers are streamed, so what is
 
 import glob
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -23,7 +25,8 @@ import pyarrow as pa
 from iotrace.schemas import IotraceError, Recording
 
 from . import library
-from .describe import BLOCK_BYTES, workload_layer
+from .describe import workload_layer
+from .onepass.figures import GRANULE_BYTES
 
 BATCH_ROWS: Final = 1 << 14
 
@@ -124,7 +127,7 @@ _DEFAULTS: Final[dict[str, _Default]] = {
     "end_ns": lambda _, recording: recording.manifest.window_end_ns,
     "window_ns": lambda *_: 10**9,
     "slot_ns": lambda *_: 10**9,
-    "block_bytes": lambda *_: BLOCK_BYTES,
+    "block_bytes": lambda *_: GRANULE_BYTES,
     "row_limit": lambda *_: 20,
 }
 """What a parameter of that name is where the user gives none."""
@@ -155,6 +158,33 @@ def _batches(relation: duckdb.DuckDBPyRelation | None) -> Iterator[pa.RecordBatc
         yield batch
     if empty:
         yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+
+
+def limited(
+    connection: duckdb.DuckDBPyConnection, batches: Iterator[pa.RecordBatch], seconds: float
+) -> Iterator[pa.RecordBatch]:
+    """``batches`` of `select` or `ask`, ended once they have been worked on for ``seconds``. Raises `IotraceError`."""
+    left = seconds
+    while True:
+        watch = threading.Timer(left, connection.interrupt)
+        watch.daemon = True
+        begun = time.monotonic()
+        watch.start()
+        try:
+            batch = next(batches, None)
+        except duckdb.InterruptException as problem:
+            if time.monotonic() - begun < left:
+                raise
+            raise IotraceError(
+                f"the query was stopped after {seconds:g} s",
+                hint="give it longer with --timeout 1h, or ask for less: a time window, sums instead of rows",
+            ) from problem
+        finally:
+            watch.cancel()
+        left = max(left - (time.monotonic() - begun), 0.001)
+        if batch is None:
+            return
+        yield batch
 
 
 @contextmanager

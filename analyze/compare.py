@@ -12,7 +12,7 @@ independently; with the same ``seed`` they are the same to the last digit. Memor
 import string
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from iotrace.schemas import IotraceError, Recording
 
@@ -23,6 +23,7 @@ from .compare_side import Ask, ComparedSide, Span, is_in_step, replayed_span, sp
 from .compare_words import basis, verdicts
 from .comparison import ClassComparison, Comparison, Figure, Interval
 from .histogram import Histogram
+from .paired import Pairs, pair_up, replay_facts, watched_beside
 from .same_work import SameWork, check_same_work
 
 RECORDINGS_MAX: Final = 26
@@ -57,11 +58,19 @@ def compare_all(base: Recording, others: Sequence[Recording], *, seed: int = 0) 
         found = []
         for number, other in enumerate(others, 1):
             a, ask = bases.against(other), asks[number]
-            in_step = _is_replay(other, base) and is_in_step(other.manifest.replay or {})
+            in_step = _is_replay(other, base) and is_in_step(replay_facts(other))
             b = ComparedSide(
                 ask, other, span_of(ask, other), seed=seed, number=number, alongside=a if in_step else None
             )
-            found.append(_compare_pair(a, b, string.ascii_uppercase[number]))
+            paired = Pairs()
+            seen = watched_beside(other) if in_step else None
+            if seen is not None:
+                prefix = f"r{number}"
+                if seen is not other:
+                    prefix = f"w{number}"
+                    library.attach(connection, seen, prefix)
+                paired = pair_up(connection, ("r0", a.from_ns, a.until_ns), seen, prefix, seed=seed)
+            found.append(_compare_pair(a, b, paired, string.ascii_uppercase[number]))
         return found
 
 
@@ -74,7 +83,7 @@ class _Bases:
 
     def against(self, other: Recording) -> ComparedSide:
         if _is_replay(other, self._base):
-            span = replayed_span(self._ask, self._base, other.manifest.replay or {})
+            span = replayed_span(self._ask, self._base, replay_facts(other))
         else:
             span = span_of(self._ask, self._base)
         if span not in self._sides:
@@ -82,10 +91,16 @@ class _Bases:
         return self._sides[span]
 
 
-def _compare_pair(a: ComparedSide, b: ComparedSide, label: str) -> Comparison:
-    replay: dict[str, Any] = b.recording.manifest.replay or {}
+def _compare_pair(a: ComparedSide, b: ComparedSide, paired: Pairs, label: str) -> Comparison:
+    replay = replay_facts(b.recording)
     is_replay_of_a = _is_replay(b.recording, a.recording)
-    work = check_same_work(a.work(), b.work(), replay if is_replay_of_a else None, label=label)
+    work = check_same_work(
+        a.work(),
+        b.work(),
+        replay if is_replay_of_a else None,
+        label=label,
+        is_watched=b.recording.manifest.watched is not None,
+    )
     pairs = _metric_pairs(a.recording, b.recording)
     classes: list[ClassComparison] = []
     unmatched: list[str] = []
@@ -100,14 +115,14 @@ def _compare_pair(a: ComparedSide, b: ComparedSide, label: str) -> Comparison:
                 side.histograms(metric, with_roles=False) for side, metric in ((a, a_metric), (b, b_metric))
             )
         classes += [
-            _compare_class(key, (a, a_metric), (b, b_metric), with_roles=with_roles)
+            compare_class(key, (a, a_metric), (b, b_metric), with_roles=with_roles)
             for key in sorted(left.keys() & right.keys(), key=_order)
             if _is_compared(key)
         ]
         if (a_metric, b_metric) == pairs[0]:
             unmatched = _unmatched(left, right)
     scale = float(replay["scale"]) if is_replay_of_a and replay.get("scale") is not None else None
-    return _comparison(a, b, label, work, pairs[0], classes, unmatched, is_replay_of_a, scale)
+    return _comparison(a, b, label, work, pairs[0], classes, paired, unmatched, is_replay_of_a, scale)
 
 
 def _comparison(
@@ -117,12 +132,13 @@ def _comparison(
     work: SameWork,
     headline: tuple[str, str],
     classes: list[ClassComparison],
+    paired: Pairs,
     unmatched: list[str],
     is_replay_of_a: bool,  # noqa: FBT001
     scale: float | None,
 ) -> Comparison:
     sides = a.figures("A"), b.figures(label)
-    mode = (b.recording.manifest.replay or {}).get("mode") if is_replay_of_a else None
+    replay = replay_facts(b.recording) if is_replay_of_a else {}
     return Comparison(
         a=sides[0],
         b=sides[1],
@@ -130,19 +146,27 @@ def _comparison(
         scale=scale,
         headline_metric=headline[1],
         headline_reason=_headline_reason(headline),
-        basis=basis(*sides, is_replay_of_a=is_replay_of_a, scale=scale, mode=mode),
-        verdicts=verdicts(label, classes, headline[1], work.aspects),
+        basis=basis(
+            *sides,
+            is_replay_of_a=is_replay_of_a,
+            scale=scale,
+            mode=replay.get("mode"),
+            is_watched=b.recording.manifest.watched is not None,
+        ),
+        verdicts=verdicts(label, classes, headline[1], work.aspects, paired.found, replay),
         work=work.aspects,
         mix_distance=work.mix_distance,
         same_work=not work.warnings,
         warnings=work.warnings,
         classes=classes,
+        paired=paired.found,
+        unpaired=paired.unpaired,
         unmatched=unmatched,
     )
 
 
 def _is_replay(one: Recording, of: Recording) -> bool:
-    return bool((one.manifest.replay or {}).get("source_uuid") == of.manifest.uuid)
+    return bool(replay_facts(one).get("source_uuid") == of.manifest.uuid)
 
 
 def _metric_pairs(a: Recording, b: Recording) -> list[tuple[str, str]]:
@@ -174,9 +198,10 @@ def _is_compared(key: ClassKey) -> bool:
     return key.role is None or key.op in {"read", "write"}
 
 
-def _compare_class(
+def compare_class(
     key: ClassKey, left: tuple[ComparedSide, str], right: tuple[ComparedSide, str], *, with_roles: bool
 ) -> ClassComparison:
+    """One class of both sides, each by its own latency (service or response)."""
     (a, _), (b, _) = left, right
     one, other = (side.latency(metric, key, with_roles=with_roles) for side, metric in (left, right))
     counts = [one.histogram.total, other.histogram.total]

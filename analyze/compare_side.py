@@ -1,8 +1,7 @@
 """One recording of a comparison: what it did and how long it took, at one layer, over one span of time.
 
 Everything is asked of DuckDB and comes back as counts and sums per class, bucket or slot of time, so memory does not
-grow with the recording. Order (sequential share, gaps between arrivals) is looked at in up to `ORDER_SLICES` slices
-spread evenly over the span; a recording of up to `ORDER_SLICES` x `SLICE_IOS` I/Os is looked at whole.
+grow with the recording; what depends on order comes from the same pass over the I/Os as in describe.
 """
 
 import zlib
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from iotrace.schemas import IotraceError, Recording
 
+from . import library
 from .bootstrap import SLOTS_MAX
 from .class_latency import (
     ClassKey,
@@ -27,13 +27,13 @@ from .class_latency import (
 from .comparison import Side, WaterfallStep
 from .describe import workload_layer
 from .histogram import Histogram
+from .onepass.figures import Measured
+from .onepass.measure import Subject, measure, streams_of
+from .onepass.streams import MOVING
+from .paired import replay_facts
 from .same_work import Work
 from .waterfall import waterfall_with_intervals
 
-ORDER_SLICES: Final = 16
-SLICE_IOS: Final = 250_000
-FOOTPRINT_BYTES: Final = 4096
-"""Granularity of footprints: a replay may pack stretches that are apart, which leaves blocks of this size whole."""
 _SLOT_NS_MIN: Final = 1_000_000
 
 Ask = Callable[..., pa.Table]
@@ -50,6 +50,12 @@ def span_of(ask: Ask, recording: Recording) -> Span:
         raise IotraceError(
             f"'{recording.path}' holds no I/Os", hint="compare needs recordings of single I/Os"
         )
+    load_ns = (recording.manifest.watched or {}).get("load_ns")
+    if load_ns:
+        # Before and after it the replay looked at its target.
+        played = replay_facts(recording).get("layer")
+        layer = str(played) if played in layers else layer
+        return layer, int(load_ns[0]), int(load_ns[1])
     return layer, layers[layer]["first_issued_ns"], layers[layer]["last_seen_ns"] + 1
 
 
@@ -99,33 +105,30 @@ class ComparedSide:
         manifest = recording.manifest
         self.span_ns = self.until_ns - self.from_ns
         self._is_whole = span_of(ask, recording)[1:] == span[1:]
-        if manifest.duration_ns > 0 and self._is_whole:
-            self.span_ns = manifest.duration_ns
         if alongside is None:
             self.slot_ns = max(-(-(self.until_ns - self.from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
             self.slots = -(-(self.until_ns - self.from_ns) // self.slot_ns)
         else:
-            scale = float((manifest.replay or {}).get("scale") or 1.0)
-            self.from_ns, self.slots = min(self.from_ns, 0), alongside.slots
+            scale = float(replay_facts(recording).get("scale") or 1.0)
+            if manifest.watched is None:
+                self.from_ns = min(self.from_ns, 0)
+            self.slots = alongside.slots
             self.slot_ns = max(round(alongside.slot_ns / scale), 1)
 
     def work(self) -> Work:
         """What was asked of the storage."""
         if "work" not in self._kept:
             rows = self._ask("work_mix", layer=self.layer).to_pylist()
-            footprint = self._ask(
-                "work_footprint", layer=self.layer, block_bytes=FOOTPRINT_BYTES
-            ).to_pylist()[0]
             mix = {(row["op"], row["size_bytes"]): row["io_count"] for row in rows}
-            sequential, cv, self.ordered_share = self._order(sum(mix.values()))
+            measured = self._measured()
             self._kept["work"] = Work(
                 title=self.recording.manifest.title or self.recording.name,
                 layer=self.layer,
                 span_ns=self.span_ns,
                 mix=mix,
-                footprint_bytes=footprint["touched_count"] * FOOTPRINT_BYTES,
-                sequential_share=sequential,
-                interarrival_cv=cv,
+                footprint_bytes=measured.touched_bytes(None, None, MOVING, is_total=True),
+                sequential_share=measured.sequential_shares(),
+                interarrival_cv=measured.all_arrivals.coefficient_of_variation,
             )
         found: Work = self._kept["work"]
         return found
@@ -167,7 +170,6 @@ class ComparedSide:
             footprint_bytes=work.footprint_bytes or 0,
             sequential_share=work.sequential_share,
             interarrival_cv=work.interarrival_cv,
-            ordered_share=self.ordered_share,
             waterfall=self._waterfall(),
         )
 
@@ -214,27 +216,10 @@ class ComparedSide:
         found: dict[ClassKey, SlotCounts] = self._kept[key]
         return found
 
-    def _order(self, io_count: int) -> tuple[dict[str, float | None], float | None, float]:
-        """Sequential share of I/Os of known place, by operation, variation of the gaps, share of the span looked at."""
-        length_ns = self.until_ns - self.from_ns
-        share = min(1.0, ORDER_SLICES * SLICE_IOS / max(io_count, 1))
-        starts = np.linspace(self.from_ns, self.until_ns, ORDER_SLICES + 1).astype(np.int64)[:-1]
-        slices = [(int(start), int(start + length_ns * share / ORDER_SLICES)) for start in starts]
-        if share >= 1:
-            slices = [(self.from_ns, self.until_ns)]
-        placed: dict[str, int] = {}
-        sequential: dict[str, int] = {}
-        gaps = gap_sum = gap_squares = 0.0
-        for from_ns, until_ns in slices:
-            rows = self._run("work_order", layer=self.layer, from_ns=from_ns, until_ns=until_ns).to_pylist()
-            for row in rows:
-                placed[row["op"]] = placed.get(row["op"], 0) + row["placed_count"]
-                sequential[row["op"]] = sequential.get(row["op"], 0) + row["sequential_count"]
-                gaps += row["gap_count"]
-                gap_sum += row["gap_sum_ns"]
-                gap_squares += row["gap_square_sum_ns2"]
-        shares = {op: sequential[op] / count if count else None for op, count in placed.items()}
-        if gaps < 100 or gap_sum <= 0:
-            return shares, None, share
-        mean = gap_sum / gaps
-        return shares, float(np.sqrt(max(gap_squares / gaps - mean * mean, 0.0)) / mean), share
+    def _measured(self) -> Measured:
+        """What one pass over the span finds out."""
+        span_ns = (self.from_ns, self.until_ns)
+        with library.opened(self.recording) as connection:
+            streams = streams_of(connection, library.run(connection, "layers")["layer"].to_pylist())
+            subject = Subject(self.layer, span_ns, ("service",), has_errors=False, span_ns=span_ns)
+            return measure(connection, self.recording, streams, subject)

@@ -1,11 +1,16 @@
 """What a comparison says in sentences: which clocks are held against each other, and the answer per operation."""
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 from .bootstrap import SLOTS_MIN
-from .comparison import ClassComparison, Figure, Interval, Side, Verdict, WorkAspect
-from .units import format_duration_ns, format_ratio_with_interval, format_share_with_interval
+from .comparison import ClassComparison, Figure, Interval, Paired, Side, Verdict, WorkAspect
+from .units import (
+    format_duration_ns,
+    format_duration_with_interval,
+    format_ratio_with_interval,
+    format_share_with_interval,
+)
 
 _CLOCKS: Final = {
     "sql": "from the worker's request until SQL Server saw the completion",
@@ -15,17 +20,26 @@ _CLOCKS: Final = {
 }
 _DOING: Final = {"read": "Reads", "write": "Writes", "flush": "Flushes", "discard": "Discards"}
 
+ROUND_TRIP: Final = 0.05
+"""How close a replay is meant to come to its recording on the same storage: a goal, not a measured spread."""
+ROUND_TRIP_TAIL: Final = 0.15
+"""The same for a p99."""
+
 Direction = Literal["faster", "slower", "no difference", "unknown"]
 
 
-def basis(a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: str | None) -> list[str]:
+def basis(
+    a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: str | None, is_watched: bool = False
+) -> list[str]:
     """Which clock of a is held against which of b, and what of it is like with like."""
     name = b.label
     found = [f"A is measured at its {a.layer} layer: {_CLOCKS[a.layer]}."]
     if is_replay_of_a:
         load = "" if scale is None else f" at {scale:g}x of its load"
         loop = ", as a closed loop that waits for completions" if mode == "think" else ""
-        found.append(f"{name} replays A{load}{loop}.")
+        found.append(
+            f"{name} {'was recorded beside a replay of' if is_watched else 'replays'} A{load}{loop}."
+        )
     if b.kind == "replayed":
         like = (
             f"it is the like of A's {a.layer} latency"
@@ -82,9 +96,19 @@ def _below(a: Side, b: Side) -> list[str]:
 
 
 def verdicts(
-    label: str, classes: Sequence[ClassComparison], headline_metric: str, work: Sequence[WorkAspect]
+    label: str,
+    classes: Sequence[ClassComparison],
+    headline_metric: str,
+    work: Sequence[WorkAspect],
+    paired: Sequence[Paired] = (),
+    replay: Mapping[str, Any] | None = None,
 ) -> list[Verdict]:
-    """The answer per operation, by the headline metric at the highest quantile that both sides can show."""
+    """The answer per operation, by the headline metric at the highest quantile that both sides can show.
+
+    Of a ``replay`` of a, a difference counts from where it is more than one storage shows from one round to the next
+    (`ROUND_TRIP`) and more than the replay itself adds. Where its I/Os are ``paired`` with a's, the pairs at the lowest
+    layer decide, and beside them the tail.
+    """
     found = []
     for entry in classes:
         if entry.role is None and entry.b_metric == headline_metric:
@@ -98,24 +122,68 @@ def verdicts(
                 ),
                 None,
             )
-            verdict = _verdict(label, entry, service, work)
+            verdict = _verdict(label, entry, service, work, replay or {})
+            by_pairs = next((one for one in paired if one.op == entry.op and one.ratio_interval), None)
+            if by_pairs is not None:
+                verdict = _by_pairs(label, by_pairs, verdict, work)
             if verdict is not None:
                 found.append(verdict)
     return sorted(found, key=lambda one: list(_DOING).index(one.op))
 
 
+def _by_pairs(label: str, one: Paired, tail: Verdict | None, work: Sequence[WorkAspect]) -> Verdict:
+    """The answer of the pairs; where they show no difference, that of the tail."""
+    direction = _direction(one.ratio_interval, ROUND_TRIP)
+    reservation = _reservation(label, direction, work)
+    ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
+    sentence = (
+        f"{_DOING[one.op]}, each held against the same one of A at the {one.layer} layer: {label} took {ratio} of A's "
+        f"time, {format_duration_with_interval(one.difference_ns, one.difference_interval_ns)} more at the mean: "
+        f"{_in_words(direction)}."
+    )
+    if reservation:
+        sentence += f" {reservation}"
+    if tail is not None:
+        sentence += f" {tail.sentence}"
+        if direction == "no difference" and tail.direction in {"slower", "faster"}:
+            direction = tail.direction
+    return Verdict(one.op, "typical", direction, one.ratio, one.ratio_interval, reservation, sentence)
+
+
+def _own_ns(replay: Mapping[str, Any], quantity: str, metric: str) -> float:
+    """What a replay itself adds to a figure, as far as it knows: its lateness, and its share of the service."""
+    lateness = replay.get("generator_lateness_ns") or {}
+    late_ns = (
+        lateness.get("p50" if quantity in {"mean", "p50"} else "p99") or 0 if metric == "response" else 0
+    )
+    return float(late_ns + max(0.0, (replay.get("pacing") or {}).get("own_service_ns_mean") or 0.0))
+
+
 def _verdict(
-    label: str, entry: ClassComparison, service: ClassComparison | None, work: Sequence[WorkAspect]
+    label: str,
+    entry: ClassComparison,
+    service: ClassComparison | None,
+    work: Sequence[WorkAspect],
+    replay: Mapping[str, Any],
 ) -> Verdict | None:
     figure = _highest(entry)
     if figure is None or figure.ratio is None:
         return None
-    direction = _direction(figure.ratio_interval)
+    direction, own = _direction(figure.ratio_interval), ""
+    if replay:
+        margin = ROUND_TRIP_TAIL if figure.quantity == "p99" else ROUND_TRIP
+        direction = _direction(figure.ratio_interval, margin)
+        own_ns = _own_ns(replay, figure.quantity, entry.b_metric)
+        if direction == "slower" and own_ns > 0 and figure.ratio_interval is not None:
+            share = own_ns / (figure.a_ns or 1.0)
+            low, high = figure.ratio_interval
+            direction = _direction((low - share, high), margin)
+            own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
     reservation = _reservation(label, direction, work)
     values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
     ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
     sentence = (
-        f"{_DOING[entry.op]}: {label}'s {figure.quantity} {entry.b_metric} is {values}, {ratio} of A's: "
+        f"{_DOING[entry.op]}: {label}'s {figure.quantity} {entry.b_metric} is {values}, {ratio} of A's{own}: "
         f"{_in_words(direction)}"
     )
     by_service = None if service is None else _same(service, figure.quantity)
@@ -138,10 +206,11 @@ def _same(entry: ClassComparison, quantity: str) -> Figure | None:
     return next((figure for figure in entry.figures if figure.quantity == quantity), None)
 
 
-def _direction(found: Interval | None) -> Direction:
+def _direction(found: Interval | None, margin: float = 0.0) -> Direction:
+    """A ratio is a difference where its whole interval lies beyond ``margin``, either way."""
     if found is None:
         return "unknown"
-    return "faster" if found[1] < 1 else "slower" if found[0] > 1 else "no difference"
+    return "faster" if found[1] < 1 / (1 + margin) else "slower" if found[0] > 1 + margin else "no difference"
 
 
 def _in_words(direction: Direction) -> str:

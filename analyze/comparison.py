@@ -97,6 +97,28 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Paired:
+    """I/Os of one operation at one layer, each held against the same I/O of the recording that was replayed.
+
+    ``ratio`` is the geometric mean of b's latency over a's: by what factor a typical I/O became slower. Intervals are
+    95 %; None where there are too few stretches of time.
+    """
+
+    layer: str
+    op: str
+    by: str
+    """What counterparts have in common."""
+    pair_count: int
+    recorded_count: int
+    """I/Os of a that might have had a counterpart."""
+    ratio: float
+    ratio_interval: Interval | None
+    difference_ns: float
+    """Mean of b's latency less a's."""
+    difference_interval_ns: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """One of the recordings, over the span that is compared. ``label`` is A for the base, then B, C, …"""
 
@@ -114,11 +136,9 @@ class Side:
     footprint_bytes: int
     """Touched by reads and writes, in blocks of 4 KiB."""
     sequential_share: dict[str, float | None]
-    """By operation: I/Os that start where the one before of the same device, file and operation ended."""
+    """By operation: I/Os that begin where one of the last 16 of the same device, file and operation ended."""
     interarrival_cv: float | None
     """Standard deviation over mean of the gaps between arrivals: 1 is random, above is bursty."""
-    ordered_share: float
-    """Share of the span in which order was looked at for the two figures above."""
     waterfall: list[WaterfallStep]
 
 
@@ -143,6 +163,10 @@ class Comparison:
     warnings: list[str]
     classes: list[ClassComparison]
     """Headline metric first; of each metric, whole operations first."""
+    paired: list[Paired]
+    """Where a recorder watched b's target: the lowest layer first. Empty where none did."""
+    unpaired: list[str]
+    """Where one did, what could not be paired and why, in words."""
     unmatched: list[str]
     """Classes that only one of the two has, in words."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import duckdb
 
-from iotrace.schemas import Recording
+from iotrace.schemas import Recording, counted
 
 from . import library
 from .description import (
@@ -28,21 +28,19 @@ from .description import (
     Workload,
 )
 from .histogram import Histograms
-from .onepass.figures import BINS_NS, FIRST_BLOCK_BYTES, Arrivals, Flight, Measured
-from .onepass.measure import Subject, measure
-from .onepass.streams import MOVING, Stream
+from .onepass.figures import FIRST_BLOCK_BYTES, Flight, Measured
+from .onepass.measure import Subject, measure, streams_of
+from .onepass.streams import MOVING
 from .result_tables import results_of
 from .units import format_duration_ns
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
 """Where figures of load are taken: the first of these that saw any I/O."""
 
-BLOCK_BYTES: Final = FIRST_BLOCK_BYTES
 """Granularity of working sets of up to 4 TiB."""
 
 _TOP: Final = 10
 _COUNTERS_LONGER: Final = 1.1
-_BIN_NAMES: Final = dict(zip(BINS_NS, ("10ms", "100ms", "1s"), strict=True))
 
 Row = dict[str, Any]
 
@@ -99,6 +97,7 @@ class _Describer:
             drives=self.ask("counter_drives"),
             counters=self.ask("counter_summary"),
             results=results_of([self.recording]),
+            shared_time=list(manifest.quality.shared_time),
             notes=self.notes,
         )
         if self.layer is None:
@@ -133,10 +132,7 @@ class _Describer:
         description.sizes.extend(SizeCount(**row) for row in self.ask("size_distribution", layer=self.layer))
         description.in_flight.extend(self._in_flight())
         description.layer_latencies.extend(self._layer_latencies())
-        for window_ns in (1_000_000_000, 60_000_000_000):
-            if self.window_ns >= window_ns:
-                busiest = self.ask("busiest_windows", layer=self.layer, window_ns=window_ns, row_limit=5)
-                description.busiest.extend(busiest)
+        description.busiest.extend(self._busiest())
         description.top_files.extend(self.ask("top_files", layer=self.layer, row_limit=_TOP))
         description.top_processes.extend(self.ask("top_processes", layer=self.layer, row_limit=_TOP))
         databases = self.ask("top_databases", layer=self.layer, row_limit=_TOP)
@@ -145,11 +141,7 @@ class _Describer:
         return description
 
     def _measure(self) -> Measured:
-        streams = [
-            Stream(row["layer"], stream["device_id"], stream["file_id"], stream["role"], stream["op"])
-            for row in self.layers
-            for stream in self.ask("streams", layer=row["layer"])
-        ]
+        streams = streams_of(self.connection, [row["layer"] for row in self.layers])
         subject = Subject(
             self.layer or "",
             (self.start_ns, self.end_ns),
@@ -162,6 +154,14 @@ class _Describer:
             if stream.layer == self.layer
         }
         return measure(self.connection, self.recording, streams, subject)
+
+    def _busiest(self) -> Iterable[Row]:
+        for window_ns, by_ios, by_bytes in self.measured.busiest:
+            for ranked_by, (from_ns, amount) in (("io_count", by_ios), ("size_bytes", by_bytes)):
+                if self.window_ns >= window_ns and amount:
+                    until_ns = from_ns + window_ns
+                    (carried,) = self.ask("window_load", layer=self.layer, from_ns=from_ns, until_ns=until_ns)
+                    yield {"ranked_by": ranked_by, "from_ns": from_ns, "window_ns": window_ns} | carried
 
     def _note_counters(self, drives: list[Row]) -> None:
         """Counters may go on for a day beside an hour of I/Os; their means are not to be held against the I/Os then."""
@@ -180,7 +180,16 @@ class _Describer:
             )
         if layer["failed_count"]:
             self.notes.append(
-                f"{layer['failed_count']:,} I/Os failed: they count as load and have no latency"
+                f"{layer['failed_count']:,} I/Os failed: they count as load and in the queue, and have no latency"
+            )
+        beside = {op: _count(self.streams, op) for op in ("flush", "discard")}
+        told = " and ".join(
+            counted(count, op, f"{op}es" if op == "flush" else "") for op, count in beside.items() if count
+        )
+        if told:
+            self.notes.append(
+                f"{told} beside the load: reads and writes alone are in rates, gaps, peaks and the busiest stretches, "
+                "all are in flight"
             )
         if any(row["role"] == "unattributed" for row in self.streams):
             count = sum(row["io_count"] for row in self.streams if row["role"] == "unattributed")
@@ -236,16 +245,23 @@ class _Describer:
             ios_per_s=self._per_s(transfers),
             bytes_per_s=self._per_s(moved),
             bytes_per_transfer=moved / transfers if transfers else None,
-            queue_length_mean=self.histograms["service"].merged(**where).latency_sum_ns
-            / max(self.window_ns, 1),
+            queue_length_mean=self._flight_ns(device_id, role, is_total=is_total) / max(self.window_ns, 1),
             read_share_of_ios=read.io_count / transfers if transfers else None,
             read_share_of_bytes=read.size_bytes / moved if moved else None,
             interarrival_cv=arrivals.coefficient_of_variation,
-            peak_to_mean=self._peak_to_mean(arrivals),
+            peak_to_mean=arrivals.peak_to_mean,
             working_set_bytes=both,
             read_working_set_bytes=reads,
             written_working_set_bytes=writes,
         )
+
+    def _flight_ns(self, device_id: int | None, role: str | None, *, is_total: bool) -> int:
+        """Time in flight within the window, of all I/Os that were seen to end, failed ones too."""
+        if is_total:
+            return self.measured.all_flight.integral_ns
+        if role is None:
+            return self.measured.flight[device_id].integral_ns
+        return self.measured.group_flight_ns[device_id, role]
 
     def _mount(self, device_id: int | None) -> str | None:
         """Where the device, or each of its partitions, is mounted: ``E:``, or ``C: D:`` of a disk with two."""
@@ -270,8 +286,7 @@ class _Describer:
             ios_per_s=self._per_s(count),
             bytes_per_s=self._per_s(size_bytes),
             bytes_per_transfer=size_bytes / count if count else None,
-            sequential_share=int(sequence.next_count[numbers].sum()) / placed if placed else None,
-            near_sequential_share=int(sequence.near_count[numbers].sum()) / placed if placed else None,
+            sequential_share=int(sequence.sequential_count[numbers].sum()) / placed if placed else None,
             latency={
                 metric: Latency.of(self.histograms[metric].merged(op=op, **where), metric)
                 for metric in self.metrics
@@ -280,15 +295,6 @@ class _Describer:
 
     def _per_s(self, amount: float) -> float:
         return amount * 1e9 / self.window_ns if self.window_ns else 0.0
-
-    def _peak_to_mean(self, arrivals: Arrivals) -> dict[str, float | None]:
-        """Bins that lie partly outside the window only lower the mean that the peak is held against by one bin."""
-        ratios: dict[str, float | None] = dict.fromkeys(_BIN_NAMES.values())
-        for bin_ns, peak in arrivals.peak_counts.items():
-            bins = self.window_ns / bin_ns
-            if bins >= 10 and peak:
-                ratios[_BIN_NAMES[bin_ns]] = peak / ((arrivals.count + 1) / bins)
-        return ratios
 
     def _in_flight(self) -> Iterable[InFlight]:
         yield self._in_flight_of(self.streams, None, self.measured.all_flight, is_total=True)

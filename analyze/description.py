@@ -65,9 +65,8 @@ class Flow:
     bytes_per_s: float
     bytes_per_transfer: float | None
     sequential_share: float | None
-    """I/Os starting where the previous one of the same device, file and operation ended, of those of known place."""
-    near_sequential_share: float | None
-    """I/Os starting where one of the last 16 of these ended: several sequential streams that take turns show here."""
+    """I/Os that begin where one of the last 16 of the same device, file and operation ended, of those of known place.
+    Several sequential streams that take turns count; so does a log that writes its last page again."""
     latency: dict[str, Latency]
 
 
@@ -94,8 +93,10 @@ class Workload:
     interarrival_cv: float | None
     """Standard deviation over mean of the gaps between arrivals: 1 is random, above is bursty."""
     peak_to_mean: dict[str, float | None]
-    """Arrivals in the fullest 10 ms, 100 ms and 1 s over the mean; None where the window has fewer than 10 of them."""
+    """Arrivals in the fullest 10 ms, 100 ms and 1 s, wherever they begin, over the mean from the first arrival to the
+    last; None where that is shorter than ten of them."""
     working_set_bytes: int
+    """Bytes touched at least once, in whole 4 KiB."""
     read_working_set_bytes: int
     written_working_set_bytes: int
 
@@ -162,7 +163,7 @@ class LayerCount:
 
 @dataclass(frozen=True, slots=True)
 class TouchedSlice:
-    """What one slice of time touched, in whole blocks; new ones had not been touched before in the recording."""
+    """What one slice of time touched, in whole 4 KiB; new is what had not been touched before in the recording."""
 
     from_ns: int
     until_ns: int
@@ -170,7 +171,7 @@ class TouchedSlice:
     touched_bytes: int
     new_bytes: int
     hottest_share: float | None
-    """Share of its I/Os that began in the busiest hundredth of the blocks it touched; None below 100 blocks."""
+    """Share of its I/Os that began in the busiest hundredth of the blocks in which any began; None below 100 blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class Description:
     headline_metric: str
     """service, or response for a replay: only that cannot hide queueing."""
     block_bytes: int
-    """Granularity of the working set."""
+    """Granularity of hot spots."""
     layers: list[LayerCount] = field(default_factory=list)
     operations: list[OpCount] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
@@ -215,7 +216,8 @@ class Description:
     in_flight: list[InFlight] = field(default_factory=list)
     layer_latencies: list[LayerLatency] = field(default_factory=list)
     busiest: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of query busiest_windows for 1 s and 60 s."""
+    """Of all windows of 1 s and of 60 s, wherever they begin, the one with the most reads and writes and that with the
+    most bytes (``ranked_by``): ``from_ns``, ``window_ns``, and the columns of query window_load."""
     top_files: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query top_files."""
     top_processes: list[dict[str, Any]] = field(default_factory=list)
@@ -227,13 +229,15 @@ class Description:
     hot_spots: list[HotSpot] = field(default_factory=list)
     """Where most I/Os began, the busiest first."""
     busiest_hundredth_share: float | None = None
-    """Share of the I/Os that began in the busiest hundredth of the touched blocks; None below 100 blocks."""
+    """Share of the I/Os that began in the busiest hundredth of the blocks in which any did; None below 100 blocks."""
     drives: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query counter_drives: what the counters, if any were recorded, show for each drive or file."""
     counters: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query counter_summary."""
     results: list[dict[str, Any]] = field(default_factory=list)
     """Rows of the table results, of another tool's test; see `result_tables`."""
+    shared_time: list[str] = field(default_factory=list)
+    """What the recording's sources share of their time, where that is none or little: to be said before all else."""
     notes: list[str] = field(default_factory=list)
     """What to know before believing the figures."""
 

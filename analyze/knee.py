@@ -11,8 +11,9 @@ possible. Where it lies within 15 % of the wall, the knee is the interval from t
 bends clearly earlier (bursts queue, although on average the storage keeps up), the knee is the wall, and the bend is
 reported beside it as the onset, from which headroom is counted.
 
-Without a saturated step a knee needs a bend that an F-test confirms (p < 0.01) and a latency that at least doubles;
-otherwise it was not reached.
+Storage that lives on saved credits (`knee_flow`, `knee_sort`) carries more for a while: a step that broke counts from
+there on, and steps that kept up above the rate then seen are no part of the curve. Without a saturated step there is no
+knee, however latency climbs: where it has doubled, that is the onset of queueing.
 
 Intervals are 95 %: block bootstrap within steps (`knee_resample`), widened to hold the answers found with any one
 inner step left out. They hold for this workload on this storage on that day. Kneedle, the Universal Scalability Law,
@@ -20,6 +21,7 @@ peak power and the fit of the tail vote (`knee_votes`).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -29,24 +31,22 @@ from iotrace.schemas import IotraceError, Recording
 
 from . import slo as slo_module
 from .estimate import Estimate
-from .knee_answer import Knee
+from .knee_answer import Credits, Knee
 from .knee_causes import causes
 from .knee_closed import is_closed, knee_closed
 from .knee_curve import Curve
-from .knee_fit import knee_range, two_segments
 from .knee_resample import REPLICATES, interval, widened
 from .knee_results import is_tested, knee_results
+from .knee_series import refuse_unless_series
 from .knee_slo import slo_knee
+from .knee_sort import Sorted, has_enough, is_carried_late, left_out_words, sort_out
 from .knee_step import Samples, Step, measure, scales_relative
-from .knee_votes import PEAK_POWER, agreement, open_votes
-from .knee_wall import PRECISION, carried_by_late_steps, sustained, wall_of
-from .knee_words import describe_knee, describe_slo, headroom
+from .knee_votes import agreement, open_votes
+from .knee_wall import PRECISION, overloaded, sustained, wall_of
+from .knee_words import credits_caveat, describe_knee, describe_slo, headroom, latency_breaks
 
-RISE_MIN: Final = 2.0
-"""Without saturation, latency has to climb this many times to speak of a knee."""
 NEAR_WALL: Final = 0.85
-_P_VALUE_MAX: Final = 0.01
-_FIT_POINTS_MIN: Final = 5
+_DOUBLED: Final = 2.0
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,8 +66,8 @@ def knee(
     they replay; by default what each replay noted. ``watched`` has for each step what a recorder saw of its target
     meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is. Runs of closed loops go by
     their numbers outstanding instead (`knee_closed`), imported results by what they differ in (`knee_results`). The
-    same steps and ``seed`` give the same answer. Raises `IotraceError` for no steps, unreadable ones, or a bad
-    objective.
+    same steps and ``seed`` give the same answer. Raises `IotraceError` for no steps, unreadable ones, recordings that
+    are no steps of one sweep, or a bad objective.
     """
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     if not steps:
@@ -81,6 +81,7 @@ def knee(
         return knee_results(steps, objectives=objectives, seed=seed)
     if any(is_closed(one) for one in steps):
         return knee_closed(steps, objectives=objectives, seed=seed)
+    refuse_unless_series(steps, has_scales=scales is not None)
     measured = [
         measure(one, None if scales is None else scales[index], beside)
         for index, (one, beside) in enumerate(zip(steps, watched, strict=True))
@@ -115,60 +116,119 @@ def knee_of(
         steps,
         baseline=baseline,
     )
-    kept_up, saturated = _sort_out(steps, answer)
-    random = np.random.default_rng(seed)
-    carried = [steps[index].achieved_iops for index in kept_up] + carried_by_late_steps(steps, saturated)
-    wall = wall_of(steps, samples, saturated, max(carried, default=0.0), random)
-    if kept_up:
-        answer.highest_kept_up_iops = steps[kept_up[-1]].offered_iops
-        answer.highest_kept_up_scale = steps[kept_up[-1]].scale
-    if wall is not None:
-        answer.sustained_iops = sustained(wall, max(carried, default=0.0), steps[saturated[0]].offered_iops)
-    if kept_up:
-        curve = Curve(steps, samples, kept_up, saturated, wall, random)
-        if wall is not None:
-            _judge_saturated(answer, curve, wall)
-        else:
-            _judge_kept_up(answer, curve)
-        _vote(answer, curve, _tail(steps, samples, kept_up, saturated, wall, random))
-    elif wall is not None:
-        _judge_without_latency(answer, is_bounded=bool(carried))
+    found = sort_out(steps)
+    words = left_out_words(steps)
+    if words:
+        left_out = sum(not step.is_judged for step in steps)
+        answer.notes.append(f"{left_out} of {len(steps)} steps are left out. {words}")
+    is_enough = has_enough(steps, found)
+    if is_enough:
+        _judge(answer, steps, samples, found, seed)
     _convert(answer)
-    answer.causes = causes(answer, [samples[index] for index in saturated])
+    answer.causes = causes(answer, [samples[index] for index in found.fell_behind])
     for objective in objectives:
-        answer.objectives.append(
-            slo_knee(
-                objective,
-                steps,
-                samples,
-                sustained_iops=answer.sustained_iops.value if answer.sustained_iops else None,
-                iops_at_1x=answer.iops_at_1x,
-                seed=seed,
-            )
+        one = slo_knee(
+            objective,
+            steps,
+            samples,
+            sustained_iops=answer.sustained_iops.value if answer.sustained_iops else None,
+            iops_at_1x=answer.iops_at_1x,
+            seed=seed,
         )
-        answer.objectives[-1].sentence = describe_slo(answer.objectives[-1], answer)
+        if not is_enough:
+            one = replace(one, state="not_judged", iops=None, scale=None)
+        one.sentence = describe_slo(one, answer)
+        answer.objectives.append(one)
+    answer.notes += latency_breaks(steps)
     answer.sentence = describe_knee(answer)
+    if not is_enough and words:
+        answer.sentence += f" Left out are {words}."
+        answer.notes.clear()
     answer.headroom = headroom(answer)
+    caveat = credits_caveat(answer)
+    if caveat:
+        answer.notes.append(caveat)
     return answer
 
 
-def _sort_out(steps: Sequence[Step], answer: Knee) -> tuple[list[int], list[int]]:
-    """Indices of steps that kept up and of those at the wall, from below; the rest is noted and left out."""
-    judged = [index for index, step in enumerate(steps) if step.is_judged]
-    dropped = len(steps) - len(judged)
-    if dropped:
-        answer.notes.append(
-            f"{dropped} of {len(steps)} steps are left out: the load generator was late or I/Os failed"
-        )
-    kept_up = [index for index in judged if not steps[index].is_saturated]
-    top = kept_up[-1] if kept_up else -1
-    disturbed = [index for index in judged if steps[index].is_saturated and index < top]
-    if disturbed:
-        loads = ", ".join(f"{steps[index].offered_iops:,.0f}" for index in disturbed)
-        answer.notes.append(
-            f"the storage fell behind at {loads} IOPS but not at a higher load: disturbed, or unsteady"
-        )
-    return kept_up, [index for index in judged if steps[index].is_saturated and index > top]
+def _judge(answer: Knee, steps: Sequence[Step], samples: Sequence[Samples], found: Sorted, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    kept_up, saturated = found.kept_up, found.fell_behind
+    below = steps[: saturated[0]] if saturated else []
+    late = [step.achieved_iops for step in below if is_carried_late(step)]
+    carried = max([*(steps[index].achieved_iops for index in kept_up), *late], default=0.0)
+    wall = wall_of(steps, samples, found.at_wall, carried, random)
+    if kept_up:
+        answer.highest_kept_up_iops = steps[kept_up[-1]].offered_iops
+        answer.highest_kept_up_scale = steps[kept_up[-1]].scale
+        answer.doubled_iops = _doubled([steps[index] for index in kept_up])
+    if wall is not None:
+        top = sustained(wall, carried, steps[saturated[0]].offered_iops)
+        over = overloaded(steps, samples, found.at_wall, random)
+        if (
+            not found.on_credits
+            and over.value < top.low
+            and not _holds_after_overload(steps, found, over.value)
+        ):
+            top = Estimate(top.value, over.low, top.high)
+            answer.notes.append(
+                f"overload carried only {over.value:,.0f} IOPS, less than a load below it: either overload costs "
+                "throughput, or the load below lived on saved credits; the interval spans both"
+            )
+        answer.sustained_iops = top
+        answer.credits = _credits(steps, found, top.value)
+    watched = [steps[index].busy_s or steps[index].duration_s for index in saturated]
+    answer.watched_s = max(watched or [steps[index].duration_s for index in kept_up[-1:]], default=None)
+    if wall is None:
+        answer.state = "onset" if answer.doubled_iops is not None else "not_reached"
+    elif kept_up:
+        curve = Curve(steps, samples, kept_up, saturated, wall, random)
+        _judge_saturated(answer, curve, wall)
+        _vote(answer, curve, _tail(steps, samples, kept_up, saturated, wall, random))
+    else:
+        _judge_without_latency(answer, is_bounded=carried > 0)
+
+
+def _holds_after_overload(steps: Sequence[Step], found: Sorted, overload_iops: float) -> bool:
+    """Whether a step that ran after an overload carried clearly more than the overload did, so without credits."""
+    first = min(steps[index].started_utc_ns for index in found.fell_behind)
+    return any(
+        steps[index].started_utc_ns > first
+        and steps[index].achieved_iops > (1 + PRECISION) * overload_iops / NEAR_WALL
+        for index in found.kept_up
+    )
+
+
+def _credits(steps: Sequence[Step], found: Sorted, rate: float) -> Credits | None:
+    """What was carried beyond the sustained ``rate``: until a step broke, or all through one that kept up above it."""
+    seen = [
+        (step.burst_iops or 0.0, step.credits_ios or 0.0, step)
+        for step in (steps[index] for index in found.fell_behind)
+        if step.credits_ios is not None
+    ]
+    seen += [
+        (step.achieved_iops, (step.achieved_iops - rate) * step.duration_s, step)
+        for step in (steps[index] for index in found.on_credits)
+    ]
+    if not seen:
+        return None
+    most, ios, step = max(rate for rate, _, _ in seen), *max(seen, key=lambda one: one[1])[1:]
+    moved = step.achieved_mb_per_s * 1e6 / step.achieved_iops
+    return Credits(most, ios, ios * moved, next((one.limited_op for *_, one in seen if one.limited_op), None))
+
+
+def _doubled(kept_up: Sequence[Step]) -> Estimate | None:
+    """Load from which on mean response is twice the lowest of any load: between two loads, log latency a line there."""
+    load = np.array([step.achieved_iops for step in kept_up])
+    log_mean = np.log([max(step.response_ns_mean, 1.0) for step in kept_up])
+    limit = float(log_mean.min() + np.log(_DOUBLED))
+    below = np.flatnonzero(log_mean < limit)
+    last = int(below[-1])
+    if last == len(load) - 1:
+        return None
+    share = (limit - log_mean[last]) / (log_mean[last + 1] - log_mean[last])
+    value = load[last] + share * (load[last + 1] - load[last])
+    return Estimate(float(value), float(load[last]), float(load[last + 1]))
 
 
 def _judge_saturated(answer: Knee, curve: Curve, wall: Floats) -> None:
@@ -177,7 +237,8 @@ def _judge_saturated(answer: Knee, curve: Curve, wall: Floats) -> None:
     at_wall = knees >= curve.load[-1] * (1 - 1e-9)
     knees = np.where(at_wall, wall, knees)
     bend = widened(_widened(interval(knees), curve.without_one()), PRECISION)
-    top = answer.sustained_iops or interval(wall)
+    top = answer.sustained_iops
+    assert top is not None
     answer.state = "reached"
     if bend.value >= NEAR_WALL * top.value:
         answer.basis = "saturation"
@@ -206,25 +267,6 @@ def _judge_without_latency(answer: Knee, *, is_bounded: bool) -> None:
     answer.notes.append("latency below the knee is not judged: it may start to climb earlier")
 
 
-def _judge_kept_up(answer: Knee, curve: Curve) -> None:
-    answer.state = "not_reached"
-    log_y = curve.logs[:, 0]
-    climbed = float(np.exp(log_y[-1] - log_y.min()))
-    if len(curve.load) < _FIT_POINTS_MIN:
-        if climbed >= RISE_MIN:
-            answer.state = "unresolved"
-        return
-    fit = two_segments(curve.load, log_y)
-    knees = curve.knees(latest=False)
-    is_bend = fit.p_value < _P_VALUE_MAX and fit.slope_after > 2 * max(fit.slope_before, 0.0)
-    if is_bend and fit.rise >= RISE_MIN and knees[0] < curve.load[-1]:
-        answer.state, answer.basis = "reached", "latency"
-        others = np.append(curve.without_one(latest=False), knee_range(curve.load, log_y))
-        answer.iops = _widened(interval(knees), others)
-    elif climbed >= RISE_MIN:
-        answer.state = "unresolved"
-
-
 def _tail(
     steps: Sequence[Step],
     samples: Sequence[Samples],
@@ -245,7 +287,7 @@ def _tail(
 
 
 def _vote(answer: Knee, curve: Curve, tail: tuple[str, float | None] | None) -> None:
-    """Let the other estimators speak; where two contradict a knee that rests on latency alone, it does not stand."""
+    """Let the other estimators speak."""
     steps = [step for step in answer.steps if step.is_judged]
     points = [(step.in_flight_mean, step.achieved_iops, step.response_ns_mean) for step in steps]
     in_flight, carried, mean_ns = np.array(points).T
@@ -260,9 +302,6 @@ def _vote(answer: Knee, curve: Curve, tail: tuple[str, float | None] | None) -> 
     )
     if answer.iops is not None:
         answer.agreement = agreement(answer.votes, f"{answer.iops.value:,.0f} IOPS")
-    against = [vote for vote in answer.votes if vote.agrees is False and vote.method != PEAK_POWER]
-    if len(against) >= 2 and not curve.has_wall:
-        answer.state = "disagree"
 
 
 def _widened(estimate: Estimate, others: Floats) -> Estimate:

@@ -8,8 +8,10 @@ from .knee_step import Step, Transactions
 from .knee_usl import Usl
 from .slo import Objective
 
-State = Literal["reached", "not_reached", "before_range", "unresolved", "disagree", "not_judged"]
-SloState = Literal["crossed", "met_everywhere", "missed_at_lowest", "too_few_ios", "no_such_io", "not_judged"]
+State = Literal["reached", "onset", "not_reached", "before_range", "not_judged"]
+SloState = Literal[
+    "crossed", "met_everywhere", "missed_at_lowest", "contradicted", "too_few_ios", "no_such_io", "not_judged"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,35 @@ class Vote:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Credits:
+    """What was carried while saved credits lasted: tokens of a throttle, free space of a write cache or an SLC cache.
+
+    How many can be saved is known only as a lower bound: a step may have begun with fewer.
+    """
+
+    burst_iops: float
+    """Most that was carried meanwhile."""
+    ios: float
+    """I/Os beyond the sustained rate."""
+    size_bytes: float
+    """The same in bytes, at the mean size."""
+    limited_op: str | None
+    """The operation that is held back without them, where it is one only."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
 @dataclass(slots=True)
 class SloKnee:
     """The highest load at which one objective holds.
 
     ``crossed``: between two loads, at ``iops``; ``met_everywhere``: up to ``highest_met_iops``, the highest judged;
-    ``missed_at_lowest``: at no load tested; ``too_few_ios``: the quantile has under 100 I/Os beyond it;
-    ``no_such_io``: no I/O is covered; ``not_judged``: no step tells of the storage.
+    ``missed_at_lowest``: at no load tested; ``contradicted``: missed at a load and met at a higher one;
+    ``too_few_ios``: the quantile has under 100 I/Os beyond it; ``no_such_io``: no I/O is covered; ``not_judged``: too
+    few steps tell of the storage.
     """
 
     objective: Objective
@@ -81,19 +105,18 @@ class Knee:
     """Where the storage's latency starts to climb and its throughput stops climbing, and how that is known.
 
     ``state``
-        reached; not_reached (up to ``highest_kept_up_iops``); before_range (even the lowest load was too much);
-        unresolved (latency climbs, too few steps to say where); disagree (the estimators do); not_judged (no step
-        tells of the storage).
+        reached; not_reached (up to ``highest_kept_up_iops``); onset (nor was it reached, but latency has doubled, at
+        ``doubled_iops``: I/Os queue); before_range (even the lowest load was too much); not_judged (too few steps tell
+        of the storage).
     ``basis``
         saturation: latency bends where throughput stops climbing; throughput: it stops climbing there, but latency
-        bends clearly earlier, at ``onset_iops``, or could not be judged below; latency: it bends, and throughput
-        still climbs at the highest load.
+        bends clearly earlier, at ``onset_iops``, or could not be judged below.
     ``sustained_iops``
-        Most that was carried where more was offered; None unless a step was saturated.
+        Most that was carried where more was offered, once saved credits were spent; None unless a step was saturated.
     """
 
     state: State
-    basis: Literal["saturation", "throughput", "latency"] | None
+    basis: Literal["saturation", "throughput"] | None
     iops: Estimate | None
     mb_per_s: Estimate | None
     scale: Estimate | None
@@ -125,6 +148,13 @@ class Knee:
     """What saturated, where the measurements show it."""
     baseline: str = "1x"
     """What 1x is, in words."""
+    doubled_iops: Estimate | None = None
+    """Where mean response is twice the lowest of any load; the interval are the two loads run to either side."""
+    credits: Credits | None = None
+    """What the storage carried beyond its sustained rate, if it has saved credits."""
+    watched_s: float | None = None
+    """Longest stretch of time that the highest load was carried, or storage at its limit was watched: credits that last
+    longer would not have shown."""
     work: dict[str, Any] = field(default_factory=dict)
     """What every I/O of a series of closed loops was: pattern, read_share, size_bytes, durable."""
 
@@ -158,7 +188,10 @@ class Knee:
             "per_minute": self.per_minute and self.per_minute.to_dict(),
             "per_minute_word": self.per_minute_word,
             "onset_iops": self.onset_iops and self.onset_iops.to_dict(),
+            "doubled_iops": self.doubled_iops and self.doubled_iops.to_dict(),
             "sustained_iops": self.sustained_iops and self.sustained_iops.to_dict(),
+            "credits": self.credits and self.credits.to_dict(),
+            "watched_s": self.watched_s,
             "highest_kept_up_iops": self.highest_kept_up_iops,
             "highest_kept_up_scale": self.highest_kept_up_scale,
             "lowest_offered_iops": self.lowest_offered_iops,

@@ -59,7 +59,7 @@ def _layer(answer: Knee) -> Cause | None:
         for step in shown
         if not step.is_saturated and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
     ]
-    if not held or answer.state not in {"reached", "disagree", "unresolved"}:
+    if not held or answer.state not in {"reached", "onset"}:
         return None
     beyond = [step for step in judged if step.is_saturated and step.offered_iops > held[0].offered_iops]
     low, high = held[0].layers, (beyond or held)[0 if beyond else -1].layers

@@ -37,20 +37,18 @@ class Curve:
             self.load = np.append(self.load, position)
             self.logs = np.vstack([self.logs, at_wall])
 
-    def knees(self, *, latest: bool = True) -> Floats:
-        """The point estimate, then the replicates; the latest or the best of those that are equally good."""
-        return knees_on_grid(self.load, self.logs.T, latest=latest)
+    def knees(self) -> Floats:
+        """The point estimate, then the replicates."""
+        return knees_on_grid(self.load, self.logs.T)
 
-    def without_one(self, *, latest: bool = True) -> Floats:
+    def without_one(self) -> Floats:
         """Point estimates with each inner point left out in turn; empty with fewer than six points."""
         if len(self.load) < 6:
             return np.empty(0)
         inner = range(1, len(self.load) - 1)
         return np.array(
             [
-                knees_on_grid(np.delete(self.load, index), np.delete(self.logs[:, 0], index), latest=latest)[
-                    0
-                ]
+                knees_on_grid(np.delete(self.load, index), np.delete(self.logs[:, 0], index))[0]
                 for index in inner
             ]
         )

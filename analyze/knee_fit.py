@@ -9,13 +9,10 @@ Limits: a smooth queueing curve has no corner, so a broken stick through it depe
 only for what it assumes. Where throughput stops climbing is measured apart and bounds the knee from above.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-from .profile_likelihood import worse_at_95
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,24 +23,7 @@ WIGGLE: Final = 0.05
 """Deviations of latency from a line by 5 % are no bend: among equally good knees the last one is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bend:
-    """Result of `two_segments`. Loads in the unit of x; slopes are of log latency per unit of load."""
-
-    knee: float
-    slope_before: float
-    slope_after: float
-    residual_two: float
-    """Sum of squared residuals of two segments."""
-    residual_one: float
-    """The same for one straight line."""
-    p_value: float
-    """F-test of two segments against one line; NaN with fewer than five points."""
-    rise: float
-    """Fitted latency at the highest load over the lowest fitted latency."""
-
-
-def knees_on_grid(x: Floats, log_y: Floats, *, latest: bool = True) -> Floats:
+def knees_on_grid(x: Floats, log_y: Floats) -> Floats:
     """Knee of each row of ``log_y`` [replicates, points] over the loads ``x`` [points], ascending and distinct.
 
     The knee lies strictly between the second load from below (or the first, with three points) and the last one. Where
@@ -54,19 +34,9 @@ def knees_on_grid(x: Floats, log_y: Floats, *, latest: bool = True) -> Floats:
         return np.full(len(np.atleast_2d(log_y)), x[-1])
     candidates, residuals = _residuals(x, np.atleast_2d(log_y))
     best = residuals.min(axis=0)
-    if not latest:
-        return np.asarray(candidates[residuals.argmin(axis=0)])
     good = residuals <= best + WIGGLE**2 * count
     last = len(candidates) - 1 - np.argmax(good[::-1], axis=0)
     return np.asarray(candidates[last])
-
-
-def knee_range(x: Floats, log_y: Floats) -> tuple[float, float]:
-    """95 % interval of the knee of one curve, by `profile_likelihood`."""
-    candidates, residuals = _residuals(x, log_y[None, :])
-    squares = residuals[:, 0]
-    good = squares <= squares.min() + worse_at_95(float(squares.min()), len(x) - 4, LATENCY_NOISE)
-    return float(candidates[good].min()), float(candidates[good].max())
 
 
 def _residuals(x: Floats, rows: Floats) -> tuple[Floats, Floats]:
@@ -84,36 +54,6 @@ def _residuals(x: Floats, rows: Floats) -> tuple[Floats, Floats]:
             error = np.where(weights[2] > 0, error, np.inf)
         residuals[index] = error
     return candidates, residuals
-
-
-def two_segments(x: Floats, log_y: Floats) -> Bend:
-    """Fit a line and a bent line through the points (x ascending and distinct, natural log of latency)."""
-    count = len(x)
-    knee = float(knees_on_grid(x, log_y, latest=False)[0])
-    line = np.column_stack([np.ones(count), x])
-    bent = np.column_stack([line, np.maximum(0.0, x - knee)])
-    weights_one, *_ = np.linalg.lstsq(line, log_y, rcond=None)
-    weights_two, *_ = np.linalg.lstsq(bent, log_y, rcond=None)
-    one = float(((log_y - line @ weights_one) ** 2).sum())
-    two = float(((log_y - bent @ weights_two) ** 2).sum())
-    fitted = bent @ weights_two
-    p_value = float("nan")
-    freedom = count - 4
-    if freedom >= 1:
-        # Below 1 % of latency a difference is measurement noise, however well a line fits.
-        floor = count * 0.01**2
-        ratio = ((one - two) / 2) / (max(two, floor) / freedom)
-        # The upper tail of the F distribution, which has this closed form for 2 degrees of freedom above.
-        p_value = (freedom / (freedom + 2 * ratio)) ** (freedom / 2)
-    return Bend(
-        knee,
-        float(weights_two[1]),
-        float(weights_two[1] + weights_two[2]),
-        two,
-        one,
-        p_value,
-        float(np.exp(fitted[-1] - fitted.min())),
-    )
 
 
 def kneedle(x: Floats, y: Floats) -> float | None:

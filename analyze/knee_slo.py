@@ -15,7 +15,7 @@ from .slo import Objective
 Floats = npt.NDArray[np.float64]
 
 
-def slo_knee(
+def slo_knee(  # noqa: C901 - one way out for each state
     objective: Objective,
     steps: Sequence[Step],
     samples: Sequence[Samples],
@@ -27,9 +27,10 @@ def slo_knee(
     """Find where the objective's quantile crosses its limit, going up from the lowest load.
 
     ``steps`` ascend by offered load; only judged ones count. A saturated step misses: in an unstable queue the wait
-    grows for as long as the step lasts. Between the last load that meets it and the first that misses it, log latency
-    is interpolated linearly over load, up to ``sustained_iops`` where the missing step was saturated; its latency being
-    no property of the load, the interval then spans the whole gap between the two.
+    grows for as long as the step lasts; so does one that lived on saved credits. An objective missed at a load that was
+    carried and met at a higher one is no answer. Between the last load that meets it and the first that misses it, log
+    latency is interpolated linearly over load, up to ``sustained_iops`` where the missing step was saturated; its
+    latency being no property of the load, the interval then spans the whole gap between the two.
     """
     selection = Selection(objective.role, objective.op)
     quantiles = [_quantile_ns(one, selection, objective.quantile) for one in samples]
@@ -41,9 +42,14 @@ def slo_knee(
     if not any(samples[index].by_block(selection)[1].sum() for index in judged):
         return answer
     met, missed = _last_met_first_missed(steps, judged, quantiles, objective.limit_ns)
-    if missed is not None and quantiles[missed] is None and not steps[missed].is_saturated:
-        answer.state = "too_few_ios"
-        return answer
+    if missed is not None and not _is_too_much(steps[missed]):
+        later = [index for index in judged if index > missed]
+        if quantiles[missed] is None:
+            answer.state = "too_few_ios"
+            return answer
+        if any(_meets(steps[index], quantiles[index], objective.limit_ns) for index in later):
+            answer.state = "contradicted"
+            return answer
     if met is not None:
         answer.highest_met_iops = steps[met].offered_iops
         answer.highest_met_scale = steps[met].scale
@@ -56,13 +62,13 @@ def slo_knee(
         answer.state = "crossed"
         random = np.random.default_rng(seed)
         top = steps[missed].offered_iops
-        if steps[missed].is_saturated:
+        if _is_too_much(steps[missed]):
             top = max(min(top, sustained_iops or top), steps[met].offered_iops)
         below, above = (
             log_quantiles(samples[index], selection, objective.quantile, random) for index in (met, missed)
         )
         answer.iops = _crossing(steps[met].offered_iops, top, below, above, float(np.log(objective.limit_ns)))
-        if steps[missed].is_saturated:
+        if _is_too_much(steps[missed]):
             answer.iops = Estimate(answer.iops.value, steps[met].offered_iops, top)
         if iops_at_1x:
             answer.scale = answer.iops.scaled(1 / iops_at_1x)
@@ -75,11 +81,19 @@ def _last_met_first_missed(
     """Going up: the last step that meets the limit and the first that does not, or does not tell."""
     met: int | None = None
     for index in judged:
-        value = quantiles[index]
-        if steps[index].is_saturated or value is None or value > limit_ns:
+        if not _meets(steps[index], quantiles[index], limit_ns):
             return met, index
         met = index
     return met, None
+
+
+def _meets(step: Step, quantile_ns: int | None, limit_ns: int) -> bool:
+    return not _is_too_much(step) and quantile_ns is not None and quantile_ns <= limit_ns
+
+
+def _is_too_much(step: Step) -> bool:
+    """Whether the storage cannot go on like this."""
+    return step.is_saturated or step.is_on_credits
 
 
 def _crossing(low: float, high: float, below: Floats, above: Floats, limit: float) -> Estimate:

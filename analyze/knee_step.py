@@ -5,7 +5,8 @@ planned) to its completion; its *service* from issue to completion. Reads and wr
 
 Offered and achieved load are the rates at which the first 99 % of the I/Os were wanted and had completed, both from the
 first I/O on, so that one straggler does not make a step look slow. They differ by the backlog that the storage had
-built up: a step is *saturated* when it carried less than 97 % of what was offered, or when the backlog was growing.
+built up: a step is *saturated* when it carried less than 97 % of what was offered, when the backlog was growing, or
+when it broke: from then on it was never idle, and carried less than before (`knee_flow`).
 """
 
 from collections.abc import Iterable
@@ -19,7 +20,10 @@ import pyarrow as pa
 from iotrace.schemas import IotraceError, Layer, Recording, counted
 
 from . import histogram, library
+from .knee_break import LatencyBreak, latency_break
+from .knee_flow import SLOTS_PER_BLOCK, Carried, Flow, carried
 from .knee_layers import Layers, measure_layers
+from .other_io import others_bytes
 
 CARRIED_SHARE_MIN: Final = 0.97
 """Below this share of the offered load a step has not kept up."""
@@ -28,9 +32,16 @@ LATENESS_SHARE_MAX: Final = 0.1
 ERROR_SHARE_MAX: Final = 0.01
 LAW_ERROR_MAX: Final = 0.1
 """A step further from Little's law than this was cut off, or its I/Os were not all seen to end."""
+IOS_MIN: Final = 100
+"""With fewer I/Os even a rate is not known to 10 % (Poisson)."""
 BLOCKS: Final = 48
 """Stretches a step is cut into for trend and bootstrap."""
 BLOCK_IOS_MIN: Final = 25
+_BUSY_SHARE_MIN: Final = 0.5
+_BEYOND_CAPACITY: Final = 1.02
+_QUEUEING_SHARE_MIN: Final = 0.05
+_STRETCHES_MIN: Final = 8
+"""A rate known from fewer stretches than this has no interval."""
 _QUANTILES: Final = ("p50", "p95", "p99", "p99_9")
 
 Floats = npt.NDArray[np.float64]
@@ -87,6 +98,27 @@ class Step:
     """What a test of transactions came to; it knows of no I/Os."""
     generator_busy_share: float | None = None
     """Share of its time that a closed loop's submitting threads spent on a processor; None where that is not known."""
+    started_utc_ns: int = 0
+    sustained_iops: float | None = None
+    """What it carried while it was never idle, since it broke if it did; None where it was never that busy."""
+    busy_s: float = 0.0
+    """For how long it was."""
+    break_s: float | None = None
+    """Seconds into the step when it stopped to carry what it had until then; None where it did not."""
+    burst_iops: float | None = None
+    """What it carried until then."""
+    credits_ios: float | None = None
+    """I/Os it carried until then beyond the sustained rate."""
+    limited_op: str | None = None
+    """The operation that was held back where the other was not."""
+    latency_break: LatencyBreak | None = None
+    """Where latency rose for good within a step that carried all of its load."""
+    others_bytes: int | None = None
+    """What others moved on the device meanwhile; None where its counters are not known."""
+    is_on_credits: bool = False
+    """It kept up, but carried more than is sustained (`knee_sort`)."""
+    set_aside: list[str] = field(default_factory=list)
+    """Why the other steps speak against this one (`knee_sort`)."""
 
     @property
     def littles_law_holds(self) -> bool:
@@ -94,19 +126,48 @@ class Step:
         return not abs(self.littles_law_ratio - 1) > self.law_error_max
 
     @property
-    def is_judged(self) -> bool:
-        """Whether the step says something about the storage.
+    def has_few_ios(self) -> bool:
+        """Whether there are too few I/Os to tell anything; a tool that counts none may still know a rate."""
+        return self.outstanding is None and 0 < self.io_count < IOS_MIN
 
-        The generator kept up, the I/Os succeeded, and it was in balance: either saturated, or steady with Little's law
-        holding.
-        """
-        # What an overload leaves under way at its end is no fault of the step; a closed loop cannot be overloaded.
+    @property
+    def is_too_short(self) -> bool:
+        """Whether the same load, run for longer, would tell more."""
         is_overload = self.is_saturated and self.outstanding is None
-        return (
-            not self.generator_limited
-            and self.error_count <= ERROR_SHARE_MAX * (self.io_count + self.error_count)
-            and (is_overload or (not self.is_warming and self.littles_law_holds))
-        )
+        cut_off = not self.littles_law_holds and not self.generator_limited
+        return self.has_few_ios or (not is_overload and (self.is_warming or cut_off))
+
+    @property
+    def left_out_because(self) -> list[str]:
+        """Why the step says nothing about the storage; empty where it does.
+
+        The generator was late, I/Os failed, there are too few, or it was out of balance: neither saturated, nor steady
+        with Little's law holding. Or the other steps speak against it.
+        """
+        reasons = []
+        if self.generator_limited:
+            reasons.append("the load generator was late")
+        if self.error_count > ERROR_SHARE_MAX * (self.io_count + self.error_count):
+            reasons.append(
+                f"{self.error_count:,} of {counted(self.io_count + self.error_count, 'I/O')} failed"
+            )
+        if self.has_few_ios:
+            reasons.append(f"it was too short: {counted(self.io_count, 'I/O')}, and it takes {IOS_MIN}")
+        # What an overload leaves under way at its end is no fault of the step; a closed loop cannot be overloaded.
+        if not (self.is_saturated and self.outstanding is None):
+            if self.is_warming:
+                reasons.append("it was too short to settle: latency was still falling at its end")
+            elif not self.littles_law_holds and not self.generator_limited:
+                reasons.append(
+                    f"Little's law is off by {100 * (self.littles_law_ratio - 1):+.0f} %: it was too short for I/Os "
+                    "that take so long, or I/Os were not seen to end"
+                )
+        return [*reasons, *self.set_aside]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the step says something about the storage."""
+        return not self.left_out_because
 
     @property
     def load_text(self) -> str:
@@ -117,7 +178,7 @@ class Step:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        facts = asdict(self) | {"is_judged": self.is_judged}
+        facts = asdict(self) | {"is_judged": self.is_judged, "left_out_because": self.left_out_because}
         return {name: None if value != value else value for name, value in facts.items()}  # noqa: PLR0124 - NaN
 
 
@@ -201,18 +262,26 @@ def measure(
             )
         span_ns = load["wanted_end_ns"] - load["start_ns"]
         block_count = int(np.clip(load["io_count"] // BLOCK_IOS_MIN, 1, BLOCKS))
-        block_ns = span_ns // block_count + 1
-        window = {"layer": layer, "start_ns": load["start_ns"], "block_ns": block_ns}
-        response = library.run(connection, "knee_response", **window)
-        ends = library.run(connection, "knee_completions", **window)
+        slot_ns = span_ns // (block_count * SLOTS_PER_BLOCK) + 1
+        block_ns = slot_ns * SLOTS_PER_BLOCK
+        window = {"layer": layer, "start_ns": load["start_ns"]}
+        response = library.run(connection, "knee_response", **window, block_ns=block_ns)
+        table = library.run(connection, "knee_flow", **window, slot_ns=slot_ns)
         service = library.run(connection, "knee_service", layer=layer)
+    flows = _flows(table, slot_ns)
+    total = Flow.sum(flows.values())
+    # Until 99 % had completed: the last blocks would be empty but for stragglers.
+    last = max(int((load["completed_ns_p99"] - load["start_ns"]) // block_ns), 1)
     samples = Samples(
-        response,
-        block_count,
-        _completed(ends, "completed_count", load, block_ns),
-        _completed(ends, "completed_bytes", load, block_ns),
+        response, block_count, total.per_second("completed", last), total.per_second("size_bytes", last)
     )
-    step = _step(recording, scale, layer, load, samples, service, ends, block_count)
+    # A closed loop always has as much waiting as it keeps in flight: that says nothing of the storage.
+    found = None if replay.get("loop") == "closed" else carried(flows, total, _unloaded_s(samples))
+    if found is not None and (found.is_break or len(found.rates) >= _STRETCHES_MIN):
+        # Storage that was never idle shows what it carries; what saved credits let through first is not that.
+        samples.completed_iops, samples.completed_bytes_per_s = found.rates, found.bytes_per_s
+    wanted = total.per_second("wanted", block_count)
+    step = _step(recording, scale, layer, load, samples, service, wanted, found)
     if watched is not None or (layer != Layer.DEVICE and Layer.DEVICE in seen["layer"].to_pylist()):
         step.layers = measure_layers(
             recording, watched, name=step.load_text, io_count=step.io_count, total_ns=step.service_ns_mean
@@ -227,8 +296,8 @@ def _step(
     load: dict[str, Any],
     samples: Samples,
     service: pa.Table,
-    ends: pa.Table,
-    block_count: int,
+    wanted: Floats,
+    found: Carried | None,
 ) -> Step:
     io_count, start_ns = load["io_count"], load["start_ns"]
     offered = 0.99 * io_count / (max(load["wanted_ns_p99"] - start_ns, 1) / 1e9)
@@ -241,7 +310,10 @@ def _step(
     buckets, counts = samples.by_block(Selection())
     totals = counts.sum(axis=0)
     response = {name: _quantile(buckets, totals, name) for name in _QUANTILES}
-    trend, words = _trend(buckets, counts, ends, block_count, span_ns)
+    trend, words = _trend(buckets, counts, wanted, span_ns)
+    slower = latency_break(
+        np.array([_any_quantile(buckets, row, 0.5) for row in counts], dtype=float), wanted
+    )
     law_ratio = in_flight / law if law else 1.0
     replay = recording.manifest.replay or {}
     late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * _any_quantile(buckets, totals, 0.99)
@@ -261,6 +333,13 @@ def _step(
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if words:
         notes.append(words)
+    # A load that overruns its credits in its own bursts only is carried all the same.
+    broke = found is not None and found.is_break and not limited and offered > found.iops
+    if found is not None and found.burst_iops is not None and broke:
+        notes.append(
+            f"carried {found.burst_iops:,.0f} IOPS for {found.from_s:.3g} s, then {found.iops:,.0f}: saved credits "
+            "were spent, or it was disturbed"
+        )
     if abs(law_ratio - 1) > LAW_ERROR_MAX:
         notes.append(
             f"Little's law is off by {100 * (law_ratio - 1):+.0f} %: too much was under way at the end"
@@ -289,12 +368,41 @@ def _step(
         lateness_ns_p99=load["lateness_ns_p99"],
         generator_limited=limited,
         is_steady=trend == 0,
-        is_saturated=not limited and (achieved < CARRIED_SHARE_MIN * offered or trend > 0),
+        is_saturated=not limited
+        and (
+            achieved < CARRIED_SHARE_MIN * offered
+            or trend > 0
+            or broke
+            or _is_full(found, offered, span_ns / 1e9)
+        ),
         notes=notes,
         service_ns_mean=load["service_ns_sum"] / io_count,
         is_warming=trend < 0,
         generator_busy_share=_busy_share(replay),
+        started_utc_ns=recording.manifest.clock.start_utc_ns,
+        sustained_iops=found.iops if found is not None else None,
+        busy_s=found.busy_s if found is not None else 0.0,
+        break_s=found.from_s if found is not None and broke else None,
+        burst_iops=found.burst_iops if found is not None else None,
+        credits_ios=found.credits_ios if found is not None else None,
+        limited_op=found.limited_op if found is not None else None,
+        latency_break=None if trend or limited or broke or _was_queueing(found, span_ns / 1e9) else slower,
+        others_bytes=others_bytes(replay, load["size_bytes"]),
     )
+
+
+def _is_full(found: Carried | None, offered: float, span_s: float) -> bool:
+    """Whether most of the step was spent at a rate below what was offered, however slowly it fell behind."""
+    return (
+        found is not None
+        and found.busy_s > _BUSY_SHARE_MIN * span_s
+        and offered > _BEYOND_CAPACITY * found.iops
+    )
+
+
+def _was_queueing(found: Carried | None, span_s: float) -> bool:
+    """Whether storage was never idle for so much of a step that its queue alone may explain what latency did."""
+    return found is not None and found.busy_s > _QUEUEING_SHARE_MIN * span_s
 
 
 def _busy_share(replay: dict[str, Any]) -> float | None:
@@ -309,9 +417,7 @@ def _busy_share(replay: dict[str, Any]) -> float | None:
     return cpu_seconds / length if length > 0 and not replay.get("interrupted") else None
 
 
-def _trend(
-    buckets: Int64s, counts: Int64s, ends: pa.Table, block_count: int, span_ns: int
-) -> tuple[int, str]:
+def _trend(buckets: Int64s, counts: Int64s, wanted: Floats, span_ns: int) -> tuple[int, str]:
     """Whether latency rose (1), kept its level (0) or fell (-1), and words on it if it did not keep it.
 
     A queue that grows shows as a rising trend of the block medians (Mann 1945, Kendall's tau at p < 0.01) that more
@@ -331,10 +437,6 @@ def _trend(
     ]
     if len(thirds) < 3 or not (abs(tau) > 0.3 and p_value < 0.01):
         return 0, ""
-    wanted = np.zeros(block_count)
-    block = np.asarray(ends["block"], dtype=np.int64)
-    inside = (block >= 0) & (block < block_count)
-    wanted[block[inside]] = np.asarray(ends["wanted_count"], dtype=np.float64)[inside]
     loads = [part.mean() for part in np.array_split(wanted, 3)]
     words = (
         f"median response {thirds[0] / 1e6:.3g} ms in the first third, {thirds[2] / 1e6:.3g} ms in the last"
@@ -352,14 +454,28 @@ def _grew(thirds: list[int], loads: list[Any], span_ns: int) -> bool:
     return bool(grew and loads[2] <= 1.2 * loads[0])
 
 
-def _completed(ends: pa.Table, column: str, load: dict[str, Any], block_ns: int) -> Floats:
-    """What completed per second in each block from the first I/O until 99 % had completed."""
-    last = (load["completed_ns_p99"] - load["start_ns"]) // block_ns
-    rates = np.zeros(max(int(last), 1))
-    block = np.asarray(ends["block"], dtype=np.int64)
-    inside = (block >= 0) & (block < len(rates))
-    rates[block[inside]] = np.asarray(ends[column], dtype=np.float64)[inside]
-    return rates / (block_ns / 1e9)
+def _flows(table: pa.Table, slot_ns: int) -> dict[str, Flow]:
+    """What came and went, by operation, in slots from the first I/O wanted to the last completed."""
+    slot = np.asarray(table["slot"], dtype=np.int64)
+    count = int(slot.max()) + 1
+    ops = np.asarray(table["op"].cast(pa.string()).to_pylist(), dtype=object)
+    flows = {}
+    for op in sorted(set(ops.tolist())):
+        mine = (ops == op) & (slot >= 0)
+        columns = []
+        for name in ("wanted_count", "completed_count", "completed_bytes"):
+            column = np.zeros(count)
+            column[slot[mine]] = np.asarray(table[name], dtype=np.float64)[mine]
+            columns.append(column)
+        flows[op] = Flow(slot_ns / 1e9, *columns)
+    return flows
+
+
+def _unloaded_s(samples: Samples) -> float:
+    """Latency of the storage where this step loads it least: the lowest median of a block."""
+    buckets, counts = samples.by_block(Selection())
+    medians = [_any_quantile(buckets, row, 0.5) for row in counts if row.sum() >= BLOCK_IOS_MIN // 2]
+    return min(medians, default=0) / 1e9
 
 
 def _layer(layers: pa.Table, recording: Recording) -> str:

@@ -9,12 +9,14 @@ import numpy.typing as npt
 from .estimate import Estimate
 from .knee_plateau import COLLAPSE_SHARE
 from .knee_resample import interval, rates, steady_part, widened
-from .knee_step import CARRIED_SHARE_MIN, Samples, Step
+from .knee_step import Samples, Step
 
 WELL_BEYOND: Final = 1.25
 """Steps that offered this many times the most carried were never idle, however bursty the load."""
 EQUAL_SHARE: Final = 0.97
 """Steps that carried at least this share of the most carried did so all the same."""
+WATCHED_SHARE: Final = 0.25
+"""Steps that were never idle for less than this share of the longest such time say little beside it."""
 PRECISION: Final = 0.005
 """No throughput is claimed to be known better than to half a percent: one more run would differ as much."""
 
@@ -31,7 +33,12 @@ def wall_of(
     """Greatest throughput carried where more was offered, in IOPS, with replicates; None without saturation."""
     if not saturated:
         return None
-    carried = {index: steady_part(samples[index].completed_iops) for index in saturated}
+    longest = max(steps[index].busy_s for index in saturated)
+    carried = {
+        index: steady_part(samples[index].completed_iops)
+        for index in saturated
+        if steps[index].busy_s >= WATCHED_SHARE * longest
+    }
     most = max(float(one.mean()) for one in carried.values())
     # The best of several steps is best by luck, too; and one barely beyond the wall still had pauses between bursts.
     beyond = [one for index, one in carried.items() if steps[index].offered_iops >= WELL_BEYOND * most]
@@ -50,14 +57,16 @@ def is_collapse(wall: Floats, floor: float) -> bool:
     return bool(wall[0] < COLLAPSE_SHARE * floor)
 
 
-def carried_by_late_steps(steps: Sequence[Step], saturated: list[int]) -> list[float]:
-    """Throughput, in IOPS, of steps below saturation that a late generator offered and the storage carried."""
-    below = steps[: saturated[0]] if saturated else []
-    return [
-        step.achieved_iops
-        for step in below
-        if step.generator_limited and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
-    ]
+def overloaded(
+    steps: Sequence[Step], samples: Sequence[Samples], saturated: Sequence[int], random: np.random.Generator
+) -> Estimate:
+    """The least that overload left, in IOPS: what the steps at the wall carried while never idle."""
+    least = min(saturated, key=lambda index: _left(steps[index]))
+    return widened(interval(_left(steps[least]) * rates(samples[least].completed_iops, random)), PRECISION)
+
+
+def _left(step: Step) -> float:
+    return step.sustained_iops or step.achieved_iops
 
 
 def sustained(wall: Floats, floor: float, too_much_iops: float) -> Estimate:

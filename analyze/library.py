@@ -23,7 +23,7 @@ A query file answers one question and looks like this; `list_queries` reads the 
     -- Reads: io_rollup
     WITH …
 
-``Reads`` names queries without parameters whose results this one starts from: ``io_rollup`` and ``io_per_10ms`` add a
+``Reads`` names queries without parameters whose results this one starts from: ``io_rollup`` and ``io_per_second`` add a
 hundred million rows up once, and many questions are answered from that. They are made on first use and kept with the
 connection.
 
@@ -34,7 +34,6 @@ not fit in memory goes to a temporary folder that disappears with the connection
 
 import glob
 import re
-import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,6 +49,7 @@ import psutil
 import pyarrow as pa
 
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.spilling import private_room
 
 from .histogram import MACRO_SQL
 
@@ -96,7 +96,6 @@ def connected(
     limit = memory_limit_bytes or min(MEMORY_LIMIT_BYTES, psutil.virtual_memory().total // 2)
     config: dict[str, Any] = {
         "memory_limit": f"{limit // 1024} KiB",
-        "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
         # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.
         "autoinstall_known_extensions": "false",
         # A name in SQL never means a variable of the program.
@@ -104,13 +103,14 @@ def connected(
     }
     if threads is not None:
         config["threads"] = threads
-    connection = duckdb.connect(":memory:", config=config)
-    try:
-        _be_quiet(connection)
-        connection.execute(MACRO_SQL)
-        yield connection
-    finally:
-        connection.close()
+    with private_room() as room:
+        connection = duckdb.connect(":memory:", config=config | {"temp_directory": str(room)})
+        try:
+            _be_quiet(connection)
+            connection.execute(MACRO_SQL)
+            yield connection
+        finally:
+            connection.close()
 
 
 @contextmanager
@@ -144,6 +144,18 @@ def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: 
                 # Folders may be called night[1] or year=2026: neither is a pattern here, nor a column.
                 paths = [glob.escape(str(path)) for path in recording.parquet_paths(name)]
                 connection.read_parquet(paths, hive_partitioning=False).create_view(name)
+
+
+def lend(
+    connection: duckdb.DuckDBPyConnection, from_prefix: str, to_prefix: str, name: str, as_name: str
+) -> None:
+    """Let queries on the recording attached as ``to_prefix`` see a table of another one, under a name of its own."""
+    for word in (from_prefix, to_prefix, name, as_name):
+        if not _IDENTIFIER.fullmatch(word):
+            raise ValueError(f"{word!r} is not a plain name")
+    connection.execute(
+        f'CREATE OR REPLACE VIEW "{to_prefix}"."{as_name}" AS SELECT * FROM "{from_prefix}"."{name}"'  # noqa: S608 - checked above; identifiers cannot be bound
+    )
 
 
 def run(

@@ -114,15 +114,20 @@ def mix_distance(a: Work, b: Work) -> float:
     )
 
 
-def check_same_work(a: Work, b: Work, replay: dict[str, Any] | None, *, label: str = "B") -> SameWork:
-    """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a; ``label`` is b's name."""
+def check_same_work(
+    a: Work, b: Work, replay: dict[str, Any] | None, *, label: str = "B", is_watched: bool = False
+) -> SameWork:
+    """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a; ``label`` is b's name.
+
+    ``is_watched``: b is what a recorder saw of that replay, whose host may have split or merged I/Os.
+    """
     distance = mix_distance(a, b)
     aspects = [
         replace(aspect, meaning=aspect.meaning.replace("{b}", label))
         for aspect in (_mix_aspect(distance), *_aspects(a, b, replay))
     ]
     warnings = [_in_words(aspect) for aspect in aspects if aspect.differs]
-    if replay is not None:
+    if replay is not None and not is_watched:
         warnings += _check_replay(a, b, replay)
     return SameWork(distance, aspects, warnings)
 

@@ -198,7 +198,7 @@ def backlog_grew(subject: Subject) -> Finding | None:
         "backlog-grew",
         "warning",
         "latency rose from the beginning to the end",
-        f"mean service was {format_duration_ns(means[0])} in the first fifth and {format_duration_ns(means[-1])} "
+        f"mean response was {format_duration_ns(means[0])} in the first fifth and {format_duration_ns(means[-1])} "
         "in the last, at an even load: such figures tell how long the run lasted",
         "read it as overload, and replay at a lower scale for a latency",
     )
@@ -292,7 +292,7 @@ RULES: Final = (
     ),
     Rule(
         "backlog-grew",
-        "mean service at least doubled from the first to the last fifth of a replay, rising in each, at a load even "
+        "mean response at least doubled from the first to the last fifth of a replay, rising in each, at a load even "
         "within 25 %",
         "the storage was overloaded: latency tells how long the run lasted",
         REPLAYS,

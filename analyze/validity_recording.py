@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from iotrace.schemas.manifest import HEAVY_LOSS, SHARED_TIME
+
 from .histogram import is_printable
-from .units import format_count, format_duration_ns, format_share
+from .units import format_bytes, format_count, format_duration_ns, format_share
 from .validity_subject import ANY, CAPTURED, Finding, Rule, Subject
 
 SHORT_NS: Final = 30_000_000_000
@@ -13,13 +15,20 @@ SHORT_CELL_NS: Final = 5_000_000_000
 
 _CLOCK_STEPS: Final = 10
 _UNFINISHED: Final = 0.001
+_LACKING: Final = 0.001
+"""A share that the moments at which counters were read and I/Os ended do not explain."""
+_EDGE: Final = 0.05
+"""Of what a disk moved in a second, how much may fall on the other side of that second's border."""
+_GAP: Final = 0.1
+"""Share of a second's bytes that the recording lacks where it has a gap."""
 _OFFSET_NS: Final = 1_000_000
 
 
 def data_lost(subject: Subject) -> Finding | None:
     """Events that were lost are missing from every count, and slow moments lose most."""
     quality = subject.recording.manifest.quality
-    if quality.verdict == "good":
+    reasons = [reason for reason in quality.reasons if not reason.endswith(SHARED_TIME)]
+    if quality.verdict == "good" or (quality.reasons and not reasons):
         return None
     hint = {
         "captured": "record again with larger buffers",
@@ -30,9 +39,65 @@ def data_lost(subject: Subject) -> Finding | None:
     return Finding(
         "data-lost",
         "invalid" if quality.verdict == "poor" else "warning",
-        f"the recording's quality is {quality.verdict}",
-        "; ".join(quality.reasons) or "no reason is given",
+        f"it was recorded {quality.words}",
+        "; ".join(reasons) or "no reason is given",
         f"{hint}; until then counts are lower bounds and tails are uncertain",
+    )
+
+
+def trace_lacks_ios(subject: Subject) -> Finding | None:
+    """What the disks counted and the recording lacks was not traced, whatever else is said of the trace."""
+    lacking = {}
+    for device, rows in subject.disk_counts.items():
+        # The first sample may have begun before tracing did.
+        inner = rows[1:]
+        if not inner:
+            continue
+        count = sum(row["counted_bytes"] for row in inner)
+        own = [row["own_bytes"] for row in inner]
+        missing = count - sum(row["recorded_bytes"] for row in inner) - sum(own)
+        edges = _EDGE * (inner[0]["counted_bytes"] + inner[-1]["counted_bytes"]) + max(own)
+        if missing > max(_LACKING * count, edges):
+            lacking[device] = (missing, count, inner)
+    if not lacking:
+        return None
+    missing = sum(entry[0] for entry in lacking.values())
+    count = sum(entry[1] for entry in lacking.values())
+    gaps = [
+        (row["from_ns"], row["until_ns"])
+        for *_, inner in lacking.values()
+        for row in inner
+        if row["counted_bytes"] - row["recorded_bytes"] - row["own_bytes"] > _GAP * row["counted_bytes"]
+    ]
+    start_ns = subject.recording.manifest.window_start_ns
+    when = (
+        f", most of it from {format_duration_ns(min(gaps)[0] - start_ns)} to "
+        f"{format_duration_ns(max(gap[1] for gap in gaps) - start_ns)} after its start"
+        if gaps
+        else ""
+    )
+    return Finding(
+        "trace-lacks-ios",
+        "invalid" if missing >= HEAVY_LOSS * count else "warning",
+        "the trace lacks I/Os that the disks counted",
+        f"{', '.join(sorted(lacking))} moved {format_bytes(count)} by the kernel's own counters, and "
+        f"{format_bytes(missing)} ({format_share(missing / count)}) of it is not in the recording{when}",
+        "look for what switched tracing off (tracing_on of the recorder's instance), and record again; until then "
+        "counts are lower bounds, and I/Os that begin or end beside the gap are missing or paired wrongly",
+    )
+
+
+def sources_apart(subject: Subject) -> Finding | None:
+    """What one source shows explains nothing of what another shows at another time."""
+    quality = subject.recording.manifest.quality
+    if not quality.shared_time:
+        return None
+    return Finding(
+        "sources-apart",
+        "invalid" if quality.source_gaps else "warning",
+        "its sources are not of one time",
+        "; ".join(quality.shared_time),
+        "import them into recordings of their own, or correct the dates and time zones that they state",
     )
 
 
@@ -168,10 +233,24 @@ def clocks_not_aligned(subject: Subject) -> Finding | None:
 RULES: Final = (
     Rule(
         "data-lost",
-        "the recording's quality is not good (lost events, cut off, clock steps, gaps)",
+        "it was recorded with flaws or heavy loss (lost events, cut off, clock steps)",
         "counts are lower bounds, and slow moments lose most; invalid where 1 % or a whole buffer is lost",
         ANY,
         data_lost,
+    ),
+    Rule(
+        "trace-lacks-ios",
+        "the kernel's own counters of the disks show over 0.1 % more bytes than the recording",
+        "something switched the trace off for a while: counts are lower bounds; invalid from 1 % on",
+        CAPTURED,
+        trace_lacks_ios,
+    ),
+    Rule(
+        "sources-apart",
+        "sources that were put into one recording share no time, or less than half of the shorter one's",
+        "rates over the whole are too low, and one explains nothing of the other; invalid where they share none",
+        CAPTURED,
+        sources_apart,
     ),
     Rule(
         "too-short",

@@ -7,13 +7,15 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import duckdb
+import pyarrow.compute as pc
 
 from iotrace.schemas import Kind, Recording
 
 from . import library
 from .comparison import Comparison
-from .describe import BLOCK_BYTES, workload_layer
+from .describe import workload_layer
 from .description import Description
+from .onepass.figures import GRANULE_BYTES
 
 Level = Literal["invalid", "warning"]
 Scope = Literal["captured", "replay", "characterization", "comparison"]
@@ -115,27 +117,44 @@ class Subject:
 
     @cached_property
     def working_set_bytes(self) -> int:
-        """Bytes touched at the workload layer, in blocks of 64 KiB."""
+        """Bytes touched at the workload layer, in whole 4 KiB."""
         if self.description is not None and self.description.total is not None:
             return self.description.total.working_set_bytes
-        rows = self._ask("working_set", layer=self._layer, block_bytes=BLOCK_BYTES)
-        return sum(int(row["touched_count"]) for row in rows if row["scope"] == "device") * BLOCK_BYTES
+        rows = self._ask("working_set", layer=self._layer, block_bytes=GRANULE_BYTES)
+        return sum(int(row["touched_count"]) for row in rows if row["scope"] == "device") * GRANULE_BYTES
 
     @cached_property
     def fifths(self) -> list[tuple[int, float]]:
-        """Of each fifth of the run: I/Os that were issued in it, and their mean service time in nanoseconds."""
-        span = next((row for row in self._layers if row["layer"] == self._layer), None)
-        if span is None:
+        """Of each fifth of the load: reads and writes wanted in it, and their mean response time in nanoseconds."""
+        if not self._layer:
             return []
-        from_ns, until_ns = span["first_issued_ns"], span["last_seen_ns"] + 1
-        slot_ns = max(-(-(until_ns - from_ns) // 5), 1)
-        table = self._ask("layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns)
-        found = []
-        for slot in range(5):
-            mine = [row for row in table if row["slot"] == slot and row["layer"] == self._layer]
-            count = sum(row["io_count"] for row in mine)
-            found.append((count, sum(row["latency_sum_ns"] for row in mine) / max(count, 1)))
-        return found
+        found = {row["fifth"]: row for row in self._ask("fifths", layer=self._layer)}
+        return [
+            (found[slot]["io_count"], found[slot]["response_ns_mean"]) if slot in found else (0, 0.0)
+            for slot in range(5)
+        ]
+
+    @cached_property
+    def disk_counts(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows of query ``disk_counts`` by disk; none where the recorder's own I/O was left out and not counted."""
+        own = any("of iotrace itself left out" in note for note in self.recording.manifest.quality.notes)
+        found: dict[str, list[dict[str, Any]]] = {}
+        if not self._has_kernel_counts:
+            return found
+        rows = self._ask("disk_counts")
+        for row in rows:
+            found.setdefault(row["device"], []).append(row)
+        return found if not own or any(row["has_own"] for row in rows) else {}
+
+    @cached_property
+    def _has_kernel_counts(self) -> bool:
+        with self.recording.reading("counters"):
+            return (
+                self.recording.row_count("counters") > 0
+                and pc.any(
+                    pc.equal(self.recording.read("counters", ["object"])["object"], "diskstats")
+                ).as_py()
+            )
 
     @cached_property
     def _layers(self) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from .other_io import others_bytes
 from .units import format_bytes
 from .validity_subject import CELLS, REPLAYS, RUNS, Finding, Rule, Subject
 
@@ -91,25 +92,16 @@ def addresses_folded(subject: Subject) -> Finding | None:
 
 def other_io(subject: Subject) -> Finding | None:
     """Somebody else used the device; only visible where the target is a whole device or its file's device is known."""
-    counters = subject.replay.get("device_counters")
-    if not isinstance(counters, dict) or not counters:
-        return None
-    seen = 0
-    for entry in counters.values():
-        before, after = (entry.get("before"), entry.get("after")) if isinstance(entry, dict) else (None, None)
-        if not before or not after:
-            return None
-        seen += sum(after[name] - before[name] for name in ("read_bytes", "written_bytes"))
     own = sum(subject.counts.get(op, {}).get("size_bytes", 0) for op in ("read", "write"))
-    other = seen - own
+    other = others_bytes(subject.replay, own)
     # Journals and metadata of a file system are part of any run on a file.
-    if other <= max(0.02 * own, 16 << 20):
+    if other is None or other <= max(0.02 * own, 16 << 20):
         return None
     return Finding(
         "other-io",
         "warning",
         f"others used the device during the {subject.run}",
-        f"its counters moved by {format_bytes(seen)}, the {subject.run} by {format_bytes(own)}",
+        f"its counters moved by {format_bytes(own + other)}, the {subject.run} by {format_bytes(own)}",
         f"{subject.again} again while nothing else uses the device",
     )
 

@@ -11,7 +11,9 @@ FIBRE_CHANNEL_MB_PER_S: Final = {4: 400.0, 8: 800.0, 16: 1600.0, 32: 3200.0, 64:
 FIBRE_CHANNEL_SOURCE: Final = (
     "Fibre Channel Industry Association, speed map: throughput of both directions halved (16GFC 3,200 MB/s, 32GFC "
     "6,400, 64GFC 12,800, 128GFC as four lanes of 32GFC 25,600). Payload rates: 8b/10b, 64b/66b and 256b/257b encoding "
-    "and frame headers are taken off"
+    "and frame headers are taken off. Frames of 2,048 bytes of data, with start 4, header 24, check sum 4, end 4 and "
+    "24 of idles at least (FC-FS), carry 2,048 of 2,108 bytes of 8.5 Gbaud x 8/10, 14.025 x 64/66 and so on: 3.2 % "
+    "more than this"
 )
 
 ETHERNET_GBIT: Final = (1, 2.5, 5, 10, 25, 40, 50, 100, 200, 400)

@@ -100,23 +100,23 @@ class Blame:
         self._whole: list[Row] = library.run(connection, "incident_work_whole", layer=layer).to_pylist()
         self._normal_s = max(span_ns[1] - span_ns[0] - sum(end - start for start, end in windows_ns), 1) / 1e9
 
-    def of(self, index: int, *, by_load: bool) -> list[BlameRow]:
-        """Rows of window ``index`` whose part of the growth or share of the I/Os changed, the greatest first."""
-        start, end = self._windows_ns[index]
-        seconds = (end - start) / 1e9
+    def of(self, indices: Sequence[int], *, by_load: bool) -> list[BlameRow]:
+        """Rows of these windows whose part of the growth or share of the I/Os changed, the greatest first."""
+        seconds = sum(self._windows_ns[index][1] - self._windows_ns[index][0] for index in indices) / 1e9
         found: list[BlameRow] = []
         for dimension in _DIMENSIONS:
-            slow, normal = self._sums(dimension, index)
+            slow, normal = self._sums(dimension, indices)
             if len(slow.keys() | normal.keys()) < 2:
                 continue
             found += _rows(dimension, slow, normal, seconds, self._normal_s, by_load=by_load)
         return found
 
-    def _sums(self, dimension: Dimension, index: int) -> tuple[dict[str, _Sum], dict[str, _Sum]]:
+    def _sums(self, dimension: Dimension, indices: Sequence[int]) -> tuple[dict[str, _Sum], dict[str, _Sum]]:
         slow: dict[str, _Sum] = defaultdict(_Sum)
         normal: dict[str, _Sum] = defaultdict(_Sum)
-        for row in self._windows[index]:
-            slow[self._names.of(dimension, row)].add(row)
+        for index in indices:
+            for row in self._windows[index]:
+                slow[self._names.of(dimension, row)].add(row)
         for row in self._whole:
             normal[self._names.of(dimension, row)].add(row)
         for rows in self._windows:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 _SPAN_POINTS: Final = 21
 _LONGEST_POINTS: Final = 2048
@@ -51,9 +52,12 @@ def segment(values: Floats, within_variance: Floats, *, extra_penalty: float = 0
     if count < 4:
         return Segmentation([0, count], np.ones(count), 0.0)
     local = values - running_median(values, _SPAN_POINTS)
-    beyond = max((_MAD_TO_SIGMA * _mad(local)) ** 2 - float(np.median(within_variance)), _NOISE_FLOOR**2)
+    beyond = max(
+        robust_sigma(local - np.median(local)) ** 2 - float(np.median(within_variance)), _NOISE_FLOOR**2
+    )
     weight = 1 / (beyond + within_variance)
-    weight /= max((_MAD_TO_SIGMA * _mad(local * np.sqrt(weight))) ** 2, 0.25)
+    scaled = local * np.sqrt(weight)
+    weight /= max(robust_sigma(scaled - np.median(scaled)) ** 2, 0.25)
     smooth = without_single_outliers(values, weight)
     penalty = 3 * float(np.log(count)) + extra_penalty
     borders = pelt(smooth, weight, penalty)
@@ -133,5 +137,12 @@ def _inflation(values: Floats, weight: Floats, borders: list[int]) -> float:
     return float(np.clip(max(variance, 1.0) * (1 + correlation) / (1 - correlation), 1.0, 8.0))
 
 
-def _mad(values: Floats) -> float:
-    return float(np.median(np.abs(values - np.median(values))))
+def robust_sigma(deviations: Floats) -> float:
+    """Standard deviation by the median of absolute deviations, as it is of normal ones."""
+    return _MAD_TO_SIGMA * float(np.median(np.abs(deviations)))
+
+
+def runs(flags: Flags) -> list[tuple[int, int]]:
+    """First and end (not included) of each run of true flags."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return [(int(first), int(end)) for first, end in zip(edges[::2], edges[1::2], strict=True)]

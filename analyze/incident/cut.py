@@ -27,9 +27,13 @@ def window_to_cut(found: Incidents, number: int, margin_ns: int | None = None) -
 
     Raises `IotraceError` if there is no such window.
     """
-    window = next((entry for entry in found.windows if entry.number == number), None)
+    window = next((entry for entry in [*found.windows, *found.drifts] if entry.number == number), None)
     if window is None:
-        have = f"it has {len(found.windows)}" if found.windows else "none was found"
+        have = (
+            f"it has {len(found.windows) + len(found.drifts)}"
+            if found.windows or found.drifts
+            else "none was found"
+        )
         raise IotraceError(
             f"there is no slow window {number} in '{found.title}': {have}",
             hint="iotrace incident RECORDING lists them; --cut takes the number in the first column",
@@ -92,7 +96,7 @@ def _shifted(sources: list[Source], start_ns: int) -> list[Source]:
 
 def _pieces(recording: Recording, name: str, span_ns: tuple[int, int]) -> Iterator[pa.Table]:
     """Rows of a table that belong to the span, at their new times; a row group at a time."""
-    try:
+    with recording.reading(name):
         for path in recording.parquet_paths(name):
             file = pq.ParquetFile(path)
             for number in range(file.num_row_groups):
@@ -102,11 +106,6 @@ def _pieces(recording: Recording, name: str, span_ns: tuple[int, int]) -> Iterat
                 yield _placed(table, name, span_ns)
             if not file.num_row_groups and name not in TABLES:
                 yield file.schema_arrow.empty_table()
-    except (OSError, pa.ArrowException) as problem:
-        raise IotraceError(
-            f"'{recording.path}' has a damaged table {name}: {str(problem).splitlines()[0][:200]}",
-            hint=f"iotrace validate {recording.path} tells what is left of it",
-        ) from problem
 
 
 def _is_outside(file: pq.ParquetFile, number: int, span_ns: tuple[int, int]) -> bool:

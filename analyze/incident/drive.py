@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import t as student
 
 from ..units import (
@@ -26,11 +25,10 @@ from ..units import (
     format_ratio_with_interval,
     format_share,
 )
+from .change_points import Flags
 from .result import Cause, Change
 from .series import Floats, LayerSlots
 from .stretches import mean_error
-
-Flags = npt.NDArray[np.bool_]
 
 _GREW: Final = 1.2
 _GREW_MUCH: Final = 1.5
@@ -90,10 +88,14 @@ class Drive:
     cause: Cause
     evidence: list[str]
     changes: list[Change]
+    is_as_ever: bool = False
+    """It was as slow at other times under such a load."""
 
     @property
     def is_more_load(self) -> bool:
         """Whether more or larger I/Os drove the window, rather than as many closer together, or the storage."""
+        if self.is_as_ever:
+            return True
         asked = [change for change in self.changes if change.quantity in {"arrivals", "size"}]
         return self.cause == "load-driven" and any(_lower(change) > _GREW for change in asked)
 
@@ -175,6 +177,12 @@ def judge_drive(
     return Drive(cause, [*evidence, reason], changes)
 
 
+def explained_by_load(drive: Drive) -> Drive:
+    """The same, with the finding that the load, second by second, makes the storage as slow at other times."""
+    reason = "second by second, the storage is about as slow at other times under as much load"
+    return Drive("load-driven", [*drive.evidence[:-1], reason], drive.changes, is_as_ever=True)
+
+
 def _verdict(
     changes: dict[str, Change], same_load: _SameLoad | None, factor: float, slot_ns: int, how_full: _HowFull
 ) -> tuple[Cause, str]:
@@ -190,12 +198,12 @@ def _verdict(
             return "cannot tell", f"whether {' and '.join(unsure)} grew is uncertain: the interval holds both"
         if how_full.is_normal_sparse and how_full.ratio > _GREW_MUCH:
             return "cannot tell", "too few normal slots have any I/O to say whether arrivals grew"
-        return "service-driven", f"{_nothing_grew(changes)}: the storage was slower at the same load"
+        return "service-driven", f"{_nothing_grew(changes)}: the load does not explain it"
     leads = [change.lead_ns for change in grew if change.lead_ns is not None]
     if len(leads) == len(grew) and max(leads) < -2 * slot_ns:
         return "cannot tell", f"load grew only {format_duration_ns(-max(leads))} after latency did"
     if same_load is not None and same_load.high < 1 + 0.3 * (factor - 1):
-        return "service-driven", "the storage carried as much load well at other times"
+        return "service-driven", "as much load was carried well at other times"
     most = max(change.ratio or 1.0 for change in grew)
     if most < _GREW_MUCH and factor > 2 * most:
         return "cannot tell", f"load grew {most:.2f}x and latency {factor:.2f}x: that may be either, or both"
@@ -269,15 +277,20 @@ def _change(quantity: str, per_slot: Floats, mine: Flags, near: Flags) -> Change
     Its interval takes neighbouring slots to be correlated.
     """
     figures, errors = [], []
+    values_near = np.ones(1)
     for flags in (near, mine):
         values = per_slot[flags]
         values = values[np.isfinite(values) & (values > 0)]
-        if len(values) < 2:
+        if len(values) < (2 if flags is near else 1):
             return Change(quantity, 0.0, 0.0, None, None)  # type: ignore[arg-type]
         figures.append(float(np.exp(np.log(values).mean())))
-        errors.append(mean_error(np.log(values), np.ones(len(values))))
+        # A single slot varies as the normal ones do.
+        single = float(np.log(values_near).std()) if len(values) == 1 else 0.0
+        errors.append(single or mean_error(np.log(values), np.ones(len(values))))
+        values_near = values
     ratio = figures[1] / figures[0]
-    reach = min(_quantile(int(mine.sum())) * float(np.hypot(errors[0], errors[1])), 20.0)
+    freedom = int(near.sum()) if mine.sum() == 1 else int(mine.sum())
+    reach = min(_quantile(freedom) * float(np.hypot(errors[0], errors[1])), 20.0)
     interval = (ratio * float(np.exp(-reach)), ratio * float(np.exp(reach)))
     return Change(quantity, figures[0], figures[1], ratio, interval)  # type: ignore[arg-type]
 

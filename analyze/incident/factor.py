@@ -70,9 +70,8 @@ def factor_of(judged: Judged, stretch: Stretch) -> Factor:
     The slots it begins and ends in belong to it only in part and are left out, where it has others.
     """
     at, inside = _slots(judged, stretch)
-    values = without_single_outliers(judged.series.values, judged.segmentation.weight, limit=_OUTLIER_LIMIT)[
-        at
-    ]
+    values = without_single_outliers(judged.series.values, judged.segmentation.weight, limit=_OUTLIER_LIMIT)
+    values = np.where(inside, judged.series.values[at], values[at]) if inside.sum() == 1 else values[at]
     slots = judged.series.at[at].astype(np.float64)
     scatter = 1 / judged.segmentation.weight[at]
     if len(at) - int(inside.sum()) < 4:

@@ -1,32 +1,44 @@
 """Puts the parts together: series, their slow stretches, the windows these make, and each window's account."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.schemas import IotraceError, Recording, counted
 
 from .. import library
 from ..describe import LAYER_ORDER, workload_layer
-from ..units import format_duration_ns, format_ratio_with_interval
+from ..units import format_duration_ns
 from .beside import counters_beside, markers_beside, waits_beside
 from .blame import Blame, Names
-from .drive import Drive, judge_drive
+from .change_points import Flags
+from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_apart
+from .drive import Drive, explained_by_load, judge_drive
 from .factor import Factor, factor_of
 from .from_means import CANNOT_KNOW, mean_slots
 from .groups import Group, windows_of
-from .result import Incidents, Interval, SeenIn, Sensitivity, SlowWindow, Timeline
-from .series import Floats, LayerSlots, Stream, read_slots, series_of
-from .stretches import Judged, Stretch, judge
-from .where import layer_times, slowest_layer
-
-Flags = npt.NDArray[np.bool_]
+from .periodic import Pattern, patterns_of
+from .result import Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
+from .series import Floats, LayerSlots, Stream, pooled_series, read_slots, series_of
+from .stretches import Course, Judged, Stretch, judge, levelled
+from .where import TOP_DOWN, layer_times, slowest_layer
+from .words import caveats, headline, periodic_headline, what_slowed, where
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
+_SENSITIVITY_S: Final = (60, 300)
 _WINDOWS_MAX: Final = 50
+_DRIFTS_MAX: Final = 10
+_PERIODS_LOOKED_AT: Final = 12
+"""Windows of a pattern that are accounted for, spread over it."""
+_EXPLAINED: Final = float(np.log(1.2))
+"""What a window is slower than its load by, or half of its excess if that is more: then the load explains it."""
+_EXPLAINED_CLEAR: Final = 3.5
+_FACTOR_LEAST: Final = 1.2
+_LOST_LEAST: Final = float(np.log(1.05))
+"""What is less than a twentieth slower on the whole of its devices cost nobody anything."""
 _TOGETHER_LATENCIES: Final = 10
 _TOGETHER_NS: Final = (1_000_000, 100_000_000)
 """I/Os within so many normal latencies of each other, but within these bounds, begin together."""
@@ -63,7 +75,10 @@ class _Finder:
                 )
             self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
         else:
-            self.slots = read_slots(connection, self.span_ns)
+            quality = manifest.quality
+            self.slots = read_slots(
+                connection, self.span_ns, has_losses=bool(quality.events_lost or quality.buffers_lost)
+            )
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
@@ -87,81 +102,200 @@ class _Finder:
         if not judged:
             found.notes.append("too few slots hold I/Os to say what is normal: nothing was looked for")
             return found
-        groups = windows_of(judged)
-        found.timelines = [self._timeline(entry) for entry in judged if entry.series.stream is None]
-        found.sensitivity = self._sensitivity(judged)
-        found.notes += self._notes(groups)
-        found.windows = self._windows(groups[:_WINDOWS_MAX])
+        drifts = {id(entry): self._drifting(entry) for entry in judged}
+        sudden, gradual = [], []
+        for entry in judged:
+            drift = drifts[id(entry)]
+            both = told_apart(drift, self.slots.slot_seconds) if drift else (entry, None)
+            sudden.append(both[0] if both[1] and both[1].stretches else levelled(both[0]))
+            gradual += [both[1]] if both[1] and both[1].stretches else []
+        patterns, groups = patterns_of(windows_of(sudden), self.slots.count)
+        changes = windows_of(gradual)[:_DRIFTS_MAX]
+        found.timelines = [self._timeline(entry) for entry in sudden if entry.series.stream is None]
+        found.sensitivity = self._sensitivity(judged, [drifts[id(entry)] for entry in judged])
+        found.notes += self._notes(groups, [drifts[id(entry)] for entry in judged])
+        usual = np.ones(self.slots.count, dtype=bool)
+        for group in [*groups, *changes, *(one for pattern in patterns for one in pattern.members)]:
+            usual[group.first : group.end] = False
+        found.windows = self._windows(groups[:_WINDOWS_MAX], usual)
+        found.drifts = self._drifts(changes, usual, len(found.windows))
+        found.periodic = [self._periodic(pattern, usual) for pattern in patterns]
         return found
 
     def _judged(self) -> list[Judged]:
         series = [entry for layer in self.slots.layers.values() for entry in series_of(layer)]
         extra = 2 * float(np.log(max(len(series), 1)))
-        return [judge(entry, extra_penalty=extra) for entry in series if len(entry.at) >= 8]
+        return [
+            judge(entry, extra_penalty=extra, with_single=self.is_means or entry.stream is None)
+            for entry in series
+            if len(entry.at) >= 8
+        ]
 
-    def _windows(self, groups: list[Group]) -> list[SlowWindow]:
-        if not groups:
-            return []
-        is_normal = np.ones(self.slots.count, dtype=bool)
-        for group in groups:
-            is_normal[group.first : group.end] = False
+    def _drifting(self, judged: Judged) -> Drifting | None:
+        return drifting(judged, self._loads(judged), self.slots.slot_seconds)
+
+    def _loads(self, judged: Judged) -> list[Floats]:
+        """I/Os and their mean size in each slot, of what shares the devices of a series."""
+        stream = judged.series.stream
+        load, _ = self._load(judged.series.layer, [stream] if stream else [])
+        ios, size_bytes = load.io_count.sum(axis=0), load.size_bytes.sum(axis=0)
+        return [ios, np.divide(size_bytes, ios, out=np.zeros_like(ios), where=ios > 0)]
+
+    def _blame(self, groups: list[Group]) -> Blame | None:
+        if self.is_means or not groups:
+            return None
         spans = [(self.slots.at_ns(group.first), self.slots.at_ns(group.end)) for group in groups]
-        blame = (
-            None
-            if self.is_means
-            else Blame(self.names, self.connection, self.load_layer, self.span_ns, spans)
-        )
+        return Blame(self.names, self.connection, self.load_layer, self.span_ns, spans)
+
+    def _windows(self, groups: list[Group], is_normal: Flags) -> list[SlowWindow]:
+        """The windows, the costliest first; one in which nothing was lost is none."""
+        blame = self._blame(groups)
         windows = [self._window(index, group, is_normal, blame) for index, group in enumerate(groups)]
+        windows = [window for window in windows if window.lost_ns > 0 and window.factor >= _FACTOR_LEAST]
         windows.sort(key=lambda window: -window.lost_ns)
         return [_numbered(window, number) for number, window in enumerate(windows, 1)]
 
+    def _drifts(self, groups: list[Group], is_normal: Flags, before: int) -> list[SlowWindow]:
+        blame = self._blame(groups)
+        found = []
+        for index, group in enumerate(groups):
+            window = self._window(index, group, self._before_change(group, is_normal), blame)
+            if window.lost_ns > 0 and window.cause != "load-driven":
+                found.append(window)
+        found.sort(key=lambda window: -window.lost_ns)
+        return [_numbered(window, number) for number, window in enumerate(found, before + 1)]
+
+    def _before_change(self, group: Group, is_normal: Flags) -> Flags:
+        """Normal slots outside a change; where it fills the recording, those in which it had done least."""
+        course = group.strongest[1].course
+        if course is None:
+            return is_normal
+        share = course.shape(np.arange(self.slots.count, dtype=np.float64))
+        for least in (0.0, 0.1, 0.35):
+            chosen = is_normal & (share <= least)
+            if chosen.sum() >= max(10, 0.05 * self.slots.count):
+                return chosen
+        return is_normal
+
+    def _periodic(self, pattern: Pattern, is_normal: Flags) -> Periodic:
+        step = max(len(pattern.members) // _PERIODS_LOOKED_AT, 1)
+        members = pattern.members[::step]
+        blame = self._blame(members)
+        windows = [self._window(index, group, is_normal, None) for index, group in enumerate(members)]
+        causes = Counter(window.cause for window in windows)
+        cause = causes.most_common(1)[0][0]
+        usual = sorted(windows, key=lambda window: window.factor)[len(windows) // 2]
+        kinds = Counter(kind for window in windows for kind in {marker.kind for marker in window.markers})
+        by_load = cause == "load-driven"
+        slot_ns = self.slots.slot_ns
+        length_ns = int(np.median([group.end - group.first for group in pattern.members])) * slot_ns
+        lost_ns = sum(window.lost_ns for window in windows) * len(pattern.members) / len(windows)
+        rows = blame.of(range(len(members)), by_load=by_load) if blame else []
+        markers = [kind for kind, count in kinds.most_common() if count >= len(windows) / 2]
+        return Periodic(
+            period_ns=round(pattern.period * slot_ns),
+            length_ns=length_ns,
+            factor=usual.factor,
+            layer=usual.layer,
+            cause=cause,
+            headline=periodic_headline(
+                len(pattern.members), round(pattern.period * slot_ns), length_ns, usual.factor, markers, rows
+            ),
+            lost_ns=lost_ns,
+            starts_ns=[self.slots.at_ns(group.first) for group in pattern.members],
+            blame=rows,
+            blamed_by="load" if by_load else "time",
+            markers=markers,
+        )
+
     def _window(self, index: int, group: Group, is_normal: Flags, blame: Blame | None) -> SlowWindow:
         best, stretch = group.strongest
+        course = stretch.course
         window = (group.first, group.end)
-        span_ns = (self.slots.at_ns(group.first), self.slots.at_ns(group.end))
+        span = (group.first, group.end)
+        if course is not None:
+            whole = (max(int(course.start), 0), min(int(np.ceil(course.end)), self.slots.count))
+            span = (min(whole[0], span[0]), max(whole[1], span[1]))
+        span_ns = (self.slots.at_ns(span[0]), self.slots.at_ns(span[1]))
         streams = _streams(group)
         factor, interval = self._factor(best, stretch)
         drive = self._drive(best, streams, window, is_normal, factor)
         times = layer_times(self.slots, window, is_normal, streams)
-        layer = slowest_layer(times)
+        layer = self._hanging(window) or slowest_layer(times) or best.series.layer
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
         normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
+        gradual = None if course is None else self._gradual(course, best)
+        normal_ns = gradual.from_ns if gradual else normal_ns
         low, high = best.spread
-        rows = blame.of(index, by_load=drive.is_more_load) if blame else []
-        length = group.end - group.first
+        hung = self._hung(best.series.layer, window)
+        is_most = span[1] - span[0] > self.slots.count / 2
         return SlowWindow(
             number=0,
             start_ns=span_ns[0],
             end_ns=span_ns[1],
-            layer=layer or best.series.layer,
+            layer=layer,
             cause=drive.cause,
-            headline=_headline(
-                format_ratio_with_interval(factor, interval),
-                f"most of it in the {layer} layer" if layer else f"seen in the {best.series.layer} layer",
-                drive,
-                length * self.slots.slot_ns,
+            headline=headline(
+                factor, interval, normal_ns * factor, span_ns, gradual, drive, what_slowed(layer, times),
+                subject=self._stream_name(best.series.stream),
+                where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
             ),
             factor=factor,
             factor_interval=interval,
             normal_ns=normal_ns,
             normal_range_ns=(normal_ns * float(np.exp(low)), normal_ns * float(np.exp(high))),
             slow_ns=normal_ns * factor,
-            lost_ns=self._lost_ns(window, is_normal),
-            evidence=drive.evidence,
+            lost_ns=self._lost_ns(best.series.layer, streams, window, is_normal),
+            evidence=[*([hung] if hung else []), *drive.evidence],
             load=drive.changes,
             layers=times,
             seen_in=self._seen_in(group),
-            blame=rows,
+            blame=blame.of([index], by_load=drive.is_more_load) if blame else [],
             markers=markers_beside(self.connection, span_ns),
             waits=waits_beside(self.connection, span_ns, self.span_ns),
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
             blamed_by="load" if drive.is_more_load else "time",
-            is_most_of_recording=length > self.slots.count / 2,
-            caveats=_caveats(interval, is_most=length > self.slots.count / 2),
+            is_most_of_recording=is_most,
+            caveats=caveats(interval, is_most=is_most),
+            gradual=gradual,
+        )  # fmt: skip
+
+    def _gradual(self, course: Course, best: Judged) -> Gradual:
+        """Its times, and the latencies it led from and to, at the load that it met at its height."""
+        high = (share := course.shape(best.series.at.astype(np.float64))) >= 0.9 * share.max()
+        load = float(np.median(best.normal[high] - best.normal.min())) if high.any() else 0.0
+        from_ns = float(np.exp(course.base + load))
+        at_ns = [
+            self.slots.start_ns + round(knot * self.slots.slot_ns) for knot in (course.risen, course.falling)
+        ]
+        return Gradual(
+            from_ns,
+            from_ns * float(np.exp(course.height)),
+            min(at_ns[0], self.slots.at_ns(self.slots.count)) if course.has_rise else None,
+            at_ns[1] if course.has_fall else None,
         )
+
+    def _hung(self, layer: str, window: tuple[int, int]) -> str | None:
+        waiting = self.slots.waiting.get(layer)
+        if waiting is None or window[1] < self.slots.count - 1 or not waiting[window[1] - 1]:
+            return None
+        words = counted(int(waiting[-1]), "I/O")
+        return f"{words} had no answer when the recording ended; how long they had waited by then counts"
+
+    def _hanging(self, window: tuple[int, int]) -> str | None:
+        """The lowest layer in which I/Os wait from the window's beginning to the recording's end: it has them."""
+        if window[1] < self.slots.count - 1:
+            return None
+        by = min(window[0] + 1, self.slots.count - 1)
+        below = [name for name in TOP_DOWN if name in self.slots.waiting and self.slots.waiting[name][by] > 0]
+        return below[-1] if below else None
 
     def _factor(self, judged: Judged, stretch: Stretch) -> tuple[float, Interval]:
         """How slow, and the 95 % interval; a window's strongest series is asked for twice."""
+        if stretch.course is not None:
+            reach = 1.96 * stretch.excess_error
+            value, low, high = (float(np.exp(stretch.excess + step)) for step in (0.0, -reach, reach))
+            return value, (low, high)
         key = (judged.series.layer, judged.series.stream, stretch.first)
         found = self._factors.get(key)
         if found is None:
@@ -173,9 +307,10 @@ class _Finder:
     ) -> Drive:
         """Judge by everything that shares the devices of what is slow; they may be known at this layer only."""
         load, what = self._load(best.series.layer, streams)
+        is_gradual = any(stretch.course is not None for stretch in best.stretches)
         excess = np.full(self.slots.count, np.nan)
         excess[best.series.at] = best.series.values - best.normal
-        return judge_drive(
+        drive = judge_drive(
             load,
             window,
             is_normal,
@@ -183,8 +318,16 @@ class _Finder:
             factor,
             slot_ns=self.slots.slot_ns,
             what=what,
-            together=None if self.is_means else self._together(load, window, best),
+            together=None if self.is_means or is_gradual else self._together(load, window, best),
             is_mean=self.is_means,
+        )
+        if drive.cause == "load-driven" or is_gradual:
+            return drive
+        left, wander = left_by_load(best, self._loads(best), window, is_normal)
+        inside = excess[slice(*window)]
+        most = float(np.nanmean(inside)) if np.isfinite(inside).any() else 0.0
+        return (
+            explained_by_load(drive) if left < max(_EXPLAINED, most / 2, _EXPLAINED_CLEAR * wander) else drive
         )
 
     def _together(self, load: LayerSlots, window: tuple[int, int], best: Judged) -> Floats:
@@ -228,16 +371,37 @@ class _Finder:
                 return load.chosen(rows), named if len(named) < 40 else counted(len(devices), "device")
         return load, f"the {self.load_layer} layer"
 
-    def _lost_ns(self, window: tuple[int, int], is_normal: Flags) -> float:
-        layer = self.slots.layers[self.load_layer]
-        lost = 0.0
-        for index in range(len(layer.streams)):
-            sums, counts = layer.latency_sum_ns[index], layer.begun_count[index]
-            usual = counts[is_normal].sum()
-            if usual:
-                mine = counts[slice(*window)].sum()
-                lost += float(sums[slice(*window)].sum() - mine * sums[is_normal].sum() / usual)
-        return max(lost, 0.0)
+    def _lost_ns(self, layer: str, streams: list[Stream], window: tuple[int, int], is_normal: Flags) -> float:
+        """I/Os of the window on the devices that were slow, times what a typical one of them took longer.
+
+        0 where these devices as a whole were hardly slower: then nothing was lost.
+        """
+        slots = self.slots.layers[layer]
+        mine = {(stream.device_id, stream.instance) for stream in streams}
+        rows = [
+            index
+            for index, stream in enumerate(slots.streams)
+            if not mine or (stream.device_id, stream.instance) in mine
+        ]
+        level = pooled_series(slots.chosen(rows))
+        if level is None:
+            return 0.0
+        inside = (level.at >= window[0]) & (level.at < window[1])
+        outside = is_normal[level.at]
+        if not inside.any() or not outside.any():
+            return 0.0
+        weight = level.measured_count
+        normal = float(np.average(level.values[outside], weights=weight[outside]))
+        excess = float(np.average(level.values[inside], weights=weight[inside])) - normal
+        if excess < _LOST_LEAST:
+            return 0.0
+        lost_ns = float(slots.begun_count[rows, slice(*window)].sum() * np.exp(normal) * (np.exp(excess) - 1))
+        if self._hung(layer, window) is None:
+            return lost_ns
+        # What hangs may all have begun just before the window: then it is the time in flight that tells.
+        flight = slots.in_flight[rows].sum(axis=0)
+        more = float((flight[slice(*window)] - flight[is_normal].mean()).sum())
+        return max(lost_ns, more * self.slots.slot_ns)
 
     def _seen_in(self, group: Group) -> list[SeenIn]:
         found = []
@@ -289,18 +453,28 @@ class _Finder:
             in_flight=layer.in_flight.sum(axis=0).tolist(),
         )
 
-    def _sensitivity(self, judged: list[Judged]) -> list[Sensitivity]:
-        return [
-            Sensitivity(
-                entry.series.layer, slots * self.slots.slot_ns, float(np.exp(entry.least_excess(slots)))
-            )
-            for entry in judged
-            if entry.series.stream is None
-            for slots in _SENSITIVITY_SLOTS
-            if slots < len(entry.series.at) / 2
-        ]
+    def _sensitivity(self, judged: list[Judged], drifts: list[Drifting | None]) -> list[Sensitivity]:
+        found = []
+        slot_ns = self.slots.slot_ns
+        for entry, drift in zip(judged, drifts, strict=True):
+            if entry.series.stream is not None:
+                continue
+            layer, many = entry.series.layer, len(entry.series.at)
+            found += [
+                Sensitivity(layer, slots * slot_ns, float(np.exp(entry.least_excess(slots))))
+                for slots in _SENSITIVITY_SLOTS
+                if slots < many / 2
+            ]
+            if drift is not None:
+                found += [
+                    Sensitivity(layer, seconds * 1_000_000_000, float(np.exp(excess)), "any")
+                    for seconds in _SENSITIVITY_S
+                    if seconds * 1e9 < slot_ns * many / 2
+                    and (excess := least_mean_excess(drift, seconds / self.slots.slot_seconds)) is not None
+                ]
+        return found
 
-    def _notes(self, groups: list[Group]) -> list[str]:
+    def _notes(self, groups: list[Group], drifts: list[Drifting | None]) -> list[str]:
         notes = []
         if self.slots.slot_ns > 1_000_000_000:
             notes.append(
@@ -310,32 +484,21 @@ class _Finder:
             notes.append(
                 f"{len(groups):,} slow windows were found; the {_WINDOWS_MAX} clearest are accounted for"
             )
+        for drift in drifts:
+            if drift is None or drift.judged.series.stream is not None:
+                continue
+            low, high = np.quantile(drift.effect, [0.05, 0.95])
+            if high - low >= np.log(1.25):
+                notes.append(
+                    f"{drift.judged.series.layer}: latency follows the load, up to {np.exp(high - low):.2f}x between "
+                    "its lowest and its highest; that is taken as normal where it comes and goes slowly"
+                )
         return notes
 
 
 def _streams(group: Group) -> list[Stream]:
     """The streams that were slow themselves; empty where only whole layers were."""
     return [entry.series.stream for entry, _ in group.parts if entry.series.stream is not None]
-
-
-def _headline(slower: str, where: str, drive: Drive, length_ns: int) -> str:
-    why = {
-        "load-driven": "load grew" if drive.is_more_load else "as many I/Os came in bursts",
-        "service-driven": "the storage was slower at the same load",
-        "cannot tell": "load or storage, the recording cannot tell",
-    }[drive.cause]
-    return f"{slower} slower than normal for {format_duration_ns(length_ns)}, {where}: {why}"
-
-
-def _caveats(interval: Interval, *, is_most: bool) -> list[str]:
-    caveats = []
-    if interval[0] <= 1:
-        caveats.append("the interval holds 1: it may have been no slower than normal")
-    if is_most:
-        caveats.append(
-            "it lasted for more than half of the recording: which level is normal, the recording cannot tell"
-        )
-    return caveats
 
 
 def _numbered(window: SlowWindow, number: int) -> SlowWindow:

@@ -47,7 +47,10 @@ def windows_of(judged: list[Judged]) -> list[Group]:
             groups.append(Group([(entry, stretch)], stretch.first, stretch.end))
     for group in groups:
         most = max(stretch.evidence for _, stretch in group.parts)
-        strong = [stretch for _, stretch in group.parts if stretch.evidence >= _STRONG * most]
+        telling = [part for part in group.parts if part[1].evidence >= _STRONG * most]
+        # Where layers were sampled at different intervals, the shorter ones tell best when it began and ended.
+        finest = min(entry.series.slots_per_sample for entry, _ in telling)
+        strong = [stretch for entry, stretch in telling if entry.series.slots_per_sample <= finest]
         group.first = _border([s.first for s in strong], strong, _AGREED)
         group.end = _border([s.end for s in strong], strong, 1 - _AGREED)
     return sorted(

@@ -115,8 +115,22 @@ class CounterBeside:
 
 
 @dataclass(frozen=True, slots=True)
+class Gradual:
+    """How a slow change went."""
+
+    from_ns: float
+    """Latency that it left (geometric mean)."""
+    to_ns: float
+    """Latency at its height."""
+    risen_ns: int | None
+    """When it had reached its height; None where the recording begins in it."""
+    falling_ns: int | None
+    """When it began to go back; None where the recording ends in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlowWindow:
-    """One slow window."""
+    """One slow window, or a slow change that built up without a jump."""
 
     number: int
     """As ``--cut`` takes it: 1 is the one that cost most."""
@@ -149,6 +163,29 @@ class SlowWindow:
     """It lasted for more than half the recording: which level is the normal one, the recording cannot tell."""
     caveats: list[str] = field(default_factory=list)
     """What to know before believing the window."""
+    gradual: Gradual | None = None
+    """How it built up, where it is a slow change. ``factor`` is then that of its height."""
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic:
+    """Slow windows that come again and again at one distance in time: one answer for all of them."""
+
+    period_ns: int
+    length_ns: int
+    """Of one of them, at the median."""
+    factor: float
+    """How many times slower than normal it is, at the median."""
+    layer: str
+    cause: Cause
+    headline: str
+    lost_ns: float
+    """Time in flight that all of them cost."""
+    starts_ns: list[int]
+    blame: list[BlameRow]
+    blamed_by: Literal["load", "time"]
+    markers: list[str]
+    """Kinds of markers under way in at least half of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +206,15 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The smallest factor that would have been found in a layer, by how long it lasts."""
+    """The smallest factor that would have been found in a layer, by how long it lasts, nine times in ten.
+
+    ``sudden`` begins within a slot or two. ``any`` shape: the factor is the mean over the length, however it builds up.
+    """
 
     layer: str
     length_ns: int
     factor: float
+    shape: Literal["sudden", "any"] = "sudden"
 
 
 @dataclass(slots=True)
@@ -192,10 +233,18 @@ class Incidents:
     """Whether single I/Os were there, or only means of counters."""
     load_layer: str | None
     windows: list[SlowWindow] = field(default_factory=list)
+    drifts: list[SlowWindow] = field(default_factory=list)
+    """Slow changes without a jump; their numbers go on where those of the windows end."""
+    periodic: list[Periodic] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
     sensitivity: list[Sensitivity] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What the reader must know; for means, what cannot be known from them."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self.windows or self.drifts or self.periodic)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -7,7 +7,7 @@ began in the slot or hung all through it. A layer's level is the mean over its s
 median level, weighted by I/Os: so a layer does not look slow because more of its I/Os are of the slower kind.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import duckdb
@@ -62,15 +62,25 @@ class LayerSlots:
     """I/Os that ``latency_sum_ns`` adds up."""
     in_flight: Floats
     """Mean number in flight."""
+    sample_first: Ints | None = None
+    """Per slot, where it is made of means: the first slot of the samples that reach into it."""
+    sample_end: Ints | None = None
+    """The end of those samples, in slots; no later than the slot itself begins if it has none."""
 
     def chosen(self, streams: list[int]) -> "LayerSlots":
         """The rows of some streams only."""
         arrays = {
             name: getattr(self, name)[streams]
             for name in self.__dataclass_fields__
-            if name not in {"layer", "streams"}
+            if name not in {"layer", "streams", "sample_first", "sample_end"}
         }
-        return LayerSlots(self.layer, [self.streams[index] for index in streams], **arrays)
+        return LayerSlots(
+            self.layer,
+            [self.streams[index] for index in streams],
+            **arrays,
+            sample_first=self.sample_first,
+            sample_end=self.sample_end,
+        )
 
 
 @dataclass(slots=True)
@@ -81,6 +91,8 @@ class Slots:
     slot_ns: int
     count: int
     layers: dict[str, LayerSlots]
+    waiting: dict[str, Floats] = field(default_factory=dict)
+    """By layer, how many I/Os without an end had begun by each slot's end."""
 
     def at_ns(self, slot: int) -> int:
         """When a slot begins, since the recording's start."""
@@ -104,12 +116,32 @@ class Series:
     """ln of the latency: absolute for a stream; for a layer, against each stream's median, plus ``reference``."""
     within_variance: Floats
     measured_count: Floats
+    sample_first: Ints | None = None
+    """Per slot of the recording, where it is made of means: the first slot of the samples that reach into it."""
+    sample_end: Ints | None = None
+
+    @property
+    def slots_per_sample(self) -> int:
+        """How far into time one value typically reaches."""
+        if self.sample_first is None or self.sample_end is None:
+            return 1
+        return int(np.median((self.sample_end - self.sample_first)[self.at]))
+
+    def slots(self, points: slice) -> tuple[int, int]:
+        """The first slot of ``points`` and their end; all that their samples reach into, where they are means."""
+        first, end = int(self.at[points][0]), int(self.at[points][-1])
+        if self.sample_first is None or self.sample_end is None:
+            return first, end + 1
+        return int(self.sample_first[first]), max(int(self.sample_end[end]), end + 1)
 
 
-def read_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) -> Slots:
+def read_slots(
+    connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int], *, has_losses: bool = False
+) -> Slots:
     """One pass over the I/Os of the recording behind ``connection`` between the two times.
 
-    Raises `IotraceError` for damaged data.
+    An I/O without an end waits until the span ends. Where the recording ``has_losses`` its end may have been lost, so
+    that it is only believed to wait if no later I/O of its device has an end. Raises `IotraceError` for damaged data.
     """
     start_ns, end_ns = span_ns
     layers = [row["layer"] for row in library.run(connection, "layers").to_pylist()]
@@ -134,9 +166,12 @@ def read_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) 
         kept_files=kept,
         longest_slots=_LONGEST_SLOTS,
     )
-    return Slots(
-        start_ns, slot_ns, count, {layer: _layer_slots(table, layer, count, slot_ns) for layer in layers}
-    )
+    found = Slots(start_ns, slot_ns, count, {})
+    for layer in layers:
+        found.layers[layer], found.waiting[layer] = _layer_slots(
+            table, layer, count, slot_ns, has_losses=has_losses
+        )
+    return found
 
 
 def slot_length_ns(length_ns: int, streams: int = 1) -> int:
@@ -170,6 +205,8 @@ def series_of(layer: LayerSlots, *, least_slots: int = 20) -> list[Series]:
                         values,
                         layer.within_variance[index, at],
                         layer.measured_count[index, at],
+                        layer.sample_first,
+                        layer.sample_end,
                     )
                 )
     return found
@@ -193,7 +230,9 @@ def pooled_series(layer: LayerSlots) -> Series | None:
     reference = float(np.average(medians[known], weights=weights.sum(axis=1)[known]))
     values = (chosen * shift).sum(axis=0) / totals[at]
     variance = (chosen**2 * np.nan_to_num(layer.within_variance[:, at])).sum(axis=0) / totals[at] ** 2
-    return Series(layer.layer, None, at, values + reference, variance, totals[at])
+    return Series(
+        layer.layer, None, at, values + reference, variance, totals[at], layer.sample_first, layer.sample_end
+    )
 
 
 def weighted_median(values: Floats, weights: Floats, share: float = 0.5) -> float:
@@ -207,7 +246,9 @@ def weighted_median(values: Floats, weights: Floats, share: float = 0.5) -> floa
     return float(values[known][order][min(position, len(order) - 1)])
 
 
-def _layer_slots(table: pa.Table, layer: str, slots: int, slot_ns: int) -> LayerSlots:
+def _layer_slots(
+    table: pa.Table, layer: str, slots: int, slot_ns: int, *, has_losses: bool
+) -> tuple[LayerSlots, Floats]:
     mine = table.filter(pa.compute.equal(table["layer"], layer))
     keys = ("device_id", "file_id", "role", "op")
     distinct = mine.group_by(list(keys)).aggregate([]).sort_by([(name, "ascending") for name in keys])
@@ -221,14 +262,29 @@ def _layer_slots(table: pa.Table, layer: str, slots: int, slot_ns: int) -> Layer
         cells[which, slot] = mine[name].to_numpy()
         return cells
 
-    measured, logs = grid("measured_count"), grid("log_latency_sum")
+    begun = grid("begun_count")
+    is_believed = _none_later_ended(streams, begun) if has_losses else np.ones((len(streams), 1), dtype=bool)
+
+    any_waits = bool(pa.compute.any(pa.compute.greater(mine["waiting_count"], 0)).as_py())
+
+    def waiting(name: str) -> Floats:
+        return np.where(is_believed, grid(name), 0.0) if any_waits else np.zeros((len(streams), 1))
+
+    # What waits to the end is in flight all through every later slot, with all that it has waited.
+    hung = waiting("waiting_count").cumsum(axis=1)
+    measured = grid("measured_count") + hung
+    logs = grid("log_latency_sum") + waiting("waiting_log_sum").cumsum(axis=1)
+    squares = grid("log_latency_square_sum") + waiting("waiting_log_square_sum").cumsum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         level = np.where(measured > 0, logs / measured, np.nan)
-        inside = grid("log_latency_square_sum") - np.nan_to_num(logs * level)
+        inside = squares - np.nan_to_num(logs * level)
         spare = np.maximum(measured - 1, 0).sum(axis=1)
         spread = np.where(spare > 0, np.maximum(inside.sum(axis=1), 0) / np.maximum(spare, 1), 0.5)
         within = np.where(measured > 0, spread[:, None] / measured, np.nan)
-    return LayerSlots(
+    in_flight_ns = grid("in_flight_ns") + waiting("waiting_in_flight_ns")
+    if any_waits:
+        in_flight_ns[:, 1:] += hung[:, :-1] * slot_ns
+    found = LayerSlots(
         layer,
         streams,
         io_count=grid("io_count"),
@@ -236,10 +292,21 @@ def _layer_slots(table: pa.Table, layer: str, slots: int, slot_ns: int) -> Layer
         measured_count=measured,
         log_latency=level,
         within_variance=within,
-        latency_sum_ns=grid("latency_sum_ns"),
-        begun_count=grid("begun_count"),
-        in_flight=grid("in_flight_ns") / slot_ns,
+        latency_sum_ns=grid("latency_sum_ns") + waiting("waiting_sum_ns"),
+        begun_count=begun + waiting("waiting_count"),
+        in_flight=in_flight_ns / slot_ns,
     )
+    return found, hung.sum(axis=0) if any_waits else np.zeros(slots)
+
+
+def _none_later_ended(streams: list[Stream], begun: Floats) -> npt.NDArray[np.bool_]:
+    """Slots of each stream after which nothing began on its device that has an end."""
+    found = np.zeros(begun.shape, dtype=bool)
+    for device in {stream.device_id for stream in streams}:
+        rows = [index for index, stream in enumerate(streams) if stream.device_id == device]
+        at = np.flatnonzero(begun[rows].any(axis=0))
+        found[rows, (int(at[-1]) if len(at) else 0) :] = True
+    return found
 
 
 def _stream(layer: str, row: dict[str, Any]) -> Stream:

@@ -12,16 +12,13 @@ ends with a jump. A slow drift has segments, but no jumps.
    done three times, since each knows better what the other needs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from .change_points import Floats, Segmentation, segment, without_single_outliers
+from .change_points import Flags, Floats, Segmentation, runs, segment, without_single_outliers
 from .series import Ints, Series, weighted_median
-
-Flags = npt.NDArray[np.bool_]
 
 LEAST_FACTOR: Final = 1.25
 """What is less than a quarter slower than normal is not called slow, however sure it is."""
@@ -36,6 +33,49 @@ _CLEAR: Final = 3.0
 _STEP_POINTS: Final = 60
 _STEP_GAIN: Final = 20.0
 _NORMAL_SHARE: Final = 0.25
+_FAR_OUT_LEAST: Final = float(np.log(2))
+_FAR_OUT_TIMES: Final = 4.0
+_FAR_OUT_CLEAR: Final = 6.0
+_FAR_OUT_POINTS: Final = 20
+_FAR_OUT_POINTS_FEW: Final = 7
+_FAR_OUT_LEAST_OF_FEW: Final = float(np.log(10))
+"""What stands out among few points has to do so by a power of ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a slow change went, in slots: normal until ``start``, high from ``risen`` to ``falling``, over at ``end``."""
+
+    start: float
+    risen: float
+    falling: float
+    end: float
+    base: float
+    """ln of the latency that it left, less what load explains."""
+    height: float
+    """ln of the factor at its height."""
+    error: float
+    """Standard error of ``height``."""
+    has_rise: bool
+    """False where the recording begins in it."""
+    has_fall: bool
+    """False where the recording ends in it."""
+
+    def shape(self, slots: Floats) -> Floats:
+        """Share of the height at each slot."""
+        return trapezoid(slots, np.array([self.start, self.risen, self.falling, self.end]))
+
+
+def trapezoid(slots: Floats, knots: Floats) -> Floats:
+    """0 up to the first knot, 1 from the second to the third, 0 from the last on; straight lines in between.
+
+    ``knots`` has four in its last dimension; the result has that of ``slots`` in its place.
+    """
+    start, risen, falling, end = np.moveaxis(knots, -1, 0)[..., None]
+    rise = np.clip((slots - start) / np.maximum(risen - start, 1e-9), 0.0, 1.0)
+    fall = np.clip((end - slots) / np.maximum(end - falling, 1e-9), 0.0, 1.0)
+    shape: Floats = np.minimum(rise, fall)
+    return shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +90,8 @@ class Stretch:
     """Standard error of ``excess``."""
     evidence: float
     """What the stretch explains, in units of the noise's variance."""
+    course: Course | None = None
+    """How it went, where it is a slow change."""
 
 
 @dataclass(slots=True)
@@ -84,8 +126,11 @@ class Judged:
         return max(1.5 * float(change), 1.5 * float(edge), float(level))
 
 
-def judge(series: Series, *, extra_penalty: float = 0.0) -> Judged:
-    """Find the slow stretches of ``series``. ``extra_penalty`` pays for looking at several series."""
+def judge(series: Series, *, extra_penalty: float = 0.0, with_single: bool = True) -> Judged:
+    """Find the slow stretches of ``series``. ``extra_penalty`` pays for looking at several series.
+
+    ``with_single`` looks for single slots that are far out, too.
+    """
     cut = segment(series.values, series.within_variance, extra_penalty=extra_penalty)
     borders = np.array(cut.borders)
     values = without_single_outliers(series.values, cut.weight)
@@ -100,13 +145,44 @@ def judge(series: Series, *, extra_penalty: float = 0.0) -> Judged:
         slow_segments = _between_edges(_excess(values - normal, cut), jumps, values, cut, _reach(series.at))
     slow = np.repeat(slow_segments, np.diff(borders))
     above = series.values - normal
-    stretches = []
-    for first, end in _runs(slow_segments):
-        points = slice(int(borders[first]), int(borders[end]))
-        stretches.append(
-            _stretch(series.at[points], above[points], cut, points, float(normal_variance[points].mean()))
-        )
+    pieces = [slice(int(borders[first]), int(borders[end])) for first, end in runs(slow_segments)]
+    for position in _far_out(above, slow, cut) if with_single else []:
+        slow[position] = True
+        pieces.append(slice(position, position + 1))
+    stretches = [
+        _stretch(series.slots(points), above[points], cut, points, float(normal_variance[points].mean()))
+        for points in pieces
+    ]
     return Judged(series, stretches, normal, cut, slow)
+
+
+def levelled(judged: Judged) -> Judged:
+    """The same with one normal level, where the curve stays within so little that nobody would call it a change."""
+    rest = ~judged.slow
+    if not rest.any():
+        return judged
+    low, high = np.quantile(judged.normal, [0.02, 0.98])
+    if high - low >= _LEAST:
+        return judged
+    level = float(np.median(judged.series.values[rest]))
+    return replace(judged, normal=np.full(len(judged.normal), level))
+
+
+def _far_out(above: Floats, slow: Flags, cut: Segmentation) -> list[int]:
+    """Single points that are slow beyond doubt, although no neighbour is.
+
+    They are twice the normal latency, and four times as far above it (in logarithms) as one point in twenty is: with
+    tails that fall off exponentially, as ln of a power law does, one point in 160,000 is.
+    """
+    rest = above[~slow]
+    if len(rest) < _FAR_OUT_POINTS_FEW:
+        return []
+    limit = max(_FAR_OUT_LEAST, _FAR_OUT_TIMES * float(np.quantile(rest, 0.95)))
+    if len(rest) < _FAR_OUT_POINTS:
+        # A twentieth of few points is none of them: the greatest but one stands for it.
+        limit = max(_FAR_OUT_LEAST_OF_FEW, _FAR_OUT_TIMES * float(np.sort(rest)[-2]))
+    is_far = ~slow & (above >= limit) & (above * np.sqrt(cut.weight / cut.inflation) >= _FAR_OUT_CLEAR)
+    return [int(position) for position in np.flatnonzero(is_far)]
 
 
 def _jumps(values: Floats, cut: Segmentation) -> Floats:
@@ -202,7 +278,7 @@ def _between_edges(excess: Floats, jumps: Floats, values: Floats, cut: Segmentat
     without either is all drift.
     """
     kept = np.zeros(len(excess), dtype=bool)
-    for first, end in _runs(excess >= _LEAST):
+    for first, end in runs(excess >= _LEAST):
         borders = range(max(first, 1), min(end, len(excess) - 1) + 1)
         rises = [at for at in borders if at < end and jumps[at - 1] >= 0.5 * excess[at]]
         falls = [at for at in borders if at > first and -jumps[at - 1] >= 0.5 * excess[at - 1]]
@@ -251,19 +327,16 @@ def _is_step(values: Floats, cut: Segmentation, border: int) -> bool:
     return rest[1] - rest[0] >= _STEP_GAIN * cut.inflation
 
 
-def _runs(flags: Flags) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    return [(int(first), int(end)) for first, end in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _stretch(at: Ints, above: Floats, cut: Segmentation, points: slice, normal_variance: float) -> Stretch:
+def _stretch(
+    slots: tuple[int, int], above: Floats, cut: Segmentation, points: slice, normal_variance: float
+) -> Stretch:
     """Its error is that of its own mean, by its residuals or by the noise elsewhere, and that of the normal curve."""
     weight = cut.weight[points]
     excess = float(np.average(above, weights=weight))
     total = float(weight.sum())
     own = max(mean_error(above, weight) ** 2 if len(above) > 2 else 0.0, cut.inflation / total)
     error = float(np.sqrt(own + cut.inflation * normal_variance))
-    return Stretch(int(at[0]), int(at[-1]) + 1, excess, error, excess**2 * total)
+    return Stretch(*slots, excess, error, excess**2 * total)
 
 
 def mean_error(values: Floats, weight: Floats) -> float:

@@ -10,37 +10,29 @@ import pyarrow as pa
 
 from .._tally import Tally
 from ..description import TouchedSlice
-from .streams import LAYERS, Numbering
+from .streams import LAYERS, MOVING, Numbering
 
-BINS_NS: Final = (10_000_000, 100_000_000, 1_000_000_000)
-"""Lengths in which arrivals are counted, aligned to the recording's start."""
+WIDTHS: Final = ("10ms", "100ms", "1s")
+"""Lengths of time whose fullest stretch is looked for."""
+GRANULE_BYTES: Final = 4096
+"""Granularity of what was touched."""
 FIRST_BLOCK_BYTES: Final = 64 * 1024
 PAGE_BLOCKS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Sums over the gaps between neighbouring arrivals, enough for their mean and variance, and arrivals per bin."""
+    """How reads and writes arrived; defined in schemas/load/src/arrivals.rs."""
 
     count: int
-    """Gaps, one less than arrivals."""
-    sum_ns: float
-    square_sum_ns2: float
-    peaks: Listed[int]
-    """Arrivals in the fullest bin of each of `BINS_NS`."""
+    coefficient_of_variation: float | None
+    """Standard deviation over mean of the gaps: 1 for random (Poisson) arrivals, 0 for a metronome; None below 100."""
+    _peaks: Listed[float | None]
 
     @property
-    def coefficient_of_variation(self) -> float | None:
-        """Standard deviation over mean: 1 for random (Poisson) arrivals, 0 for a metronome; None below 100 gaps."""
-        if self.count < 100 or self.sum_ns <= 0:
-            return None
-        mean = self.sum_ns / self.count
-        return float(np.sqrt(max(self.square_sum_ns2 / self.count - mean * mean, 0.0)) / mean)
-
-    @property
-    def peak_counts(self) -> dict[int, int]:
-        """Arrivals in the fullest bin of each of `BINS_NS`."""
-        return dict(zip(BINS_NS, self.peaks, strict=True))
+    def peak_to_mean(self) -> dict[str, float | None]:
+        """The fullest stretch of each of `WIDTHS` over the mean one; None where there are fewer than ten of them."""
+        return dict(zip(WIDTHS, self._peaks, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +46,10 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Per stream: I/Os with a place, those that begin where the one before ended, and where one of the last 16 did."""
+    """Per stream: I/Os with a place, and those of them that are sequential (schemas/load/src/sequence.rs)."""
 
     placed_count: npt.NDArray[np.int64]
-    next_count: npt.NDArray[np.int64]
-    near_count: npt.NDArray[np.int64]
+    sequential_count: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,8 @@ class HotPage:
 class Measured:
     """What one pass finds out of a recording; figures of load are those of one layer.
 
-    ``arrivals`` are per device and role (None: all of them), ``flight`` per device, ``sequence`` per stream.
+    ``arrivals`` of reads and writes are per device and role (None: all of them), ``flight`` per device,
+    ``group_flight_ns`` (its integral) per device and role, ``sequence`` per stream. ``busiest`` is as `Tally.busiest`.
     """
 
     def __init__(
@@ -102,7 +94,20 @@ class Measured:
             for device, figures in zip(numbering.devices, flights, strict=True)
         }
         self.all_flight = Flight(*flight, length_ns)
-        self.sequence = Sequence(*np.array(tally.sequences(), dtype=np.int64).reshape(-1, 3).T)
+        self.group_flight_ns = dict(zip(numbering.groups, tally.group_flight_ns(), strict=True))
+        self.busiest = tally.busiest()
+        self.sequence = Sequence(*np.array(tally.sequences(), dtype=np.int64).reshape(-1, 2).T)
+
+    def sequential_shares(self) -> dict[str, float | None]:
+        """By operation that moves data: the share of its I/Os of known place that are sequential."""
+        shares: dict[str, float | None] = {}
+        for op in MOVING:
+            numbers = [number for number, one in enumerate(self._numbering.streams) if one.op == op]
+            placed = int(self.sequence.placed_count[numbers].sum())
+            sequential = int(self.sequence.sequential_count[numbers].sum())
+            if numbers:
+                shares[op.value] = sequential / placed if placed else None
+        return shares
 
     def seconds(self) -> pa.Table:
         """As query ``io_per_second``."""
@@ -124,13 +129,13 @@ class Measured:
 
     @property
     def block_bytes(self) -> int:
-        """Granularity of what was touched: `FIRST_BLOCK_BYTES`, or larger where that would take too much room."""
+        """Granularity of hot spots: `FIRST_BLOCK_BYTES`, or larger where that would take too much room."""
         return self._tally.block_bytes()
 
     def touched_bytes(
         self, device_id: int | None, role: str | None, ops: Listed[str], *, is_total: bool
     ) -> int:
-        """Bytes of the blocks that were touched, by one role or by all, on one device or on all."""
+        """Bytes touched at least once, in whole 4 KiB, by one role or by all, on one device or on all."""
         kinds = self._numbering.kinds(self._numbering.roles if role is None else [role], ops)
         areas = [number for number, area in enumerate(self._numbering.areas) if area[0] == device_id]
         return self._tally.touched_bytes(kinds, None if is_total else areas)
@@ -145,7 +150,7 @@ class Measured:
         ]
 
     def busiest_hundredth_share(self) -> float | None:
-        """Share of all I/Os that began in the busiest hundredth of the touched blocks; None below 100 blocks."""
+        """Share of all I/Os that began in the busiest hundredth of the blocks in which any did; None below 100."""
         return self._tally.share_of_busiest()
 
     def hot_pages(self, count: int) -> list[HotPage]:

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from iotrace.schemas import IotraceError, Recording
 
+from .. import library
 from .._tally import Tally
 from .figures import Measured
-from .rows import pieces
+from .rows import Columns, pieces
 from .streams import Numbering, Stream
 
 SLICES_MAX: Final = 30
@@ -29,6 +30,8 @@ class Subject:
     window_ns: tuple[int, int]
     metrics: tuple[str, ...]
     has_errors: bool
+    span_ns: tuple[int, int] | None = None
+    """Only what was issued in it counts, if it is given; its end is not included."""
 
 
 def measure(
@@ -53,7 +56,7 @@ def measure(
     columns += ["intended_ns"] if subject.metrics != ("service",) else []
     try:
         for piece, until_ns in pieces(recording, connection, columns):
-            tally.add(**piece)
+            tally.add(**(piece if subject.span_ns is None else _within(piece, subject.span_ns)))
             tally.advance(until_ns)
         tally.finish()
     except (OSError, ValueError, BufferError, pa.ArrowException, duckdb.IOException) as problem:
@@ -62,6 +65,26 @@ def measure(
             hint=f"iotrace validate {recording.path} tells what is left of it",
         ) from problem
     return Measured(tally, numbering, subject.window_ns, borders_ns)
+
+
+def _within(piece: Columns, span_ns: tuple[int, int]) -> Columns:
+    issued_ns = piece["issued_ns"]
+    inside = (issued_ns >= span_ns[0]) & (issued_ns < span_ns[1])
+    if inside.all():
+        return piece
+    found = {name: column[inside] for name, column in piece.items()}
+    for column in found.values():
+        column.flags.writeable = False
+    return found
+
+
+def streams_of(connection: duckdb.DuckDBPyConnection, layers: Listed[str]) -> list[Stream]:
+    """Every combination of layer, device, file, role and operation that occurs in the layers."""
+    return [
+        Stream(layer, row["device_id"], row["file_id"], row["role"], row["op"])
+        for layer in layers
+        for row in library.run(connection, "streams", layer=layer).to_pylist()
+    ]
 
 
 def _slices(window_ns: tuple[int, int]) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from iotrace.schemas import Layer, Op
+from iotrace.schemas import Layer, Op, Role
 
 LAYERS: Final = tuple(Layer)
 OPS: Final = tuple(Op)
@@ -61,12 +61,17 @@ class Numbering:
                 kind = self.kinds([one.role], [one.op])[0] if one.op in MOVING else None
                 load = (groups[one.device_id, one.role], devices[one.device_id], areas[_area(one)], kind)
             place = LAYERS.index(Layer(one.layer)), OPS.index(Op(one.op)), one.device_id, one.file_id
-            yield (*place, latency_groups[_latency_group(one)], load)
+            yield (*place, _is_log(one.role), latency_groups[_latency_group(one)], load)
 
 
 NumberedStream = tuple[
-    int, int, int | None, int | None, int, tuple[int, int, int, int | None] | None
+    int, int, int | None, int | None, bool, int, tuple[int, int, int, int | None] | None
 ]  # see _tally.pyi
+
+
+def _is_log(role: str) -> bool:
+    """A role is a word of the vocabulary, or that of a file nobody knows."""
+    return role in set(Role) and Role(role).is_log
 
 
 def _area(stream: Stream) -> tuple[int | None, int | None]:

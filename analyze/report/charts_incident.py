@@ -20,7 +20,7 @@ def marked(found: Incidents) -> list[Marked]:
     """The slow windows as stretches to point out; the ones that cost most carry their number."""
     return [
         Marked(one.start_ns, one.end_ns, f"slow {one.number}" if one.number <= _NAMED_MAX else "")
-        for one in found.windows
+        for one in [*found.windows, *found.drifts]
     ]
 
 
@@ -38,7 +38,7 @@ def incident_chart(found: Incidents) -> Chart | None:
     first = shown[0]
     kept = "the slowest slot" if first.step > 1 else "each slot"
     length = format_duration_ns(found.slot_ns * first.step)
-    worst = max(found.windows, key=lambda one: one.factor, default=None)
+    worst = max([*found.windows, *found.drifts], key=lambda one: one.factor, default=None)
     said = (
         f"At most {worst.factor:.3g} times as slow as normal, in window {worst.number}."
         if worst

@@ -71,15 +71,13 @@ def steps_table(knee: Knee) -> Table:
 
 
 def _state(step: Step) -> str:
-    if step.generator_limited:
-        return "not judged: generator late"
-    if step.is_saturated and step.is_judged:
+    if not step.is_judged:
+        return f"not judged: {'; '.join(step.left_out_because)}"
+    if step.is_on_credits:
+        return "kept up on saved credits"
+    if step.is_saturated:
         return "saturated" if step.is_steady else "saturated, still getting slower"
-    if step.is_warming:
-        return "not judged: still settling"
-    if not step.littles_law_holds:
-        return "not judged: cut off, Little's law does not hold"
-    return "kept up" if step.is_judged else "not judged: I/Os failed"
+    return "kept up"
 
 
 def _latency(knee: Knee, judged: list[Step]) -> Chart:

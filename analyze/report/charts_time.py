@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .. import library
 from ..histogram import quantile_ns
+from ..incident.change_points import runs
 from ..units import format_count, format_duration_ns, format_figure, format_rate
 from .axes import elapsed, linear, logarithmic
 from .charts import Band, Box, Boxes, Chart, Key, Line, Panel, Readout, Table, line_of
@@ -301,8 +302,7 @@ def _runs(cells: npt.NDArray[np.bool_], slots: _Slots, edges_ms: Floats) -> tupl
     """Boxes that cover the cells, neighbours of a row in one."""
     boxes = []
     for row in range(cells.shape[0]):
-        change = np.flatnonzero(np.diff(np.concatenate([[0], cells[row].astype(np.int8), [0]])))
-        for first, end in zip(change[::2].tolist(), change[1::2].tolist(), strict=True):
+        for first, end in runs(cells[row]):
             boxes.append(
                 (
                     slots.edges_s(first)[0],

@@ -150,6 +150,8 @@ class ReportFacts:
     """What else to know at once, and what the inputs cannot tell."""
     is_enough: bool | None
     """Whether every objective is met at 1x; None where there is none, or the inputs do not tell."""
+    answer: str = ""
+    """The same as a sentence that names what meets them."""
     sweeps: list[SweepFacts] = field(default_factory=list)
     comparisons: list[ComparisonFacts] = field(default_factory=list)
     recordings: list[RecordingFacts] = field(default_factory=list)
@@ -167,6 +169,7 @@ class ReportFacts:
             "verdict": self.verdict,
             "also": self.also,
             "is_enough": self.is_enough,
+            "answer": self.answer,
             "sweeps": [one.to_dict() for one in self.sweeps],
             "comparisons": [one.to_dict() for one in self.comparisons],
             "recordings": [one.to_dict() for one in self.recordings],

@@ -52,7 +52,7 @@ def tell_sweep(
     targets = sweep.settings.get("targets") or [sweep.settings.get("target")]
     target = ", ".join(str(one) for one in targets if one) or None
     name = sweep.path.name.removesuffix(".iotrace")
-    said = verdict.sweep_verdict(found, target)
+    said = verdict.sweep_verdict(found, verdict.candidate(target, name))
     facts = SweepFacts(name, sweep.title or name, target, dict(sweep.settings), found, said, held)
     is_closed = all(step.outstanding is not None for step in found.steps)
     section = Section(
@@ -139,7 +139,7 @@ def tell_recording(
         facts.sentence,
         points=[
             *(check.sentence for check in checks),
-            *([incident_sentence(incidents)] if incidents and not incidents.windows else []),
+            *([incident_sentence(incidents)] if incidents and not incidents.is_slow else []),
         ],
         notes=list(described.notes),
         lead=all_tables[:2],

@@ -3,6 +3,7 @@
 from iotrace.schemas import IotraceError, Recording
 
 from ..incident import Incidents, incident
+from ..incident.words import sensitivity_sentences
 from ..units import format_duration_ns
 from .charts_incident import incident_chart
 from .section import Section
@@ -24,24 +25,35 @@ def find_incidents(recording: Recording) -> Incidents | None:
 
 
 def incident_sentence(found: Incidents) -> str:
-    """The costliest window in a sentence, or that there is none."""
-    if not found.windows:
-        return f"No slow window stands out.{_sensitivity(found)}"
-    worst = found.windows[0]
-    count = {1: "once", 2: "twice"}.get(len(found.windows), f"{len(found.windows)} times")
-    return (
-        f"It was slow {count}; the window that cost most began "
-        f"{format_duration_ns(worst.start_ns - found.start_ns)} after the start: {worst.headline}."
-    )
+    """The costliest window and the costliest slow change in a sentence each, what recurs, or that there is nothing."""
+    said = []
+    if found.windows:
+        worst = found.windows[0]
+        count = {1: "once", 2: "twice"}.get(len(found.windows), f"{len(found.windows)} times")
+        said.append(
+            f"It was slow {count}; the window that cost most began "
+            f"{format_duration_ns(worst.start_ns - found.start_ns)} after the start: {worst.headline}."
+        )
+    if found.drifts:
+        worst = found.drifts[0]
+        words = f"{worst.headline[:1].upper()}{worst.headline[1:]}"
+        said.append(
+            f"{words}; it began {format_duration_ns(worst.start_ns - found.start_ns)} after the start."
+        )
+    said += [f"It was slow {pattern.headline}." for pattern in found.periodic]
+    if not said:
+        said = ["No slow window stands out.", *sensitivity_sentences(found)]
+    return " ".join(said)
 
 
 def incident_section(recording: Recording, found: Incidents) -> Section | None:
     """The windows with their evidence; None where nothing stood out of single I/Os."""
-    if not found.windows and found.basis == "I/Os":
+    slow = [*found.windows[:_TOLD_MAX], *found.drifts[:_TOLD_MAX]]
+    if not slow and not found.periodic and found.basis == "I/Os":
         return None
     start_utc_ns = recording.manifest.clock.start_utc_ns
     points = []
-    for one in found.windows[:_TOLD_MAX]:
+    for one in slow:
         at = clock_text(start_utc_ns, one.start_ns)
         evidence = "; ".join([*one.caveats, *one.evidence])
         points.append(
@@ -55,14 +67,5 @@ def incident_section(recording: Recording, found: Incidents) -> Section | None:
         points=points,
         notes=list(found.notes),
         charts=[chart] if chart else [],
-        tables=incident_tables(found, start_utc_ns) if found.windows else [],
+        tables=incident_tables(found, start_utc_ns) if slow else [],
     )
-
-
-def _sensitivity(found: Incidents) -> str:
-    parts = [
-        f"{one.factor:.2g}x for {format_duration_ns(one.length_ns)}"
-        for one in found.sensitivity
-        if one.layer == found.load_layer
-    ]
-    return f" It would have been found from a slowdown of {', or '.join(parts)} on." if parts else ""

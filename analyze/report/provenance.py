@@ -27,7 +27,7 @@ def origin(recording: Recording) -> Origin:
         f"{at}.{rest_ns // 1_000_000:03} UTC" if at != "unknown" else at,
         manifest.duration_ns,
         str(host),
-        manifest.quality.verdict,
+        manifest.quality.words,
         list(manifest.quality.reasons),
         _settings(manifest.replay or {}),
         dict(manifest.tools),

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from iotrace.schemas.manifest import QUALITY_WORDS
+
 from ..comparison import Comparison
 from ..description import Description, Flow, Latency, Workload
 from ..knee_answer import Vote
@@ -15,7 +17,6 @@ from .facts import RecordingFacts, SweepFacts
 from .tables_places import drive_tables, place_tables
 
 _ROWS_MAX: Final = 40
-_RANKS_SHOWN: Final = 2
 
 
 def sweep_tables(facts: SweepFacts) -> list[Table]:
@@ -64,11 +65,11 @@ def sides_table(found: Comparison) -> Table:
             f"{side.ios_per_s:,.0f}",
             format_bytes(side.size_bytes),
             format_duration_ns(side.span_ns),
-            side.quality_verdict,
+            QUALITY_WORDS[side.quality_verdict],
         )
         for name, side in ((found.a.label, found.a), (found.b.label, found.b))
     )
-    columns = ("", "recording", "kind", "layer", "I/Os", "IOPS", "moved", "length", "quality")
+    columns = ("", "recording", "kind", "layer", "I/Os", "IOPS", "moved", "length", "recorded")
     return Table("What is compared", columns, rows, 4)
 
 
@@ -183,7 +184,6 @@ def _busiest(described: Description) -> Table:
             format_duration_ns(row["latency_mean_ns"]),
         )
         for row in described.busiest
-        if row["rank"] <= _RANKS_SHOWN
     )
     return Table("The busiest windows", ("window", "from", "I/Os", "moved", "reads", "mean latency"), rows)
 

@@ -25,8 +25,12 @@ _BESIDE_MAX = 6
 
 def incident_tables(found: Incidents, start_utc_ns: int) -> list[Table]:
     """All windows, then for the costliest of them the layers, the load, the blame and what was beside it."""
-    tables = [_windows(found, start_utc_ns)]
-    for one in found.windows[:_TOLD_MAX]:
+    tables = [
+        _windows(title, windows, found, start_utc_ns)
+        for title, windows in (("Slow windows", found.windows), ("Slow changes", found.drifts))
+        if windows
+    ]
+    for one in [*found.windows[:_TOLD_MAX], *found.drifts[:_TOLD_MAX]]:
         tables += [
             table
             for table in (_layers(one), _load(one), _blame(one), _beside(one, found.start_ns))
@@ -46,7 +50,7 @@ def clock_text(start_utc_ns: int, at_ns: int) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _windows(found: Incidents, start_utc_ns: int) -> Table:
+def _windows(title: str, windows: list[SlowWindow], found: Incidents, start_utc_ns: int) -> Table:
     rows = tuple(
         (
             str(one.number),
@@ -56,18 +60,13 @@ def _windows(found: Incidents, start_utc_ns: int) -> Table:
             format_duration_ns(one.start_ns - found.start_ns),
             format_duration_ns(one.end_ns - one.start_ns),
             format_ratio_with_interval(one.factor, one.factor_interval),
-            format_duration_ns(one.normal_ns),
             format_duration_ns(one.slow_ns),
         )
-        for one in found.windows[:_WINDOWS_MAX]
+        for one in windows[:_WINDOWS_MAX]
     )
-    more = (
-        f"; {_WINDOWS_MAX} of {len(found.windows)}, --json has them all"
-        if len(found.windows) > _WINDOWS_MAX
-        else ""
-    )
-    columns = ("window", "driven by", "layer", "at", "from", "for", "slower", "normal", "slow")
-    return Table(f"Slow windows, the one that cost most first{more}", columns, rows, 4)
+    more = f"; {_WINDOWS_MAX} of {len(windows)}, --json has them all" if len(windows) > _WINDOWS_MAX else ""
+    columns = ("window", "driven by", "layer", "at", "from", "for", "slower", "slow")
+    return Table(f"{title}, the one that cost most first{more}", columns, rows, 4)
 
 
 def _layers(one: SlowWindow) -> Table:

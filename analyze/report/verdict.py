@@ -15,14 +15,24 @@ from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence
 
 
-def sweep_verdict(knee: Knee, target: str | None) -> str:
-    """One sentence for a sweep: what it carries before an objective is missed, its knee, and the headroom at 1x."""
-    who = f"The candidate {target}" if target else "The candidate"
-    parts = [clause for clause in (_objective_clause(knee, who), _knee_clause(knee)) if clause]
+def sweep_verdict(knee: Knee, who: str) -> str:
+    """One sentence for a sweep: what it carries before an objective is missed, its knee, and the headroom at 1x.
+
+    ``who`` is whose sweep it is, as `candidate` names it.
+    """
+    objective = _objective_clause(knee, who)
+    parts = [clause for clause in (objective, _knee_clause(knee)) if clause]
+    if not objective:
+        parts[0] = f"{who}: {parts[0]}"
     if knee.headroom:
         parts.append(knee.headroom)
     words = "; ".join(parts)
     return f"{words[:1].upper()}{words[1:]}."
+
+
+def candidate(target: str | None, sweep_name: str) -> str:
+    """Whose figures those of a sweep are: what was loaded, else what the sweep is called."""
+    return f"The candidate {target or f'of sweep {sweep_name}'}"
 
 
 def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
@@ -62,7 +72,8 @@ def recording_sentence(description: Description) -> str:
         f"; {'; '.join(latencies)}, measured at the {description.workload_layer} layer" if latencies else ""
     )
     return (
-        f"Over {format_duration_ns(description.window_ns)}, {rate} were asked for on average, "
+        f"{description.title} ({description.kind}): over {format_duration_ns(description.window_ns)}, {rate} "
+        "were asked for on average, "
         f"{percent_text(reads)} of them reads, {size} each{took}."
     )
 
@@ -107,19 +118,15 @@ def overall(
     recordings: Sequence[RecordingFacts],
     spoiled: Sequence[str],
 ) -> tuple[str, list[str]]:
-    """The sentence at the head of the report, and what else is to be known at once.
+    """The sentence at the head of the report, and what else is to be known at once; each names whose figures it has.
 
-    ``spoiled`` are the titles of findings that forbid to rely on it.
+    ``spoiled`` are findings that forbid to rely on figures, with the names of the inputs that they are of.
     """
-    checks = [
-        _of(recording, check.sentence, recordings)
-        for recording in recordings
-        for check in recording.objectives
-    ]
+    checks = [_of(recording, check.sentence) for recording in recordings for check in recording.objectives]
     slow = [
-        _of(recording, incident_sentence(recording.incidents), recordings)
+        _of(recording, incident_sentence(recording.incidents))
         for recording in recordings
-        if recording.incidents is not None and recording.incidents.windows
+        if recording.incidents is not None and recording.incidents.is_slow
     ]
     if sweeps:
         sentence = " ".join(sweep.verdict for sweep in sweeps)
@@ -138,12 +145,40 @@ def overall(
             *slow,
             "No sweep is part of this report, so it says nothing of a knee or of headroom.",
         ]
-    return (f"Not to be relied on ({'; '.join(spoiled)}). {sentence}" if spoiled else sentence), also
+    return (f"Not to be relied on: {'; '.join(spoiled)}. {sentence}" if spoiled else sentence), also
 
 
-def _of(recording: RecordingFacts, sentence: str, every: Sequence[RecordingFacts]) -> str:
-    """The sentence, and of which recording it speaks if there are several."""
-    return f"{recording.description.title}: {sentence}" if len(every) > 1 else sentence
+def _of(recording: RecordingFacts, sentence: str) -> str:
+    """The sentence, and of which recording it speaks: production's figures stand beside the candidate's verdict."""
+    description = recording.description
+    return f"{description.title} ({description.kind}): {sentence}"
+
+
+def answer(
+    sweeps: Sequence[SweepFacts], recordings: Sequence[RecordingFacts], *, is_enough: bool | None
+) -> str:
+    """Whether every objective is met, and by what; empty where that cannot be told."""
+    if is_enough is None:
+        return ""
+    names = [candidate(one.target, one.name) for one in sweeps] or [
+        f"{one.description.title} ({one.description.kind})" for one in recordings if one.objectives
+    ]
+    at = " at 1x" if sweeps else ""
+    who = " and ".join(dict.fromkeys(names))
+    if is_enough:
+        return f"{who} meet{'s' if len(set(names)) == 1 else ''} every objective{at}."
+    missing = [
+        name
+        for name, met in zip(
+            names,
+            [one.knee.objectives_met for one in sweeps]
+            or [all(check.is_met for check in one.objectives) for one in recordings if one.objectives],
+            strict=True,
+        )
+        if met is False
+    ]
+    who = " and ".join(dict.fromkeys(missing))
+    return f"{who} miss{'es' if len(set(missing)) == 1 else ''} an objective{at}."
 
 
 def _from_to(found: Comparison, one: Verdict) -> str:

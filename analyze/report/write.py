@@ -1,12 +1,11 @@
 """Writes a report: gathers, renders, and puts the file in its place whole."""
 
-import contextlib
-import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas.replacing import check_file, new_file, sealed_text
 
 from .. import slo as slo_module
 from ..ceiling import Path as HardwarePath
@@ -29,8 +28,8 @@ def write_report(
     """Write one self-contained HTML file on ``inputs``, sweeps first, and return what it says.
 
     ``slo`` is text as `slo.parse` takes it, or its result; the knees of sweeps are held against ``ceiling``. Raises
-    `IotraceError` for no inputs, unreadable ones, a bad objective, or an ``output`` that exists (without ``overwrite``)
-    or cannot be written.
+    `IotraceError` for no inputs, unreadable ones, a bad objective, or an ``output`` that cannot be written or is taken,
+    unless by a report as iotrace wrote it and ``overwrite`` is set.
     """
     if not inputs:
         raise IotraceError(
@@ -57,8 +56,9 @@ def write_report(
     sections += [series] if series else []
     sections += [section for _, section in compared]
     sections += [section for _, some in recorded for section in some]
-    text = render(facts, sections)
-    _write(path, text)
+    text = sealed_text(render(facts, sections))
+    with new_file(path, overwrite=overwrite) as partial:
+        partial.write_text(text, "utf-8", newline="\n")
     facts.path, facts.size_bytes = path, len(text.encode())
     return facts
 
@@ -87,14 +87,18 @@ def _facts(
         {one.comparison.b.uuid: one.comparison for one in comparisons},
         {one.path: facts.description for one, facts in zip(named, recordings, strict=True)},
     )
-    spoiled = sorted({finding.title for finding in findings if finding.level == "invalid"})
+    spoiled = sorted(
+        {f"{finding.name} ({finding.title})" for finding in findings if finding.level == "invalid"}
+    )
     sentence, also = verdict.overall(sweeps, comparisons, recordings, spoiled)
+    is_enough = None if spoiled else verdict.is_enough(sweeps, checks)
     return ReportFacts(
         title=title or (sweeps[0].title if sweeps else recordings[0].description.title),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         verdict=sentence,
         also=also,
-        is_enough=None if spoiled else verdict.is_enough(sweeps, checks),
+        is_enough=is_enough,
+        answer=verdict.answer(sweeps, recordings, is_enough=is_enough),
         sweeps=sweeps,
         comparisons=comparisons,
         recordings=recordings,
@@ -107,28 +111,8 @@ def _facts(
 def _check_free(path: Path, sources: Sequence[Path], *, overwrite: bool) -> None:
     """Before anything is computed: a report of a long night takes minutes."""
     folder = path.resolve().parent
-    if not folder.is_dir():
-        raise IotraceError(
-            f"cannot write '{path}': '{folder}' is no folder", hint="choose a folder you may write to with -o"
-        )
     if any(folder.is_relative_to(source.resolve()) for source in sources):
         raise IotraceError(
             f"'{path}' lies in what is reported on", hint="choose a place outside it, such as report.html"
         )
-    if path.is_dir():
-        raise IotraceError(f"'{path}' is a folder", hint="name a file, such as report.html")
-    if path.exists() and not overwrite:
-        raise IotraceError(f"'{path}' exists already", hint="choose another name, or pass --overwrite")
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
-    try:
-        partial.write_text(text, "utf-8", newline="\n")
-        partial.replace(path)
-    except OSError as problem:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise IotraceError(
-            f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
-        ) from problem
+    check_file(path, overwrite=overwrite)

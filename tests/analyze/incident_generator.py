@@ -94,10 +94,11 @@ def served(load, service):
 
 
 def write(path, load, done_s, seconds, *, above_s=None):
-    """A recording; ``above_s`` is the time spent above the device, 20 µs if it is not given."""
+    """A recording; ``above_s`` is the time spent above the device, 20 µs if it is not given. NaN is never done."""
     issued = np.round(load.at_s * 1e9).astype(np.int64)
     above = np.full(len(issued), 20_000) if above_s is None else np.round(above_s * 1e9).astype(np.int64)
-    completed = np.maximum(np.round(done_s * 1e9).astype(np.int64), issued + above + 1)
+    ended = np.round(np.nan_to_num(done_s) * 1e9).astype(np.int64)
+    completed = pa.array(np.maximum(ended, issued + above + 1), mask=np.isnan(done_s))
     with RecordingWriter(path, overwrite=True) as writer:
         writer.append(
             "devices", pa.table({"device_id": [0, 1], "name": ["disk 0", "disk 1"], "kind": ["disk"] * 2})

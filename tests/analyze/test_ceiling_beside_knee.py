@@ -56,6 +56,18 @@ def test_the_seeds_walk_reached_its_ports() -> None:
         assert "HBA: 2 x 16 Gb FC binds" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("gbaud", "encoding", "rated"), [(8.5, 8 / 10, 800), (14.025, 64 / 66, 1600), (28.05, 64 / 66, 3200)]
+)
+def test_fibre_channel_in_full_frames_is_at_its_ceiling(gbaud: float, encoding: float, rated: int) -> None:
+    """2,048 bytes of data, 36 of start, header, check sum and end, and six idle words between frames: 103.2 %."""
+    carried = gbaud * 1e9 * encoding / 8 / 1e6 * 2048 / (2048 + 4 + 24 + 4 + 4 + 24)
+    assert carried / rated == pytest.approx(1.032, abs=0.0005)
+    found = held(3200 * carried / rated)
+    assert found.state == "at_ceiling"
+    assert held(3200 * 1.05).state == "above"
+
+
 def test_one_path_of_two() -> None:
     found = held(1570)
     assert found.state == "below"

@@ -7,7 +7,7 @@ import pytest
 
 from iotrace.analyze.compare import compare, compare_all
 from iotrace.analyze.compare_words import without_interval
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, Quality
 
 from .planted import LOGNORMAL, SECOND, Planted
 
@@ -129,3 +129,120 @@ def test_a_tail_out_of_one_spell_has_no_interval_and_that_is_said(make_recording
     words = without_interval(found.classes)
     assert re.search(r"ratios \(.*p99\) have no interval", words)
     assert "Longer recordings" in words
+
+
+def _watched(make_recording, base, factor, tail=1.0):
+    """What a recorder saw beside a replay: 3 s later, each I/O a little off, and the look at the target before."""
+    io = base.read("io")
+    issued, took = io["issued_ns"].to_numpy(), (io["completed_ns"].to_numpy() - io["issued_ns"].to_numpy())
+    noise = np.random.default_rng(5).normal(0, 0.2, len(took))
+    slow = np.where(took > np.quantile(took, 0.95), tail, 1.0)
+    looks = np.arange(14) * 100 * MS
+    columns = {
+        "issued_ns": np.concatenate([looks, issued + 3 * SECOND]),
+        "completed_ns": np.concatenate(
+            [looks + MS, issued + 3 * SECOND + (took * np.exp(noise) * slow * factor).astype(np.int64)]
+        ),
+        "offset_bytes": np.concatenate([np.zeros(14, np.int64), io["offset_bytes"].to_numpy()]),
+    }
+    replay = {
+        "source_uuid": base.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
+        "planned_ios": len(took), "planned_duration_ns": int(issued[-1] - issued[0]),
+        "issued_span_ns": int(issued[-1] - issued[0]),
+    }  # fmt: skip
+    load_ns = [3 * SECOND - 2 * MS, 23 * SECOND + 500 * MS]
+    watched = {"replay_uuid": "played", "load_ns": load_ns, "replay": replay}
+    return make_recording(columns, window_ns=30 * SECOND, watched=watched)
+
+
+@pytest.fixture
+def placed(make_recording):
+    columns = {name: value for name, value in _columns(1).items() if name in {"issued_ns", "completed_ns"}}
+    places = np.random.default_rng(3).integers(0, 1 << 20, len(columns["issued_ns"])) * 8192
+    return make_recording(columns | {"offset_bytes": places}, window_ns=20 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("factor", "tail", "direction"),
+    [
+        (1.0, 1.0, "no difference"),
+        (1.03, 1.0, "no difference"),
+        (1.3, 1.0, "slower"),
+        (1 / 1.3, 1.0, "faster"),
+        (1.0, 2.0, "slower"),
+    ],
+)
+def test_a_watched_replay_is_paired_with_its_source(make_recording, placed, factor, tail, direction):
+    """A difference that one storage shows from one round to the next is none; a tail twice as slow is one."""
+    found = compare(placed, _watched(make_recording, placed, factor, tail))
+    assert found.is_replay_of_a
+    assert found.same_work, found.warnings
+    assert [verdict.direction for verdict in found.verdicts] == [direction]
+    (one,) = found.paired
+    assert (one.by, one.pair_count) == ("address, size and order", 20_000)
+    # 5 % of the I/Os took `tail` times as long.
+    truth = factor * tail**0.05
+    low, high = one.ratio_interval
+    assert low - 0.005 < truth < high + 0.005
+    # Heavy tails and dependence make the interval of the means several times as wide.
+    mean = found.headline("read").figures[0]
+    assert high - low < (mean.ratio_interval[1] - mean.ratio_interval[0])
+
+
+@pytest.mark.parametrize(("kept", "is_paired"), [(0.95, True), (0.8, False), (0.05, False)])
+def test_a_watch_that_lost_ios_says_why_nothing_is_paired(make_recording, placed, kept, is_paired):
+    """Too few of the recorded I/Os have a counterpart: no pairs, and the reason with its figures."""
+    whole = _watched(make_recording, placed, 1.0)
+    io = whole.read("io")
+    stays = np.random.default_rng(2).random(io.num_rows) < kept
+    columns = {
+        name: io[name].filter(stays).to_numpy() for name in ("issued_ns", "completed_ns", "offset_bytes")
+    }
+    lost = int((~stays).sum())
+    seen = make_recording(
+        columns, window_ns=30 * SECOND, watched=whole.manifest.watched, quality=Quality(events_lost=lost)
+    )
+    found = compare(placed, seen)
+    assert bool(found.paired) == is_paired
+    if is_paired:
+        assert found.paired[0].by == "address, size and order"
+        assert found.unpaired == []
+    else:
+        (words,) = found.unpaired
+        count = int(stays[14:].sum())
+        assert f"of 20,000, {count:,} have a counterpart" in words
+        assert f"lost {lost:,} events" in words
+
+
+def test_a_replays_look_at_its_target_is_no_load(make_recording, placed):
+    """Fourteen reads and three idle seconds before the load would halve its rate and double its burstiness."""
+    found = compare(placed, _watched(make_recording, placed, 1.0))
+    assert found.b.io_count == {"read": 20_000}
+    assert found.b.interarrival_cv == pytest.approx(found.a.interarrival_cv, rel=1e-6)
+    assert found.b.ios_per_s == pytest.approx(found.a.ios_per_s, rel=0.03)
+
+
+def test_the_rate_is_that_of_the_load_not_of_the_open_window(make_recording):
+    """One window stays open for two seconds after the same load."""
+    one = make_recording(_columns(1), window_ns=20 * SECOND)
+    other = make_recording(_columns(1), window_ns=22 * SECOND)
+    found = compare(one, other)
+    assert found.same_work, found.warnings
+    assert found.a.ios_per_s == found.b.ios_per_s
+
+
+@pytest.mark.parametrize(("own_ns", "direction"), [(0, "slower"), (3 * MS, "no difference")])
+def test_what_a_replay_itself_adds_is_not_the_storages(make_recording, own_ns, direction):
+    """Each I/O is 2 ms longer than the recorded 10 ms: of the storage, unless the replay says that it was its own."""
+    at = np.arange(20_000) * MS
+    took = 10 * MS + np.random.default_rng(1).integers(0, MS, len(at))
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    replay = {
+        "source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
+        "generator_lateness_ns": {"p50": 0, "p99": 0}, "pacing": {"own_service_ns_mean": own_ns},
+    }  # fmt: skip
+    columns = {"intended_ns": at, "issued_ns": at, "completed_ns": at + took + 2 * MS}
+    after = make_recording(columns, window_ns=20 * SECOND, kind="replayed", replay=replay)
+    (verdict,) = compare(before, after).verdicts
+    assert verdict.direction == direction
+    assert ("the replay's own doing" in verdict.sentence) == (own_ns > 0)

@@ -97,35 +97,40 @@ def test_layer_slots(trace):
     ]
 
 
-def test_work_order(make_recording):
-    """Two copies of a sequential stream, writes in between, one of them of unknown place; 20, 50 and 10 ns apart."""
-    rows = [
-        {"issued_ns": 0, "offset_bytes": 0, "copy": 0},
-        {"issued_ns": 20, "offset_bytes": 0, "copy": 1},
-        {"issued_ns": 40, "offset_bytes": 8192, "copy": 0},
-        {"issued_ns": 60, "offset_bytes": 8192, "copy": 1},
-        {"issued_ns": 80, "offset_bytes": 8192, "op": "write", "copy": 0},
-        {"issued_ns": 130, "offset_bytes": 16384, "copy": 0},
-        {"issued_ns": 140, "offset_bytes": None, "copy": 0, "op": "write"},
-        {"issued_ns": 150, "offset_bytes": 16384, "copy": 0, "op": "write"},
+def test_paired_slots(make_recording):
+    """Two reads at one address: first with first. What failed, or lies outside the span, has no counterpart."""
+    recorded = [
+        {"issued_ns": 0, "completed_ns": 10, "offset_bytes": 0},
+        {"issued_ns": 30, "completed_ns": 50, "offset_bytes": 0},
+        {"issued_ns": 40, "completed_ns": 80, "offset_bytes": 8192},
+        {"issued_ns": 60, "completed_ns": 70, "offset_bytes": 16384, "op": "write"},
+        {"issued_ns": 70, "completed_ns": 75, "offset_bytes": 24576, "error": 5},
+        {"issued_ns": 80, "completed_ns": 90, "offset_bytes": 32768},
     ]
-    recording = make_recording([row | {"completed_ns": row["issued_ns"] + 5} for row in rows])
-    assert ask(recording, "work_order", layer="block", **WHOLE) == [
-        ("read", 5, 5, 3, 4, 110.0, 3 * 400.0 + 2500.0),
-        ("write", 3, 2, 1, 3, 40.0, 400.0 + 2 * 100.0),
+    played = [
+        {"issued_ns": 1000, "completed_ns": 1020, "offset_bytes": 0},
+        {"issued_ns": 1030, "completed_ns": 1110, "offset_bytes": 0},
+        {"issued_ns": 1040, "completed_ns": 1080, "offset_bytes": 8192},
+        {"issued_ns": 1060, "completed_ns": 1065, "offset_bytes": 16384, "op": "write"},
+        {"issued_ns": 1070, "completed_ns": 1075, "offset_bytes": 24576},
+        {"issued_ns": 5000, "completed_ns": 5010, "offset_bytes": 32768},
     ]
+    span = {"recorded_from_ns": 0, "recorded_until_ns": 100, "from_ns": 1000, "until_ns": 1100, "slot_ns": 50}
+    with library.connected() as connection:
+        library.attach(connection, make_recording(recorded), "r0")
+        library.attach(connection, make_recording(played), "r1")
+        library.lend(connection, "r0", "r1", "io", "recorded_io")
 
+        def pairs(**words):
+            table = library.run(
+                connection, "paired_slots", prefix="r1", layer="block", **span | words
+            ).to_pylist()
+            return [tuple(row.values()) for row in table]
 
-def test_work_footprint(make_recording):
-    """Overlaps count once; a read of 8 MiB reaches over three words of 62 blocks; a flush touches nothing."""
-    rows = [
-        {"offset_bytes": 0, "size_bytes": 8 << 20},
-        {"offset_bytes": 65536, "size_bytes": 8192, "op": "write"},
-        {"offset_bytes": (8 << 20) - 1, "size_bytes": 2, "op": "write"},
-        {"offset_bytes": 1 << 30, "size_bytes": 0, "op": "flush"},
-        {"offset_bytes": 1 << 40, "size_bytes": 4096, "issued_ns": 1000},
-    ]
-    recording = make_recording(
-        [{"issued_ns": 1, "device_id": 0} | row | {"completed_ns": 2000} for row in rows]
-    )
-    assert ask(recording, "work_footprint", layer="block", block_bytes=65536, **WHOLE) == [(129, 128, 3)]
+        two = 0.6931471805599453
+        assert pairs(by_place=True) == [
+            ("read", 0, 3, pytest.approx(3 * two), 70, 140),
+            ("write", 1, 1, pytest.approx(-two), 10, 5),
+        ]
+        # By order alone the fourth good read of one is the fourth good read of the other.
+        assert [row[:3] for row in pairs(by_place=False)] == [("read", 0, 3), ("read", 1, 1), ("write", 1, 1)]

@@ -89,17 +89,6 @@ def test_latency_histogram_by_metric(make_recording):
     assert found == {"service": [900], "response": [1000], "lateness": [100]}
 
 
-def test_io_per_10ms_counts_before_the_start_too(trace):
-    rows = ask(trace, "io_per_10ms")
-    assert [(row["bin"], row["op"], row["io_count"], row["measured_count"]) for row in rows] == [
-        (-1, "read", 1, 1),
-        (0, "read", 1, 1),
-        (0, "write", 1, 1),
-        (1, "write", 2, 1),
-        (11, "read", 1, 0),
-    ]
-
-
 def test_io_per_second(trace):
     rows = ask(trace, "io_per_second")
     assert [tuple(row.values()) for row in rows] == [
@@ -109,36 +98,19 @@ def test_io_per_second(trace):
     ]
 
 
-def test_arrival_peaks(trace):
-    rows = ask(trace, "arrival_peaks", layer="block")
-    assert [
-        (row["bin_ns"] // MS, row["io_count"], row["peak_count"]) for row in rows if row["scope"] == "all"
-    ] == [
-        (10, 6, 2),
-        (100, 6, 4),
-        (1000, 6, 5),
-    ]
-    assert [(row["device_id"], row["peak_count"]) for row in rows if row["scope"] == "device"][2::3] == [
-        (0, 2),
-        (1, 3),
-    ]
-
-
-def test_busiest_windows(make_recording):
-    second = 1_000_000_000
+def test_window_load(make_recording):
     recording = make_recording(
         [
             {"issued_ns": 0, "completed_ns": 4, "size_bytes": 1 << 20, "op": "write"},
-            {"issued_ns": second, "completed_ns": second + 2},
-            {"issued_ns": second + 1, "completed_ns": second + 7},
+            {"issued_ns": 10, "completed_ns": 12},
+            {"issued_ns": 11, "completed_ns": 17},
+            {"issued_ns": 12, "completed_ns": 99, "error": 5},
+            {"issued_ns": 13, "completed_ns": 99, "op": "flush", "size_bytes": 0},
+            {"issued_ns": 20, "completed_ns": 22},
         ]
     )
-    rows = ask(recording, "busiest_windows", layer="block", window_ns=second, row_limit=1)
-    assert [tuple(row.values()) for row in rows] == [
-        # ranked by, rank, from, length, I/Os, bytes, reads, mean latency
-        ("io_count", 1, second, second, 2, 16384, 2, 4.0),
-        ("size_bytes", 1, 0, second, 1, 1 << 20, 0, 4.0),
-    ]
+    (row,) = ask(recording, "window_load", layer="block", from_ns=10, until_ns=20)
+    assert row == {"io_count": 3, "size_bytes": 3 * 8192, "read_count": 3, "latency_mean_ns": 4}
 
 
 def test_top_files_and_processes(trace):
@@ -222,6 +194,19 @@ def test_counter_drives_weigh_latencies_by_their_ios_and_rates_by_time(make_reco
     # Without a rate of writes a mean per write cannot be had: over time.
     assert row["write_latency_mean_ns"] == pytest.approx((10 * 1e6 + 30 * 5e6) / 40)
     assert row["write_ios_per_s"] is row["ios_per_s"] is None
+
+
+def test_counter_segments(make_recording):
+    """A rate of 2 s, then nothing for 1 s, then a rate of 2 s; a latency of the whole 5 s beside them."""
+    rows = _counters([(2, 2, "read_iops", 10.0), (5, 2, "read_iops", 30.0), (5, 5, "read_latency_ns", 7.0)])
+    found = ask(make_recording([{"issued_ns": 0}], tables={"counters": rows}), "counter_segments")
+    names = ("from_ns", "until_ns", "read_iops", "read_latency_ns", "read_latency_until_ns", "write_iops")
+    second = 1_000_000_000
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (0, 2 * second, 10, 7, 5 * second, None),
+        (2 * second, 3 * second, None, 7, 5 * second, None),
+        (3 * second, 5 * second, 30, 7, 5 * second, None),
+    ]
 
 
 def test_counter_drives_leave_an_interval_without_io_out_of_means_per_io(make_recording):
@@ -341,3 +326,25 @@ def test_counter_summary_weights_by_interval(make_recording):
     assert [(r["sample_count"], r["value_mean"], r["value_min"], r["value_max"]) for r in rows] == [
         (2, 4.0, 1.0, 5.0)
     ]
+
+
+def test_disk_counts(make_recording):
+    """A disk that counts 24 KiB in its second, of which one I/O of 8 KiB and 4 KiB of the recorder's own are known."""
+    names = ("at_ns", "object", "instance", "counter", "value", "layer")
+    rows = [
+        dict(zip(names, values, strict=True))
+        | {"interval_ns": 1_000_000_000, "source": "host", "unit": "bytes/s"}
+        for values in (
+            (1_000_000_000, "diskstats", "sdx", "read bytes per second", 16384.0, "block"),
+            (1_000_000_000, "diskstats", "sdx", "write bytes per second", 8192.0, "block"),
+            (1_000_000_000, "recorder", "sdx", "own bytes per second", 4096.0, "block"),
+        )
+    ]
+    io = [{"issued_ns": 0, "completed_ns": 500_000_000, "device_id": 0, "size_bytes": 8192}]
+    tables = {"devices": [{"device_id": 0, "name": "sdx", "kind": "disk"}], "counters": rows}
+    assert ask(make_recording(io, tables=tables), "disk_counts") == [
+        {
+            "device_id": 0, "device": "sdx", "from_ns": 0, "until_ns": 1_000_000_000, "counted_bytes": 24576.0,
+            "recorded_bytes": 8192.0, "own_bytes": 4096.0, "has_own": True,
+        }
+    ]  # fmt: skip

@@ -23,7 +23,9 @@ def test_incident_seconds(make_recording):
             {"issued_ns": 100 * MS, "completed_ns": 102 * MS, **data},
             {"issued_ns": 500 * MS, "completed_ns": 508 * MS, **data},
             {"issued_ns": 600 * MS, "completed_ns": 601 * MS, "error": 5, **data},
+            # Waits when the span ends; one that has waited for less than a second is merely cut off.
             {"issued_ns": 700 * MS, "completed_ns": None, **data},
+            {"issued_ns": 2400 * MS, "completed_ns": None, **data},
             # From second 0 all through 1 into 2.
             {"issued_ns": 900 * MS, "completed_ns": 2400 * MS, "size_bytes": 512, **log},
             # In flight when the span begins; beyond its end nothing counts.
@@ -42,17 +44,20 @@ def test_incident_seconds(make_recording):
     )
     names = (
         "device_id", "file_id", "role", "op", "slot", "io_count", "size_bytes", "ended_count", "measured_count",
-        "latency_sum_ns", "begun_count", "in_flight_ns",
+        "latency_sum_ns", "begun_count", "in_flight_ns", "waiting_count", "waiting_sum_ns", "waiting_in_flight_ns",
     )  # fmt: skip
     assert [tuple(row[name] for name in names) for row in rows] == [
-        (0, 0, "data", "read", 0, 4, 4 * 8192, 2, 2, 10 * MS, 2, 10 * MS),
-        (1, None, "log", "write", 0, 1, 512, 1, 1, 1500 * MS, 1, 400 * MS),
-        (1, None, "log", "write", 1, 0, 0, 0, 1, 0, 0, 1000 * MS),
-        (1, None, "log", "write", 2, 0, 0, 1, 0, 0, 0, 400 * MS),
+        (0, 0, "data", "read", 0, 4, 4 * 8192, 2, 2, 10 * MS, 2, 10 * MS, 1, 2300 * MS, 300 * MS),
+        (0, 0, "data", "read", 2, 1, 8192, 0, 0, 0, 0, 0, 0, 0, 0),
+        (1, None, "log", "write", 0, 1, 512, 1, 1, 1500 * MS, 1, 400 * MS, 0, 0, 0),
+        (1, None, "log", "write", 1, 0, 0, 0, 1, 0, 0, 1000 * MS, 0, 0, 0),
+        (1, None, "log", "write", 2, 0, 0, 1, 0, 0, 0, 400 * MS, 0, 0, 0),
     ]
     assert rows[0]["log_latency_sum"] == pytest.approx(math.log(2 * MS) + math.log(8 * MS))
     assert rows[0]["log_latency_square_sum"] == pytest.approx(math.log(2 * MS) ** 2 + math.log(8 * MS) ** 2)
-    assert rows[2]["log_latency_sum"] == pytest.approx(math.log(1500 * MS))
+    assert rows[0]["waiting_log_sum"] == pytest.approx(math.log(2300 * MS))
+    assert rows[0]["waiting_log_square_sum"] == pytest.approx(math.log(2300 * MS) ** 2)
+    assert rows[3]["log_latency_sum"] == pytest.approx(math.log(1500 * MS))
 
 
 def test_incident_bursts(make_recording):
@@ -188,16 +193,29 @@ def test_incident_counters(make_recording):
 
 
 def test_incident_counter_means(make_recording):
+    """A rate of each second beside a latency of every second one; what is not a number or has no layer is left out."""
     rows = [
-        counter(1, 5),
-        counter(2, 7, metric="iops", name="Disk Transfers/sec"),
+        counter(2, 5) | {"interval_ns": 2 * SECOND},
+        counter(1, 7, metric="iops", name="Disk Transfers/sec"),
+        counter(2, 8, metric="iops", name="Disk Transfers/sec"),
         counter(2, 9, metric=None, name="Split IO/Sec"),
         counter(3, float("nan")),
-        counter(9, 8),
+        counter(4, 1, instance="1 E:"),
+        counter(4, 1) | {"layer": None},
     ]
     recording = make_recording([{"issued_ns": 0, "completed_ns": 10}], tables={"counters": rows})
-    found = ask(recording, "incident_counter_means", from_ns=0, until_ns=5 * SECOND)
-    assert [(row["at_ns"] // SECOND, row["metric"], row["value"]) for row in found] == [
-        (1, "read_latency_ns", 5),
-        (2, "iops", 7),
+    names = (
+        "instance",
+        "instance_number",
+        "from_ns",
+        "until_ns",
+        "read_latency_ns",
+        "read_latency_until_ns",
+        "iops",
+    )
+    found = ask(recording, "incident_counter_means")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("0 D:", 1, 0, SECOND, 5, 2 * SECOND, 7),
+        ("0 D:", 1, SECOND, 2 * SECOND, 5, 2 * SECOND, 8),
+        ("1 E:", 2, 3 * SECOND, 4 * SECOND, 1, 4 * SECOND, None),
     ]

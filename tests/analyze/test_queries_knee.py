@@ -52,10 +52,16 @@ def test_knee_layers(ask):
     assert ask("knee_layers") == [("block", 4, 4), ("device", 1, 0)]
 
 
-def test_knee_completions(ask):
-    # block, wanted, completed, bytes completed
-    assert ask("knee_completions", layer="block", start_ns=0, block_ns=1000) == [
-        (0, 2, 0, 0), (1, 1, 1, 8192), (2, 0, 2, 12288),
+def test_fifths(ask):
+    # The last that was wanted is one that never ended, at 1500: a fifth is 301 ns. Fifth, I/Os, mean response.
+    assert ask("fifths", layer="block") == [(0, 1, 1100.0), (1, 1, 2000.0), (3, 1, 1900.0)]
+
+
+def test_knee_flow(ask):
+    # slot, operation, wanted, completed, bytes completed
+    assert ask("knee_flow", layer="block", start_ns=0, slot_ns=1000) == [
+        (0, "read", 1, 0, 0), (0, "write", 1, 0, 0), (1, "read", 1, 1, 8192), (2, "read", 0, 1, 8192),
+        (2, "write", 0, 1, 4096),
     ]  # fmt: skip
 
 

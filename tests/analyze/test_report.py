@@ -1,6 +1,7 @@
 """What a report says: the verdict first, nothing that its inputs do not support, and the same facts as JSON."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -46,8 +47,9 @@ def test_late_generator_gives_no_verdict_on_the_storage(tmp_path):
     writer.add(1, step)
     facts = write_report([writer.sweep], tmp_path / "report.html", slo="p95<15ms")
     assert facts.is_enough is None
-    assert "No step tells of the storage" in facts.verdict
-    assert "not judged: generator late" in (tmp_path / "report.html").read_text("utf-8")
+    assert "The candidate of sweep late: where the storage breaks cannot be judged" in facts.verdict
+    assert "Left out are 1x: the load generator was late" in facts.verdict
+    assert "the load generator was late" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_replay_is_held_against_what_was_captured(whole_report):
@@ -101,7 +103,9 @@ def test_a_slow_window_is_told_and_marked(whole_report):
 def test_a_sweep_comes_before_a_comparison(whole_report):
     assert whole_report.verdict == whole_report.sweeps[0].verdict
     assert whole_report.comparisons[0].sentence in whole_report.also
-    assert any(sentence.startswith("the night: The p95 service time is") for sentence in whole_report.also)
+    assert any(
+        sentence.startswith("the night (captured): The p95 service time is") for sentence in whole_report.also
+    )
 
 
 def test_facts_are_json(whole_report, night):
@@ -121,7 +125,11 @@ def test_existing_files_are_kept(tmp_path, night):
     target.write_text("mine")
     with pytest.raises(IotraceError, match="exists already"):
         write_report([night], target)
+    with pytest.raises(IotraceError, match="not as iotrace wrote it"):
+        write_report([night], target, overwrite=True)
     assert target.read_text() == "mine"
+    target.unlink()
+    write_report([night], target)
     write_report([night], target, overwrite=True)
     assert target.read_text("utf-8").startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.glob(".report*")] == []
@@ -154,3 +162,27 @@ def test_a_recording_without_ios_is_said_to_hold_none(tmp_path, make_recording):
     facts = write_report([empty], tmp_path / "report.html")
     assert "holds no reads or writes" in facts.verdict
     assert "<figure>" not in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_every_sentence_of_the_verdict_names_whose_figures_it_has(tmp_path, sweep, night):
+    """Under the candidate's verdict stood: "The p99 service time is 3.42 ms, within the objective": production's."""
+    facts = write_report([sweep, night], tmp_path / "report.html", slo="p95<100ms")
+    names = ("The candidate", night.manifest.title or night.name, "No sweep")
+    sentences = [facts.verdict, facts.answer, *facts.also]
+    assert [sentence for sentence in sentences if not any(name in sentence for name in names)] == []
+    (check,) = [sentence for sentence in facts.also if "objective" in sentence and "p95" in sentence]
+    assert check.startswith(f"{night.manifest.title or night.name} (captured): ")
+    assert facts.answer == "The candidate /dev/sdb meets every objective at 1x."
+
+
+def test_what_is_not_to_be_relied_on_is_named(tmp_path, night):
+    late = {"generator_limited": True, "issued_ios": 10, "planned_ios": 10}
+    spoiled = tmp_path / "late.iotrace"
+    shutil.copytree(night.path, spoiled)
+    manifest = replace(night.manifest, kind="replayed", replay=late, title="late run")
+    (spoiled / "manifest.json").write_text(manifest.to_json())
+    facts = write_report([Recording.open(spoiled)], tmp_path / "report.html", slo="p95<100ms")
+    assert facts.verdict.startswith(
+        "Not to be relied on: late (the replay itself ran late). late run (replayed): "
+    )
+    assert facts.answer == ""

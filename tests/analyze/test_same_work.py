@@ -150,4 +150,3 @@ def test_footprint_and_order_are_counted(make_recording):
     assert side.footprint_bytes == 100 * 65536
     assert side.sequential_share == {"read": 198 / 200}
     assert side.interarrival_cv == pytest.approx(0, abs=1e-6)
-    assert side.ordered_share == 1

@@ -8,8 +8,9 @@ import pytest
 
 from iotrace.analyze import library, validity
 from iotrace.analyze.describe import describe
-from iotrace.schemas import TABLES, Clock, Manifest, RecordingWriter
+from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter
 
+from .planted_truth import described
 from .validity_cases import CASES, FURTHER, SECOND, Case
 
 METHODS = Path(__file__).parents[2] / "docs" / "methods.md"
@@ -135,3 +136,30 @@ def test_the_documentation_lists_every_rule_as_it_is():
     assert rows == [
         (rule.id, ", ".join(sorted(rule.scopes)), rule.fires_when, rule.means) for rule in validity.RULES
     ]
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_gap_in_the_trace_shows_in_what_the_disk_counted(share, tmp_path):
+    """What `tracing_on = 0` in the recorder's own instance leaves, and half of it: when, how much, and from when on."""
+    recording, truth = described.gap_in_the_trace(tmp_path / "g.iotrace", 2, share=share)
+    (finding,) = [one for one in validity.check(recording) if one.rule == "trace-lacks-ios"]
+    assert finding.level == "invalid"
+    lost = truth.lost / (truth.lost + truth.reads + truth.writes)
+    (told,) = re.findall(r"\(([\d.]+) %\)", finding.detail)
+    assert float(told) / 100 == pytest.approx(lost, rel=0.03)
+    start_s, end_s = truth.lost_span_s
+    first, last = (float(word) for word in re.findall(r"from ([\d.]+) s to ([\d.]+) s", finding.detail)[0])
+    assert abs(first - start_s) <= 1.1
+    assert abs(last - end_s) <= 1.1
+
+
+def test_a_whole_trace_agrees_with_what_the_disks_counted(tmp_path):
+    """To the byte, second for second but for what ended while a counter was read: real I/O, merged and split."""
+    bundled = Recording.open(Path(__file__).parents[2] / "cli" / "bundled" / "pgbench.iotrace")
+    with validity.Subject(bundled) as subject:
+        assert set(subject.disk_counts) == {"loop0", "loop1"}
+        for rows in subject.disk_counts.values():
+            assert sum(row["counted_bytes"] for row in rows) == pytest.approx(
+                sum(row["recorded_bytes"] for row in rows), abs=0.5
+            )
+    assert "trace-lacks-ios" not in {one.rule for one in validity.check(bundled)}

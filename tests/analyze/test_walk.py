@@ -2,7 +2,7 @@
 
 import pytest
 
-from iotrace.analyze.walk import StepSummary, next_scale
+from iotrace.analyze.walk import PROOF_TIMES, StepSummary, next_scale, next_step, why_ended
 
 
 def step(scale, capacity_iops, *, rate_1x=500.0, latency_ns=200_000.0, limited_above=None):
@@ -111,3 +111,161 @@ def test_latency_that_climbs_is_closed_in_on_where_no_wall_is_reached():
         scales.append(scale)
     assert scales[:4] == [1, 2, 4, 8]
     assert min(scale for scale in scales if scale > 5) / max(scale for scale in scales if scale < 5) <= 1.15
+
+
+class Saving:
+    """Storage that carries 2,000 a second, and as many more as it has saved; back to back, so that nothing is saved."""
+
+    def __init__(self, saved):
+        self.saved = saved
+
+    def step(self, scale, times, rate_1x=500.0):
+        offered, seconds = scale * rate_1x, 10 * times
+        spent = (offered - 2000) * seconds
+        held = spent <= self.saved
+        broke = not held and self.saved > 0
+        self.saved = max(self.saved - max(spent, 0), 0)
+        carried = offered if held else 2000
+        sustained = None if held else 2000.0
+        return StepSummary(
+            scale,
+            offered,
+            carried,
+            2e5,
+            not held,
+            held,
+            False,
+            broke=broke,
+            sustained_iops=sustained,
+            times=times,
+        )
+
+
+def sweep(play, **options):
+    done = []
+    while (following := next_step(done, steps_max=24, **options)) is not None:
+        done.append(play(following.scale, following.times))
+        assert len(done) <= 24
+    return done
+
+
+@pytest.mark.parametrize("saved", [0, 1000, 10_000, 30_000])
+def test_a_sweep_ends_at_what_is_sustained_however_much_was_saved(saved):
+    done = sweep(Saving(saved).step)
+    last = done[-1]
+    assert last.times == PROOF_TIMES, "the load that is held is held for longer"
+    assert 0.94 * 2000 <= last.offered_iops <= 2000
+    assert not last.is_saturated
+    if saved:
+        place = next(place for place, one in enumerate(done) if one.broke)
+        assert done[place + 1].scale == done[place].scale, "what broke is run again at once"
+        assert done[place + 1].times > done[place].times
+    assert (
+        why_ended(done)
+        == f"the storage did not hold {min(o.scale for o in done if o.offered_iops > 2000):g}x"
+    )
+
+
+def test_credits_that_carry_the_last_load_are_found_by_running_it_for_longer():
+    done = sweep(Saving(22_000).step, scale_max=8)
+    assert any(one.times > 1 and one.broke for one in done)
+    assert done[-1].offered_iops <= 2000
+
+
+def test_storage_that_overload_slows_down_is_not_taken_for_one_with_credits():
+    def collapsing(scale, times):
+        over = scale > 4
+        carried = 1500.0 if over else 500 * scale
+        return StepSummary(
+            scale,
+            500 * scale,
+            carried,
+            2e5,
+            over,
+            not over,
+            False,
+            sustained_iops=1500.0 if over else None,
+            times=times,
+        )
+
+    assert 3.8 <= sweep(collapsing)[-1].scale <= 4
+
+
+def test_a_sweep_climbs_until_something_ends_it():
+    def free(scale, times):
+        return StepSummary(scale, 500 * scale, 500 * scale, 2e5, False, True, False, times=times)
+
+    done = sweep(free)
+    assert max(one.scale for one in done) > 1024
+    assert why_ended(done, steps_max=24) == "the most steps were run, 24"
+    limited = sweep(free, scale_max=100)
+    assert max(one.scale for one in limited) == 100
+    assert (limited[-1].scale, limited[-1].times) == (100, PROOF_TIMES)
+    assert why_ended(limited, scale_max=100) == "the highest load that was asked for, 100x, was run"
+    listed = sweep(free, scales=[1, 3])
+    assert [(one.scale, one.times) for one in listed] == [(1, 1), (3, 1), (3, PROOF_TIMES)]
+    assert why_ended(done[:2], scales=[1, 3]) == "all loads that were asked for were run"
+    late = [
+        StepSummary(1, 500, 500, 2e5, False, True, False),
+        StepSummary(2, 1000, 700, 2e5, False, True, True),
+    ]
+    assert why_ended(late) == "the load generator could not drive 2x"
+
+
+def test_a_disturbed_step_is_run_again_and_one_that_contradicts_higher_loads_too():
+    runs = []
+
+    def disturbed_once(scale, times):
+        runs.append(scale)
+        again = runs.count(scale) > 1
+        return StepSummary(
+            scale, 500 * scale, 500 * scale, 2e7 if scale == 2 and not again else 2e5, False, True, False,
+            is_disturbed=scale == 1 and not again, times=times,
+        )  # fmt: skip
+
+    sweep(disturbed_once, scale_max=16)
+    assert runs[:4] == [1, 1, 2, 4]
+    assert runs.count(1) == 2
+    assert runs.count(2) == 2
+
+    def always(scale, times):
+        return StepSummary(scale, 500, 500, 2e5, False, True, False, is_disturbed=True, times=times)
+
+    assert len(sweep(always, scales=[1, 2])) <= 6
+
+
+@pytest.mark.parametrize("scales", [None, [1, 2, 4, 8]])
+def test_a_step_that_was_too_short_is_run_for_longer(scales):
+    """At 1x latency settles only after 15 s, and a step lasts 10; then 2,000 a second are carried."""
+
+    def settling(scale, times):
+        offered = 500 * scale
+        over = offered > 2000
+        is_short = scale == 1 and times * 10 < 15
+        return StepSummary(
+            scale, offered, min(offered, 2000), 2e7 if is_short else 2e5, over, not over, False,
+            is_too_short=is_short, times=times,
+        )  # fmt: skip
+
+    done = sweep(settling, scales=scales)
+    assert [(one.scale, one.times) for one in done[:3]] == [(1, 1), (1, 2), (2, 1)]
+    assert (done[-1].scale, done[-1].times) == (4, PROOF_TIMES)
+
+    def never_long_enough(scale, times):
+        return StepSummary(scale, 500, 500, 2e5, False, True, False, is_too_short=True, times=times)
+
+    assert [one.times for one in sweep(never_long_enough, scales=[1])] == [1, 2, 4]
+
+
+def test_a_listed_load_that_broke_is_run_again_on_spent_credits_and_the_one_below_is_proven():
+    done = sweep(Saving(10_000).step, scales=[1, 2, 3, 4, 5, 6])
+    broke = next(place for place, one in enumerate(done) if one.broke)
+    assert done[broke + 1].scale == done[broke].scale
+    assert done[broke + 1].times > done[broke].times
+    assert (done[-1].scale, done[-1].times) == (4, PROOF_TIMES)
+
+
+def test_the_step_well_beyond_the_wall_is_run_once_however_its_scale_is_rounded():
+    scales = walk(99.5 * 500, steps_max=24)
+    assert len(scales) == len(set(scales))
+    assert max(scales) >= 1.49 * max(scale for scale in scales if scale <= 99.5)

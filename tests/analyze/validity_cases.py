@@ -148,12 +148,41 @@ def growing(last: float) -> dict[str, Any]:
     return {"completed_ns": at + (MS * np.linspace(1, last, COUNT)).astype(np.int64)}
 
 
+def overloaded(share: float, cap: int | None = None) -> dict[str, Any]:
+    """A server that carries ``share`` of the load and drains after the last arrival; at most ``cap`` in flight."""
+    at = np.arange(COUNT) * (MINUTE // COUNT)
+    ends = (np.arange(1, COUNT + 1) * (MINUTE / COUNT / share)).astype(np.int64)
+    issued = at.copy()
+    if cap is not None:
+        issued[cap:] = np.maximum(at[cap:], ends[:-cap])
+    return {"issued_ns": issued, "completed_ns": ends, "intended_ns": at}
+
+
 def speeding_up(share: float) -> dict[str, Any]:
     """As many I/Os, ``share`` more of them in the last fifth than in the first, linear in between."""
     at = np.linspace(0, 1, COUNT)
     early = 1 - share / 2
     times = (-early + np.sqrt(early**2 + 2 * share * at)) / share * MINUTE
     return {"issued_ns": times.astype(np.int64), "completed_ns": times.astype(np.int64) + MS}
+
+
+def disk_counted(share: float) -> dict[str, Any]:
+    """Tables in which the kernel counts so many times the bytes that the sound subject holds, second by second."""
+    disk = {"device_id": 0, "name": "sdx", "kind": "disk"}
+    rows = [
+        {
+            "at_ns": (second + 1) * SECOND,
+            "interval_ns": SECOND,
+            "source": "host",
+            "object": "diskstats",
+            "instance": "sdx",
+            "counter": "read bytes per second",
+            "unit": "bytes/s",
+            "value": COUNT / 60 * (1 << 20) * share,
+        }
+        for second in range(60)
+    ]
+    return {"tables": {"devices": [disk], "counters": rows}}
 
 
 def source(uncertainty_ns: int | None, method: str = "utc") -> dict[str, Any]:
@@ -235,6 +264,21 @@ CASES = {
         "1,000 events lost",
         "invalid",
     ),
+    "trace-lacks-ios": Cases(
+        Case("captured", manifest=disk_counted(1.02)),
+        Case("captured", manifest=disk_counted(1.0005)),
+        "(2.0 %) of it is not in the recording",
+        "invalid",
+    ),
+    "sources-apart": Cases(
+        Case(
+            "captured",
+            manifest={"quality": Quality(source_gaps=1, shared_time=["b begins 3 h after a"]).judge(9)},
+        ),
+        CAPTURED,
+        "b begins 3 h after a",
+        "invalid",
+    ),
     "too-short": Cases(
         Case(manifest={"window_ns": 30 * SECOND - 1}), Case(manifest={"window_ns": 30 * SECOND}), "30.0 s"
     ),
@@ -308,7 +352,18 @@ FURTHER = [
     ("load-not-as-asked", Case(replay={"thinning": {"error": 0.2}}), "warning", "1.20 times"),
     ("processor-slowed", Case(manifest={"host": {"cpu_governor": None}}), "warning", "unknown"),
     ("data-lost", Case(manifest={"quality": Quality(truncated_tail=True).judge(1000)}), "warning", "cut off"),
+    (
+        "sources-apart",
+        Case("captured", manifest={"quality": Quality(shared_time=["1.0% of the 5 min of a"]).judge(9)}),
+        "warning",
+        "1.0% of",
+    ),
     ("too-short", Case("characterization", manifest={"window_ns": 4 * SECOND}), "warning", "4.00 s"),
+    *(
+        ("backlog-grew", Case(io=overloaded(share, cap)), "warning", "in the first fifth")
+        for share in (0.9, 0.8, 0.5)
+        for cap in (None, 100)
+    ),
     ("failed-ios", Case(io=io(error=first(200, 5))), "invalid", "200 of 12,000"),
     ("clocks-not-aligned", Case("captured", manifest=source(5 * MS)), "warning", "5.00 ms"),
     (

@@ -1,0 +1,399 @@
+"""Slow changes: storage that gets slower over half a minute or over the whole recording, without a jump.
+
+A series is looked at in blocks of five seconds. What load explains (`load_effect`) is taken off. Normal is the level of
+the faster times of the whole recording, which a slow stretch cannot move, however it builds up. The stretch whose sum
+of excess over normal is greatest (the maximal scoring segment: a CUSUM, Page 1954) is a slow change if its mean excess
+is clear of how far means of as many blocks wander by themselves, and the search goes on in what is left. How far they
+wander is measured at every length by the Hadamard deviation (Baugh 1971), robustly: the second differences of
+neighbouring means, to which a slow change adds nothing but where it bends.
+
+How a change went is a trapezoid fitted by least squares: normal until it begins, up to its height, and back, or to the
+end of the recording. A factor's error is that of the fit with correlated residuals, or that of such means, whichever is
+greater.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy.ndimage import uniform_filter1d
+
+from .change_points import Flags, Floats, robust_sigma, running_median, without_single_outliers
+from .load_effect import load_effect
+from .stretches import Course, Judged, Stretch, trapezoid
+
+BLOCK_S: Final = 5.0
+_BLOCKS_MAX: Final = 4000
+_BLOCKS_LEAST: Final = 16
+LEAST_FACTOR: Final = 1.2
+"""What gets less than a fifth slower is not called a slow change, however sure it is."""
+
+_LEAST: Final = float(np.log(LEAST_FACTOR))
+_MEAN_LEAST: Final = float(np.log(1.1))
+_CLEAR: Final = 5.0
+_HEIGHT_CLEAR: Final = 4.0
+_SHAPE_CLEAR: Final = 6.0
+"""By so many of its errors a change has to be there whose shape is taken as known: it was chosen among many."""
+_LENGTH_LEAST_S: Final = 20.0
+_FAST_SHARE: Final = 0.3
+_NEAR: Final = float(np.log(1.12))
+_CHANGES_MAX: Final = 8
+_GRID: Final = 20
+_EDGE_S: Final = 15.0
+_SUDDEN_SHARE: Final = 0.5
+_SMOOTH_SLOTS: Final = 30
+_OUTSIDE_LEAST: Final = 20
+
+
+@dataclass(slots=True)
+class Blocks:
+    """A series in blocks of slots: arrays have one element per block with a value."""
+
+    slots: int
+    """Slots in a block."""
+    at: Floats
+    """Middle, in slots."""
+    values: Floats
+    weight: Floats
+    """One over the variance, as far as it is known."""
+    effect: Floats
+    """What load explains."""
+
+
+@dataclass(slots=True)
+class Drifting:
+    """What is normal for a series over the whole recording, and its slow changes."""
+
+    judged: Judged
+    base: float
+    """ln of the normal latency at the least load."""
+    effect: Floats
+    """What load adds to it, at each of the series' slots."""
+    changes: list[Course]
+    wander: "Wander"
+    block_slots: int
+
+    @property
+    def normal(self) -> Floats:
+        """The ln of the normal latency at each of the series' slots."""
+        return self.base + self.effect
+
+
+class Wander:
+    """How far means of neighbouring blocks wander by themselves, by length: the Hadamard deviation, robustly."""
+
+    def __init__(self, values: Floats, weight: Floats) -> None:
+        self._lengths, self._sigmas = [], []
+        length = 1
+        while len(values) // length >= 10 or length == 1:
+            count = len(values) // length
+            means = values[: count * length].reshape(count, length).mean(axis=1)
+            sigma = robust_sigma(np.diff(means, 2)) / np.sqrt(6)
+            known = np.sqrt(1 / max(float(np.median(weight)) * length, 1e-12))
+            self._lengths.append(float(length))
+            self._sigmas.append(max(sigma, known))
+            length *= 2
+        self._slope = 0.0
+        if len(self._lengths) >= 3:
+            fit = np.polyfit(np.log(self._lengths[-4:]), np.log(self._sigmas[-4:]), 1)
+            self._slope = float(np.clip(fit[0], -0.5, 0.0))
+
+    def __call__(self, length: float) -> float:
+        """Standard deviation of a mean over so many blocks; what is too long to be measured goes on as it went."""
+        known = float(np.interp(np.log(max(length, 1.0)), np.log(self._lengths), self._sigmas))
+        return float(known * max(length / self._lengths[-1], 1.0) ** self._slope)
+
+
+def drifting(judged: Judged, loads: list[Floats], slot_s: float) -> Drifting | None:
+    """Slow changes of a series, and what is normal for it; ``loads`` are per slot of the recording, zero where idle.
+
+    None where the series is too short to say.
+    """
+    found = _blocks(judged, loads, slot_s)
+    if found is None:
+        return None
+    blocks, effect = found
+    wander = Wander(blocks.values - blocks.effect, blocks.weight)
+    rest = blocks.values - blocks.effect
+    base = _base(rest, wander(1))
+    least = max(int(np.ceil(_LENGTH_LEAST_S / (blocks.slots * slot_s))), 3)
+    free = np.ones(len(rest), dtype=bool)
+    changes = []
+    for _ in range(_CHANGES_MAX):
+        first, end = _greatest(np.where(free, rest - base - _MEAN_LEAST / 2, -1e9))
+        if end - first < 1:
+            break
+        mean = float(np.mean(rest[first:end] - base))
+        is_clear = mean >= max(_MEAN_LEAST, _CLEAR * wander(end - first))
+        if is_clear and end - first >= least:
+            course = _course(blocks, rest, wander, free, (first, end))
+            if course is not None:
+                changes.append(course)
+        free[first:end] = False
+    if not changes:
+        # A creep from the first minute to the last is high above normal for a part of it only.
+        course = _course(blocks, rest, wander, np.ones(len(rest), dtype=bool), (0, len(rest)))
+        changes = [course] if course is not None else []
+    return Drifting(judged, base, effect, changes, wander, blocks.slots)
+
+
+def told_apart(drift: Drifting, slot_s: float) -> tuple[Judged, Judged]:
+    """The sudden stretches of a series, and its slow changes: each once, as what it looks like.
+
+    A change with an edge, most of which is a sudden stretch, is that stretch. Of the stretches in any other those are
+    left that stand out of it.
+    """
+    judged, at = drift.judged, drift.judged.series.at.astype(np.float64)
+    sudden, slow = list(judged.stretches), judged.slow.copy()
+    gradual, high = [], np.zeros(len(at), dtype=bool)
+    for course in drift.changes:
+        shape = course.shape(at)
+        excess = np.clip(judged.series.values - drift.normal, 0.0, None) * (shape > 0)
+        edge = _EDGE_S / slot_s + 1
+        has_edge = (course.has_rise and course.risen - course.start <= edge) or (
+            course.has_fall and course.end - course.falling <= edge
+        )
+        total = float(excess.sum())
+        if total <= 0 or (has_edge and float(excess[judged.slow].sum()) >= _SUDDEN_SHARE * total):
+            continue
+        kept = []
+        for stretch in sudden:
+            inside = (at >= stretch.first) & (at < stretch.end)
+            is_part = float(np.mean(shape[inside] > 0)) >= 0.5
+            over = judged.series.values - course.base - drift.effect - course.height * shape
+            if is_part and float(np.mean(over[inside])) < np.log(1.25):
+                slow[inside] = False
+            else:
+                kept.append(stretch)
+        sudden = kept
+        high |= shape >= 0.5
+        gradual.append(_as_stretch(course, judged))
+    return replace(judged, stretches=sudden, slow=slow), Judged(
+        judged.series, gradual, drift.normal, judged.segmentation, high
+    )
+
+
+def _as_stretch(course: Course, judged: Judged) -> Stretch:
+    """Where the change is above half of its height."""
+    at = judged.series.at
+    share = course.shape(at.astype(np.float64))
+    high = share >= 0.5
+    chosen = at[high] if high.any() else at[[int(np.argmax(share))]]
+    evidence = course.height**2 * float(judged.segmentation.weight[high].sum())
+    return Stretch(int(chosen[0]), int(chosen[-1]) + 1, course.height, course.error, evidence, course)
+
+
+def least_mean_excess(drift: Drifting, slots: float) -> float:
+    """The ln of the mean factor over so many slots from which on a slow change is found nine times in ten.
+
+    Its height has to pass the limits of `_course` although it may be found lower by 1.3 standard errors, which are
+    about twice what a mean of as many blocks wanders by: the level it left and its borders are estimated, too.
+    """
+    error = 2 * drift.wander(slots / drift.block_slots)
+    return max(_LEAST + 1.3 * error, _MEAN_LEAST + 3.3 * error, (_HEIGHT_CLEAR + 1.3) * error)
+
+
+def left_by_load(
+    judged: Judged, loads: list[Floats], window: tuple[int, int], is_normal: Flags
+) -> tuple[float, float]:
+    """The ln of the factor by which a window is slower than its load is slow at other times, and how far that wanders.
+
+    By means over as many slots as the window has (30 at most), since a second's own I/Os say little about the load of
+    that second where they are few. The wandering is that of such means under as much load, robustly.
+    """
+    series = judged.series
+    width = int(np.clip(window[1] - window[0], 1, _SMOOTH_SLOTS))
+    smooth = uniform_filter1d(series.values, width, mode="nearest")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.log(uniform_filter1d(load, width, mode="nearest"))[series.at] for load in loads]
+    rest = smooth - load_effect(smooth, logs)
+    inside = (series.at >= window[0]) & (series.at < window[1])
+    outside = is_normal[series.at]
+    if not inside.any() or outside.sum() < _OUTSIDE_LEAST:
+        return float("inf"), 0.0
+    alike = outside & (logs[0] >= float(np.median(logs[0][inside])) + np.log(0.8))
+    other = rest[alike if alike.sum() >= _OUTSIDE_LEAST else outside]
+    middle = float(np.median(other))
+    left = float(np.average(rest[inside], weights=series.measured_count[inside])) - middle
+    return left, robust_sigma(other - middle)
+
+
+def _blocks(judged: Judged, loads: list[Floats], slot_s: float) -> tuple[Blocks, Floats] | None:
+    series = judged.series
+    slots = max(round(BLOCK_S / slot_s), 1, -(-int(series.at[-1] + 1) // _BLOCKS_MAX))
+    values = without_single_outliers(series.values, judged.segmentation.weight)
+    which = series.at // slots
+    count = int(which[-1]) + 1
+    weight = judged.segmentation.weight
+    total: Floats = np.bincount(which, weight, minlength=count).astype(np.float64)
+    filled = total > 0
+    if filled.sum() < _BLOCKS_LEAST:
+        return None
+    level = np.bincount(which, weight * values, minlength=count)[filled] / total[filled]
+    at: Floats = (np.arange(count, dtype=np.float64)[filled] + 0.5) * slots
+    effect = load_effect(level, [_per_block(load, slots, count)[filled] for load in loads])
+    blocks = Blocks(slots, at, level, total[filled], effect)
+    return blocks, np.interp(series.at + 0.5, at, effect)
+
+
+def _per_block(load: Floats, slots: int, count: int) -> Floats:
+    """The ln of the mean of a load over each block's slots that have any; NaN where none has."""
+    padded = np.zeros(count * slots)
+    size = min(len(load), len(padded))
+    padded[:size] = np.nan_to_num(load[:size])
+    cells = padded.reshape(count, slots)
+    seen = (cells > 0).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(seen > 0, cells.sum(axis=1) / seen, np.nan))
+
+
+def _base(rest: Floats, sigma: float) -> float:
+    """The level of the faster times: the middle of what lies near the lower third of the smoothed blocks."""
+    smooth = running_median(rest, 5)
+    level = float(np.quantile(smooth, _FAST_SHARE))
+    for _ in range(10):
+        near = np.abs(smooth - level) <= max(_NEAR, 2.5 * sigma)
+        level = float(np.median(smooth[near])) if near.any() else level
+    return level
+
+
+def _greatest(score: Floats) -> tuple[int, int]:
+    """First and end of the stretch with the greatest sum (Kadane's algorithm); an empty one where none is positive."""
+    total = np.concatenate([[0.0], np.cumsum(score)])
+    lowest = np.minimum.accumulate(total)
+    end = int(np.argmax(total - lowest))
+    first = int(np.argmin(total[: end + 1]))
+    return first, end
+
+
+def _course(
+    blocks: Blocks, rest: Floats, wander: Wander, free: Flags, span: tuple[int, int]
+) -> Course | None:
+    """The trapezoid that fits best around ``span``; None where it is not clearly a quarter higher than normal."""
+    first, end = span
+    pad = max(end - first, 24)
+    near = np.zeros(len(rest), dtype=bool)
+    near[max(first - pad, 0) : end + pad] = True
+    chosen = np.flatnonzero(near & free)
+    best = _fitted(blocks.at[chosen], rest[chosen], float(blocks.slots))
+    if best is None:
+        return None
+    share = best.shape(blocks.at[chosen])
+    own = max(wander(max(int(count), 1)) for count in ((share > 0.5).sum(), (share < 0.5).sum()))
+    best = replace(best, error=max(best.error, own))
+    # How high the very top is may be uncertain, as of a creep that the recording ends in, and the change be sure.
+    as_shaped = max(_error_as_shaped(rest[chosen], share), own)
+    is_clear = any(
+        best.height >= max(_MEAN_LEAST + 2 * error, clear * error)
+        for error, clear in ((best.error, _HEIGHT_CLEAR), (as_shaped, _SHAPE_CLEAR))
+    )
+    return best if is_clear and best.height >= _LEAST else None
+
+
+def _error_as_shaped(y: Floats, share: Floats) -> float:
+    """Standard error of the height of a change whose shape is taken as known."""
+    share = (share - share.min()) / max(float(share.max() - share.min()), 1e-9)
+    square = len(share) * float(share.var())
+    if square <= 0:
+        return float("inf")
+    return float(np.sqrt(_variance(_fit(y, share)[0], 2) / square))
+
+
+def _fitted(x: Floats, y: Floats, step: float) -> Course | None:
+    """The trapezoid with the least squares left over, of those with a rise, a fall or both, by their number of knots.
+
+    Height and base follow from the knots; rise and fall are looked for in turn, over every pair of a grid that gets
+    finer around the best.
+    """
+    if len(x) < 8:
+        return None
+    smooth = running_median(y, 5)
+    limit = 4 * robust_sigma(y - smooth) + 1e-6
+    y = np.clip(y, smooth - limit, smooth + limit)
+    low, high = float(x[0]) - step / 2, float(x[-1]) + step / 2
+    best: tuple[float, Floats, tuple[bool, bool]] | None = None
+    for has in ((True, False), (False, True), (True, True)):
+        knots = np.array([low - 2 * step, low - step, high + step, high + 2 * step])
+        left = np.inf
+        for width in (high - low, (high - low) / 8, (high - low) / 40, (high - low) / 200):
+            for _ in range(3):
+                for part in (0, 2):
+                    if has[part // 2]:
+                        left, knots = _best_pair(x, y, knots, part, width, (low, high), step)
+        count = 2 + 2 * sum(has)
+        inflation = _inflation(_fit(y, trapezoid(x, knots))[0])
+        score = len(x) * np.log(max(left, 1e-12)) / inflation + count * np.log(len(x))
+        if best is None or score < best[0]:
+            best = (score, knots, has)
+    return None if best is None else _judged_course(x, y, step, best[1], best[2])
+
+
+def _judged_course(x: Floats, y: Floats, step: float, knots: Floats, has: tuple[bool, bool]) -> Course:
+    """The change with these knots, and the error of its height, their own uncertainty included."""
+    shape = trapezoid(x, knots)
+    residual, base, height = _fit(y, shape)
+    columns = [np.ones(len(x)), shape]
+    for index, knot in enumerate(knots):
+        if has[index // 2]:
+            moved = [np.array(knots) for _ in range(2)]
+            moved[0][index], moved[1][index] = knot - step, knot + step
+            columns.append(height * (trapezoid(x, moved[1]) - trapezoid(x, moved[0])) / (2 * step))
+    jacobian = np.stack(columns, axis=1)
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * _variance(residual, jacobian.shape[1])
+    # What is asked for is how much higher its highest block is than its lowest: knots beyond the data are not known.
+    # The middle one of the highest, as the first is next to a knot.
+    lowest, highest = float(shape.min()), float(shape.max())
+    top, bottom = (np.flatnonzero(np.abs(shape - level) < 1e-9) for level in (highest, lowest))
+    contrast = jacobian[top[len(top) // 2]] - jacobian[bottom[len(bottom) // 2]]
+    start, risen, falling, end = (float(knot) for knot in knots)
+    error = float(np.sqrt(max(contrast @ covariance @ contrast, 0.0)))
+    return Course(
+        start, risen, falling, end, base + height * lowest, height * (highest - lowest), error, has[0], has[1]
+    )
+
+
+def _best_pair(
+    x: Floats, y: Floats, knots: Floats, part: int, width: float, limits: tuple[float, float], step: float
+) -> tuple[float, Floats]:
+    """The best two knots of the rise (``part`` 0) or fall (2) within ``width`` of what they are, the others fixed."""
+    low, high = limits
+    around = [
+        np.clip(np.linspace(knot - width, knot + width, _GRID), low, high)
+        if width < high - low
+        else np.linspace(low, high, _GRID)
+        for knot in knots[part : part + 2]
+    ]
+    first, second = (grid.ravel() for grid in np.meshgrid(*around, indexing="ij"))
+    keep = second - first >= step / 2
+    keep &= (second <= knots[2]) if part == 0 else (first >= knots[1])
+    pairs = np.stack([first[keep], second[keep]], axis=1)
+    trial = np.tile(knots, (len(pairs) + 1, 1))
+    trial[1:, part : part + 2] = pairs
+    shape = trapezoid(x, trial)
+    shape -= shape.mean(axis=1, keepdims=True)
+    centred = y - y.mean()
+    product, square = shape @ centred, (shape**2).sum(axis=1)
+    gain = np.where((product > 0) & (square > 1e-9), product**2 / np.maximum(square, 1e-9), 0.0)
+    chosen = int(np.argmax(gain))
+    return float(centred @ centred - gain[chosen]) / len(x), trial[chosen]
+
+
+def _fit(y: Floats, shape: Floats) -> tuple[Floats, float, float]:
+    """What a shape leaves over, its base and its height, by least squares."""
+    centred = shape - shape.mean()
+    square = float(centred @ centred)
+    height = float(centred @ y) / square if square > 1e-9 else 0.0
+    base = float(y.mean() - height * shape.mean())
+    return y - base - height * shape, base, height
+
+
+def _variance(residual: Floats, parameters: int) -> float:
+    """Variance of the residuals of a fit with so many parameters, greater the more they correlate."""
+    return float(residual @ residual) / max(len(residual) - parameters, 1) * _inflation(residual)
+
+
+def _inflation(rest: Floats) -> float:
+    square = float(rest @ rest)
+    correlation = float(rest[1:] @ rest[:-1]) / square if square > 0 else 0.0
+    correlation = min(max(correlation, 0.0), 0.9)
+    return (1 + correlation) / (1 - correlation)

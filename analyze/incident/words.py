@@ -1,0 +1,141 @@
+"""What is said of a slow window or change, in a sentence each."""
+
+from collections.abc import Sequence
+
+from ..units import format_duration_ns, format_ratio_with_interval
+from .drive import Drive
+from .result import BlameRow, Gradual, Incidents, Interval, LayerTime
+
+
+def what_slowed(layer: str, times: Sequence[LayerTime]) -> str:
+    """What a layer's own time is spent in, as far as the layers below it were seen."""
+    below = next((time.below for time in times if time.layer == layer), None)
+    match layer, below:
+        case "device", _:
+            return "the device was slower at the same load"
+        case "block", None:
+            return "the storage or the host's queue above it was slower at the same load"
+        case "block", _:
+            return "the host's queue or driver above the device was slower at the same load, not the device"
+        case "filesystem", None:
+            return "the file system or the storage below it was slower at the same load"
+        case "filesystem", _:
+            return f"the file system was slower at the same load, not the {below} layer below it"
+        case _, None:
+            return "the storage, as SQL Server sees it, was slower at the same load"
+        case _:
+            return f"the time went between SQL Server and the {below} layer at the same load, not below it"
+
+
+def where(seen: str, added: str | None) -> str:
+    """Which layer was slower, whose figure that is, and which one added most of it where that is another."""
+    if added is None:
+        return f"seen in the {seen} layer"
+    return (
+        f"most of it in the {added} layer"
+        if added == seen
+        else f"seen in the {seen} layer, most of it added in {added}"
+    )
+
+
+def headline(
+    factor: float,
+    interval: Interval,
+    slow_ns: float,
+    span_ns: tuple[int, int],
+    gradual: Gradual | None,
+    drive: Drive,
+    slowed: str,
+    *,
+    subject: str | None,
+    where: str,
+) -> str:
+    """How much, for how long, and by what: load, or which part of the way to the storage."""
+    why = {
+        "load-driven": (
+            "the load makes it as slow at other times"
+            if drive.is_as_ever
+            else "load grew"
+            if drive.is_more_load
+            else "as many I/Os came in bursts"
+        ),
+        "service-driven": slowed,
+        "cannot tell": "by load or by the storage, the recording cannot tell",
+    }[drive.cause]
+    slower = format_ratio_with_interval(factor, interval)
+    if gradual is not None:
+        return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
+    level = ", ".join(part for part in (format_duration_ns(slow_ns), subject) if part)
+    return f"{slower} slower than normal ({level}) for {format_duration_ns(span_ns[1] - span_ns[0])}, {where}: {why}"
+
+
+def _course(slower: str, span_ns: tuple[int, int], gradual: Gradual) -> str:
+    start_ns, end_ns = span_ns
+    low, high = format_duration_ns(gradual.from_ns), format_duration_ns(gradual.to_ns)
+    if gradual.risen_ns is None:
+        back = format_duration_ns(end_ns - (gradual.falling_ns or start_ns))
+        return f"latency was {high} when the recording began and went back to {low} within {back}, {slower}"
+    rose = format_duration_ns(max(min(gradual.risen_ns, end_ns) - start_ns, 0))
+    words = f"latency rose from {low} to {high} within {rose}, {slower} slower"
+    if gradual.falling_ns is None:
+        stayed = end_ns - gradual.risen_ns
+        return f"{words}, and was still so when the recording ended" if stayed > 0 else words
+    return f"{words}, and was back after {format_duration_ns(end_ns - start_ns)} in all"
+
+
+def periodic_headline(
+    count: int, period_ns: int, length_ns: int, factor: float, markers: list[str], blame: Sequence[BlameRow]
+) -> str:
+    """How often, for how long, how slow, and what runs then."""
+    runs = [f"a {kind} runs then" for kind in markers[:1]]
+    runs += [
+        f"it is {row.name}"
+        for row in blame
+        if row.dimension in {"process", "file"} and row.growth_share > 0.5
+    ][:1]
+    what = f"; {runs[0]}" if runs else ""
+    return (
+        f"every {format_duration_ns(period_ns)}, {count} times, {factor:.2f}x slower than normal for "
+        f"{format_duration_ns(length_ns)}{what}"
+    )
+
+
+def sensitivity_sentences(found: Incidents) -> list[str]:
+    """From how much on a slowdown would have been found, by shape and length, and what was not looked for."""
+    parts = []
+    for layer in dict.fromkeys(entry.layer for entry in found.sensitivity):
+        for shape, words in (("sudden", "a sudden one"), ("any", "one of any other shape, in the mean")):
+            told = [
+                f"{entry.factor:.2f}x for {format_duration_ns(entry.length_ns)}"
+                for entry in found.sensitivity
+                if entry.layer == layer and entry.shape == shape
+            ]
+            if told:
+                parts.append(f"{layer} layer, {words}, from {', '.join(told)}")
+    if not parts:
+        return []
+    least, slow = (
+        format_duration_ns(max(slots * found.slot_ns, ns)) for slots, ns in ((2, 0), (4, 30 * 10**9))
+    )
+    not_looked_for = (
+        f"what lasts less than {least} (unless it stands far out)",
+        f"what builds up and is over within {slow}",
+        "what slowly follows the load",
+        "what lasts at one level for more than two thirds of the recording",
+    )
+    return [
+        f"A slowdown would have been found, nine times in ten: {'; '.join(parts)}.",
+        f"Not looked for: {'; '.join(not_looked_for)}.",
+    ]
+
+
+def caveats(interval: Interval, *, is_most: bool) -> list[str]:
+    """What to know before believing a window."""
+    found = []
+    if interval[0] <= 1:
+        found.append("the interval holds 1: it may have been no slower than normal")
+    if is_most:
+        found.append(
+            "it lasted for more than half of the recording: which level is normal, the recording cannot tell"
+        )
+    return found

@@ -1,0 +1,207 @@
+"""What a sweep may say when steps are left out, disturbed, short, or lived on saved credits."""
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.knee import knee, knee_of
+from iotrace.analyze.knee_step import measure
+from iotrace.schemas import IotraceError, Recording
+
+from . import knee_simulator as simulator
+
+RATE = 2000
+GIB = 1 << 30
+
+
+def bucket(saved):
+    """Storage that carries 2,000 a second, and ``saved`` I/Os more."""
+    return lambda random, arrival_s: simulator.throttled(random, arrival_s, RATE, saved)
+
+
+def server(random, arrival_s):
+    return simulator.first_come_first_served(arrival_s, np.full(len(arrival_s), 1 / RATE))
+
+
+def steps_of(folder, device, loads, *, seconds=6, replay=None):
+    """Steps at ``loads`` a second of the given length; ``replay`` adds to the manifest of a load."""
+    steps = []
+    for index, load in enumerate(loads):
+        random = np.random.default_rng([3, index])
+        arrival = simulator.poisson(random, load, int(load * seconds))
+        more = (replay or {}).get(load, {})
+        steps.append(
+            simulator.write_step(
+                folder, arrival, device(random, arrival), scale=load / 500, name=f"{index}", replay=more
+            )
+        )
+    return steps
+
+
+@pytest.mark.parametrize("seconds_saved", [1, 2, 5])
+def test_credits_are_told_from_what_is_sustained(tmp_path, seconds_saved):
+    answer = knee(steps_of(tmp_path, bucket(RATE * seconds_saved), [500, 1000, 1800, 2700, 4000, 8000]))
+    assert answer.state == "reached"
+    assert answer.sustained_iops.low <= RATE <= answer.sustained_iops.high
+    assert answer.iops.high <= 1.02 * RATE
+    assert answer.highest_kept_up_iops <= 1.02 * RATE
+    assert answer.credits.ios == pytest.approx(RATE * seconds_saved, rel=0.1)
+    assert answer.credits.size_bytes == pytest.approx(answer.credits.ios * 8192)
+    assert answer.credits.burst_iops > 1.3 * RATE
+    assert "credits" in answer.sentence
+
+
+def test_credits_that_no_step_spends_are_not_excluded(tmp_path):
+    answer = knee(steps_of(tmp_path, bucket(RATE * 5), [500, 1000, 1500, 2000, 2500]))
+    assert answer.state == "not_reached"
+    assert "for 6 s" in answer.sentence
+    assert "cannot be excluded" in answer.sentence
+    assert "for 6 s" in answer.headroom
+
+
+def test_a_step_that_lived_on_credits_meets_no_objective(tmp_path):
+    answer = knee(steps_of(tmp_path, bucket(RATE * 2), [500, 1000, 1800, 2200, 8000]), slo="p95<5ms")
+    (objective,) = answer.objectives
+    assert answer.steps[3].is_on_credits
+    assert objective.state == "crossed"
+    assert objective.iops.high <= 1.02 * RATE
+
+
+def test_an_answer_takes_two_judged_steps_and_half_of_the_loads(tmp_path):
+    late = {load: {"generator_limited": True} for load in (1000, 2000, 4000, 8000)}
+    steps = steps_of(tmp_path, bucket(40), [500, 1000, 2000, 4000, 8000], replay=late)
+    answer = knee(steps, slo="p95<15ms")
+    assert answer.state == "not_judged"
+    assert answer.headroom == ""
+    assert answer.objectives[0].state == "not_judged"
+    assert "1 can be used" in answer.sentence
+    assert "2x, 4x, 8x, 16x: the load generator was late" in answer.sentence
+    del late[8000], late[4000]
+    assert knee(steps_of(tmp_path, bucket(40), [500, 1000, 2000, 4000, 8000], replay=late)).state == "reached"
+
+
+def test_each_step_is_left_out_for_its_own_reason(tmp_path):
+    steps = steps_of(tmp_path, server, [500, 1000, 1200, 1500], replay={1000: {"generator_limited": True}})
+    random = np.random.default_rng(1)
+    arrival = simulator.poisson(random, 800, 4000)
+    completed = server(random, arrival)
+    completed[-36:] += 20
+    steps.append(simulator.write_step(tmp_path, arrival, completed, scale=1.6, name="cut"))
+    answer = knee(steps)
+    words = " ".join(answer.notes)
+    assert "2x: the load generator was late" in words
+    assert "1.6x: Little's law is off by" in words
+    assert "failed" not in words
+
+
+def test_a_step_too_short_to_tell_is_left_out_as_such(tmp_path):
+    answer = knee(steps_of(tmp_path, server, [30, 500, 1000, 1500], seconds=3))
+    assert answer.steps[0].is_too_short
+    assert "0.06x: it was too short: 90 I/Os, and it takes 100" in " ".join(answer.notes)
+    assert not any(step.is_too_short for step in answer.steps[1:])
+
+
+def filling(full_s):
+    """A cache that takes I/Os in 0.2 ms until it is full, and in 1 ms after."""
+    return lambda random, arrival_s: (
+        arrival_s + simulator.device_latency_s(random, len(arrival_s)) * np.where(arrival_s < full_s, 1, 5)
+    )
+
+
+def test_latency_that_breaks_while_all_is_carried_is_said(tmp_path):
+    answer = knee(steps_of(tmp_path, filling(4), [500, 1000]))
+    said = [note for note in answer.notes if "stayed there" in note]
+    assert len(said) == 2
+    broke = answer.steps[1].latency_break
+    assert broke.at_share * answer.steps[1].duration_s == pytest.approx(4, abs=0.3)
+    assert (broke.before_ns, broke.after_ns) == (pytest.approx(2e5, rel=0.03), pytest.approx(1e6, rel=0.03))
+
+
+def test_a_step_whose_latency_broke_gives_way_to_the_same_load_run_after_it(tmp_path):
+    measured = [measure(step) for step in steps_of(tmp_path, filling(4), [500, 1000])]
+    (later,) = steps_of(tmp_path, filling(0), [1000])
+    measured.append(measure(later))
+    measured[-1][0].started_utc_ns += 60 * 10**9
+    answer = knee_of(measured)
+    kept = [step for step in answer.steps if step.scale == 2 and step.is_judged]
+    assert [step.latency_break for step in kept] == [None]
+    assert "the load was run again after it" in " ".join(answer.notes)
+
+
+@pytest.mark.parametrize("device", [server, bucket(20)])
+@pytest.mark.parametrize("highest", [1400, 1850])
+def test_a_sweep_that_stops_short_has_no_knee(tmp_path, device, highest):
+    answer = knee(steps_of(tmp_path, device, np.geomspace(300, highest, 6)))
+    assert answer.state in {"onset", "not_reached"}
+    assert answer.iops is None
+    assert answer.votes == []
+    if answer.state == "onset":
+        assert "knee" not in answer.sentence
+        if device is server:
+            # Of M/D/1 the mean is s (1 + r / 2 (1 - r)): twice that at 300 a second, r = 0.15, is at r = 0.703.
+            assert answer.doubled_iops.value == pytest.approx(0.703 * RATE, rel=0.06)
+
+
+def written_by_others(amount):
+    moved = {
+        "before": {"read_bytes": 0, "written_bytes": 0},
+        "after": {"read_bytes": amount, "written_bytes": 0},
+    }
+    return {"device_counters": {"sdb": moved}}
+
+
+def test_a_step_that_others_disturbed_is_left_out_and_no_objective_missed(tmp_path):
+    def disturbed(random, arrival_s):
+        slow = len(arrival_s) < 500 * 20.5
+        return arrival_s + random.exponential(0.02 if slow else 0.0005, len(arrival_s))
+
+    counters = {load: written_by_others(load * 20 * 8192) for load in (1000, 1300, 1600)}
+    counters[500] = written_by_others(2 * GIB)
+    for known in (counters, {}):
+        steps = steps_of(tmp_path, disturbed, [500, 1000, 1300, 1600], seconds=20, replay=known)
+        answer = knee(steps, slo="p99<5ms")
+        assert not answer.steps[0].is_judged
+        assert answer.objectives[0].state == "met_everywhere"
+        why = "others moved 1.9 GiB" if known else "contradicts"
+        assert why in " ".join(answer.notes)
+
+
+def test_an_objective_missed_below_and_met_above_is_no_answer(tmp_path):
+    def uneven(random, arrival_s):
+        slower = 1.6 if len(arrival_s) < 900 * 20 else 1.0
+        return arrival_s + simulator.device_latency_s(random, len(arrival_s), 0.004 * slower)
+
+    steps = steps_of(tmp_path, uneven, [600, 1000, 1400], seconds=20)
+    answer = knee(steps, slo="p50<5ms")
+    assert answer.objectives[0].state == "contradicted"
+    assert "cannot be told" in answer.objectives[0].sentence
+    assert answer.objectives_met is None
+
+
+def test_storage_that_collapses_may_have_had_credits(tmp_path):
+    def collapsing(random, arrival_s):
+        overload = len(arrival_s) / arrival_s[-1] > 1.05 * RATE
+        return simulator.throttled(random, arrival_s, 1500 if overload else RATE)
+
+    answer = knee(steps_of(tmp_path, collapsing, [500, 1000, 1900, 4000]))
+    assert answer.sustained_iops.low <= 1510
+    assert answer.sustained_iops.high >= 1900
+    assert any("the interval spans both" in note for note in answer.notes)
+
+
+def test_what_is_no_sweep_is_refused(tmp_path, make_recording):
+    io = {"issued_ns": np.arange(100) * 1_000_000, "completed_ns": np.arange(100) * 1_000_000 + 500_000}
+    hosts = [make_recording(io) for _ in range(3)]
+    with pytest.raises(IotraceError, match="not replayed") as refused:
+        knee(hosts)
+    assert "iotrace compare" in refused.value.hint
+    (step,) = steps_of(tmp_path, server, [500])
+    with pytest.raises(IotraceError, match="given twice"):
+        knee([step, Recording.open(step.path)])
+    for one, other, word in (
+        ({"source_uuid": "a"}, {"source_uuid": "b"}, "recordings that were replayed differ"),
+        ({"targets": [{"name": "/dev/a"}]}, {"targets": [{"name": "/dev/b"}]}, "targets differ"),
+    ):
+        with pytest.raises(IotraceError, match=word):
+            knee(steps_of(tmp_path, server, [500, 1000], replay={500: one, 1000: other}))
+    with pytest.raises(IotraceError, match="no load to find a knee over"):
+        knee(steps_of(tmp_path, server, [500, 500]))
