@@ -23,7 +23,7 @@ class Engine:
         backend: Literal["auto", "io_uring", "threads", "completion_port"] = "auto",
         submitters: int = 1,
         seed: int = 0,
-        spin_ns: int | None = None,
+        pacing: Literal["precise", "gentle"] = "precise",
         batch: int | None = None,
         simulate: Mapping[str, Any] | None = None,
         direct: bool = True,
@@ -36,6 +36,8 @@ class Engine:
         (by default 120 s), and waits ``drain_ns`` (30 s) at its end for what is in flight. ``submitters`` threads
         issue: every region of 64 MiB of a target, and every stream, belongs to one of them, in which the plan's order
         is kept.
+
+        ``pacing`` is what is done between two deadlines: spin, or sleep.
 
         ``simulate`` plays in simulated time on a simulated disk of ``servers`` servers whose ``service`` is constant,
         exponential (of ``service_ns``) or never; with ``fail_every`` (n, errno), ``stall_ns`` (at, for),
@@ -86,7 +88,7 @@ class Engine:
 
         elapsed_ns, due, issued, completed, failed, delayed, starved (times the plan was not offered soon enough),
         waits_for_room (times the kernel made a submitter wait, because the queue of a disk was full), bytes,
-        response_ns_sum, service_ns_sum.
+        response_ns_sum, service_ns_sum, spun_ns (time that the submitters spun before deadlines).
         """
 
     def set_up(self) -> dict[str, Any]:
@@ -94,7 +96,7 @@ class Engine:
 
         backend; reason (why not the best there is, or None); unregistered (why memory could not be registered with the
         kernel, or None); start_utc_ns; in_flight_max; preferred (whether the submitters go before others, which takes
-        root); submitters.
+        root and precise pacing); submitters.
         """
 
     def stop(self) -> None:
@@ -122,44 +124,64 @@ class Engine:
         """
 
 class Shape:
-    """Counts what the figures on the shape of a load are made of."""
+    """Counts what the figures on the shape of a load are made of (see schemas/load)."""
 
-    def __init__(self, stretches_max: int) -> None:
-        """See `Touched`."""
-
+    def __init__(self) -> None: ...
     def add(self, rows: pa.RecordBatch) -> None:
         """Add I/Os, each issued no earlier than the one before.
 
-        Columns: at_ns, space, offset_bytes and size_bytes int64, transfers uint8 (0 for what moves no data) and, if
-        what is touched is counted by something else than the slot of the space, medium int64. Raises ``ValueError`` for
-        more than 262,144 spaces.
+        Columns: at_ns, space, offset_bytes and size_bytes int64, file_id int32, op uint8 (position in the vocabulary),
+        is_log uint8 (not 0 for I/Os of a transaction log) and, if what is touched is counted by something else than
+        the slot of the space, medium int64. Raises ``ValueError`` for more than 262,144 spaces.
         """
 
     def counts(self) -> dict[str, Any]:
-        """Sums so far.
+        """Figures so far.
 
-        ios, transfers, moved_bytes, first_ns, last_ns, square_ns2 (sum of the squared times between arrivals), follows
-        (transfers that begin where the one before in their space ended), most (I/Os in the fullest window of 10 ms,
-        100 ms and 1 s; windows begin with the first I/O).
+        ios, first_ns and last_ns of I/Os of any kind; of reads and writes moved_bytes, span_ns (from the first to the
+        last), rate_per_s, cv_interarrival, peak_to_mean (10 ms, 100 ms and 1 s), transfers (how many), sequential (how
+        many of them are) and footprint_bytes.
         """
 
     def spaces(self) -> list[int]:
-        """Address spaces that transfers went to, in order of first sight: the position is the slot."""
+        """Address spaces that reads and writes went to, in order of first sight: the position is the slot."""
 
-    def stretches(self) -> pa.RecordBatch:
-        """As `Touched.stretches`."""
+    def stretches(self, most: int) -> pa.RecordBatch:
+        """As `Footprint.stretches`."""
 
-class Touched:
-    """Gathers the stretches that transfers touch, in bounded memory."""
+class Footprint:
+    """What transfers touch, by slot, in granules of 4 KiB."""
 
-    def __init__(self, stretches_max: int) -> None:
-        """Beyond ``stretches_max`` those nearest one another in a space are joined."""
-
+    def __init__(self) -> None: ...
     def add(self, transfers: pa.RecordBatch) -> None:
-        """Add transfers of at least a byte: slot, offset_bytes and size_bytes, int64."""
+        """Add transfers: slot, offset_bytes and size_bytes, int64."""
 
-    def stretches(self) -> pa.RecordBatch:
-        """Disjoint stretches, rising: start and end int64, see `extents.place`."""
+    def bytes(self) -> int:
+        """Bytes touched, each once."""
+
+    def stretches(self, most: int) -> pa.RecordBatch:
+        """Disjoint stretches, rising: start and end int64, see `extents.place`.
+
+        Of more than ``most`` those nearest one another in a slot are joined.
+        """
+
+class Sequences:
+    """Tells which transfers are sequential (see schemas/load/src/sequence.rs)."""
+
+    def __init__(self) -> None: ...
+    def add(self, transfers: pa.RecordBatch) -> bytes:
+        """A byte for each transfer, in order of time: 1 if it is sequential.
+
+        Columns: space, offset_bytes and size_bytes int64, file_id int32, is_write and is_log uint8.
+        """
+
+def try_waiting(seconds: float) -> dict[str, int]:
+    """What waiting costs on this host, tried for so long without any I/O (see engine/src/trial.rs).
+
+    In nanoseconds, each as its p50, p90 and p99 (``lateness_ns_p50``): lateness (how late a sleeper wakes),
+    others_beside_sleeper (how long a thread that was woken waits to run), others_beside_spinner (the same while the one
+    that woke it spins). Raises ``OSError`` where no thread can be made.
+    """
 
 def is_debug_build() -> bool:
     """Whether this module was built without optimisation."""

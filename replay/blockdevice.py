@@ -23,18 +23,18 @@ class DeviceFacts:
 
 def facts(device_number: int, *, root: Path = _ROOT) -> DeviceFacts:
     """Facts on the block device with this number, as far as sysfs knows it; 4 KiB blocks where it does not."""
-    folder = _folder(device_number, root)
+    folder = folder_of(device_number, root)
     if not folder.is_dir():
         return DeviceFacts("", 4096, None, None, None, None, partition=False)
     partition = (folder / "partition").exists()
     disk = folder.parent if partition else folder
-    cache = _word(disk / "queue/write_cache")
-    rotational = _word(disk / "queue/rotational")
+    cache = word(disk / "queue/write_cache")
+    rotational = word(disk / "queue/rotational")
     return DeviceFacts(
         name=folder.name,
-        logical_block_bytes=int(_word(disk / "queue/logical_block_size") or 4096),
-        physical_block_bytes=int(_word(disk / "queue/physical_block_size") or 0) or None,
-        model=_word(disk / "device/model"),
+        logical_block_bytes=int(word(disk / "queue/logical_block_size") or 4096),
+        physical_block_bytes=int(word(disk / "queue/physical_block_size") or 0) or None,
+        model=word(disk / "device/model"),
         write_cache=None if cache is None else cache == "write back",
         rotational=None if rotational is None else rotational == "1",
         partition=partition,
@@ -47,7 +47,7 @@ def use(device_number: int, *, root: Path = _ROOT) -> str | None:
     Looks for mounts and swap on the device, its partitions, and what is built on top of either; for RAID, LVM and
     other holders of any of them; and, for a partition, for holders of the whole disk.
     """
-    folder = _folder(device_number, root)
+    folder = folder_of(device_number, root)
     if not folder.is_dir():
         return "the system does not know it as a block device"
     own = [folder, *_partitions(folder)]
@@ -56,7 +56,7 @@ def use(device_number: int, *, root: Path = _ROOT) -> str | None:
     mounts, swaps = _mounts(root), _swaps(root)
     for part in own:
         label = "it" if part == folder else f"its partition {part.name}"
-        number = _word(part / "dev") or ""
+        number = word(part / "dev") or ""
         if number in mounts:
             return f"{label} is mounted on {mounts[number]}"
         if number in swaps:
@@ -68,14 +68,14 @@ def use(device_number: int, *, root: Path = _ROOT) -> str | None:
 
 def sequence(device_number: int, *, root: Path = _ROOT) -> int | None:
     """Which of the disks that have had this number it is now; the kernel counts them since boot. None: it does not."""
-    folder = _folder(device_number, root)
+    folder = folder_of(device_number, root)
     disk = folder.parent if (folder / "partition").exists() else folder
-    told = _word(disk / "diskseq")
+    told = word(disk / "diskseq")
     return int(told) if told else None
 
 
 def counters(device_number: int, *, root: Path = _ROOT) -> dict[str, int] | None:
-    """The device's line of /proc/diskstats: I/Os, bytes and busy time since boot, everybody's included."""
+    """The device's line of /proc/diskstats: I/Os, bytes, their time and busy time since boot, everybody's included."""
     wanted = [str(os.major(device_number)), str(os.minor(device_number))]
     try:
         lines = (root / "proc/diskstats").read_text().splitlines()
@@ -88,8 +88,10 @@ def counters(device_number: int, *, root: Path = _ROOT) -> dict[str, int] | None
             return {
                 "reads": numbers[0],
                 "read_bytes": numbers[2] * 512,
+                "read_ns": numbers[3] * 1_000_000,
                 "writes": numbers[4],
                 "written_bytes": numbers[6] * 512,
+                "write_ns": numbers[7] * 1_000_000,
                 "in_flight": numbers[8],
                 "busy_ns": numbers[9] * 1_000_000,
             }
@@ -107,7 +109,8 @@ def filesystem_of(path: Path, *, root: Path = _ROOT) -> str | None:
     return kind
 
 
-def _folder(device_number: int, root: Path) -> Path:
+def folder_of(device_number: int, root: Path = _ROOT) -> Path:
+    """The device's folder in sysfs."""
     return (root / f"sys/dev/block/{os.major(device_number)}:{os.minor(device_number)}").resolve()
 
 
@@ -136,12 +139,22 @@ def _mounts(root: Path) -> dict[str, str]:
     return found
 
 
-def _swaps(root: Path) -> set[str]:
+def swap_files(*, root: Path = _ROOT) -> list[Path]:
+    """Files and devices that are swap space in use."""
     try:
         lines = (root / "proc/swaps").read_text(errors="surrogateescape").splitlines()[1:]
     except OSError:
-        return set()
-    return {number for line in lines if (number := _device_number(Path(_unescape(line.split()[0]))))}
+        return []
+    return [Path(_unescape(line.split()[0])) for line in lines]
+
+
+def mount_points(*, root: Path = _ROOT) -> list[tuple[str, str]]:
+    """Device number of the file system, as major:minor, and path of every mount."""
+    return [(fields[2], _unescape(fields[4])) for fields in _mount_lines(root)]
+
+
+def _swaps(root: Path) -> set[str]:
+    return {number for path in swap_files(root=root) if (number := _device_number(path))}
 
 
 def _device_number(path: Path) -> str | None:
@@ -157,7 +170,8 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
-def _word(path: Path) -> str | None:
+def word(path: Path) -> str | None:
+    """What a small file of the system says; None where it is not there, empty or not to be read."""
     try:
         return path.read_text().strip() or None
     except OSError:

@@ -1,4 +1,4 @@
-"""The stretches of storage that a workload touches, gathered in one pass and bounded memory.
+"""The stretches of storage that a workload touches, gathered in one pass.
 
 A place is one int64: the address space's slot above, the number of its 4 KiB granule below. That keeps thousands of
 spaces in one sorted array, and every step a whole-array operation.
@@ -83,12 +83,9 @@ class Slots:
 
 @dataclass(slots=True)
 class Touched:
-    """Gathers stretches in one pass and bounded memory (engine/src/touched.rs).
+    """What transfers touch, gathered in one pass (schemas/load/src/footprint.rs)."""
 
-    Of more than `EXTENTS_MAX` stretches those nearest one another are joined: packing stays exact, but less tight.
-    """
-
-    _native: _engine.Touched = field(default_factory=lambda: _engine.Touched(EXTENTS_MAX))
+    _native: _engine.Footprint = field(default_factory=_engine.Footprint)
 
     def add(
         self,
@@ -101,12 +98,14 @@ class Touched:
         self._native.add(pa.record_batch(columns))
 
     def stretches(self) -> tuple[Places, Places]:
-        """First places and the places after the last, disjoint and rising."""
-        found = self._native.stretches()
+        """First places and the places after the last, disjoint and rising.
+
+        Of more than `EXTENTS_MAX` those nearest one another are joined: packing stays exact, but less tight.
+        """
+        found = self._native.stretches(EXTENTS_MAX)
         return found["start"].to_numpy(), found["end"].to_numpy()
 
     @property
     def bytes(self) -> int:
         """Bytes touched at least once, in whole granules."""
-        starts, ends = self.stretches()
-        return int((ends - starts).sum()) * GRANULE_BYTES
+        return self._native.bytes()

@@ -6,6 +6,8 @@ from typing import Literal
 
 from iotrace.schemas import IotraceError
 
+from .pacing import PACINGS
+
 BACKENDS = ("auto", "io_uring", "threads")
 MODES = ("compress", "superpose", "think")
 ADDRESSES = ("auto", "identity", "compact", "fold")
@@ -62,6 +64,8 @@ class ReplayOptions:
     max_in_flight: int = 1024
     submitters: int | None = None
     """Threads that issue; None for as many as the plan's fullest second takes (see `submitters`)."""
+    pacing: str = "auto"
+    """What is done between two deadlines: spin (precise) or sleep (gentle); auto tries what this host is better at."""
     max_errors: int | None = None
     """Stop once more than this many I/Os failed; None for never."""
     backend: Literal["auto", "io_uring", "threads"] = "auto"
@@ -137,6 +141,11 @@ class ReplayOptions:
                 self.backend in BACKENDS,
                 f"there is no backend '{self.backend}'",
                 f"backends are {', '.join(BACKENDS)}",
+            ),
+            (
+                self.pacing in PACINGS,
+                f"there is no pacing '{self.pacing}'",
+                f"--pacing takes {', '.join(PACINGS)}",
             ),
             (
                 1e-4 <= self.scale <= 1e4,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from iotrace.schemas import IotraceError
 
 from . import _engine, blockdevice
 from .options import Progress, ReplayOptions
+from .pacing import HostLoad
 from .targets import Target
 
 _GLANCE_SECONDS = 0.1
@@ -35,6 +36,10 @@ class Played:
     """I/Os of the plan, and the time from its first deadline to its last; estimates where the run ended early."""
     planned_duration_ns: int
     cpu_seconds: float
+    spun_ns: int
+    """Time that the submitters spun before deadlines."""
+    host_load: dict[str, float | None]
+    """See `pacing.HostLoad`."""
     device_counters: dict[str, dict[str, Any]]
     """The targets' own counters before and after, by device."""
 
@@ -50,6 +55,7 @@ class Plan:
     """How long it lasts, and how many I/Os it has, about: for the eyes."""
     planned_ios: int
     submitters: int = 1
+    pacing: Literal["precise", "gentle"] = "precise"
 
 
 def play(
@@ -84,6 +90,7 @@ def play(
         stall_ns=round(options.stall_seconds * 1e9),
         backend=options.backend,
         submitters=plan.submitters,
+        pacing=plan.pacing,
         seed=options.seed,
         direct=not options.buffered,
     )
@@ -97,6 +104,7 @@ def play(
                 f"the backend '{options.backend}' does not start: {problem.strerror or problem}",
                 hint="--backend auto falls back to threads",
             ) from problem
+        load = HostLoad()
         with _interruptible(engine):
             _watch(pump, progress)
     except BaseException:
@@ -104,7 +112,7 @@ def play(
         while not engine.wait(_GLANCE_SECONDS):
             pass
         raise
-    counted = engine.snapshot()
+    counted, host_load = engine.snapshot(), load.shares()
     return Played(
         ended=engine.ended(),
         set_up=engine.set_up(),
@@ -114,6 +122,8 @@ def play(
         planned_ios=pump.offered_ios if pump.exhausted else max(plan.planned_ios, pump.offered_ios),
         planned_duration_ns=pump.offered_ns if pump.exhausted else max(plan.planned_ns, pump.offered_ns),
         cpu_seconds=time.process_time() - cpu_before,
+        spun_ns=counted["spun_ns"],
+        host_load=host_load,
         device_counters={
             name: {"before": before[number], "after": blockdevice.counters(number)}
             for number, name in devices.items()

@@ -21,6 +21,8 @@ from .windows_rules import error_word
 
 _JUDGED = {"p50": "p50_ns", "p99": "p99_ns"}
 _LIMITED_SHARE = 0.1
+_OTHERS_SHARE = 0.02
+"""I/Os of others on the target's devices, or merged ones, from which on the counters say nothing of the replay's."""
 
 
 def io_table(outcome: pa.RecordBatch, targets: Sequence[Target]) -> pa.Table:
@@ -118,6 +120,34 @@ def figures(played: Played, *, adjusted_ios: int) -> dict[str, Any]:
         "generator_response_ns": own_response,
         "generator_limited": is_generator_limited(own_lateness, own_response),
     }
+
+
+def disturbance(played: Played, facts: Mapping[str, Any]) -> dict[str, float | None]:
+    """What the run took from this host, and what of its service is its own doing, for ``manifest.replay``.
+
+    ``spun_share``: time that a submitter spun, as a share of the run. ``own_service_ns_mean``: mean service less the
+    mean time that the devices' own counters say their requests took (from when the request was made to its end):
+    handing over, waking up, and what lies between the replay and the block layer. None where the counters moved by
+    2 % more or less than what was played, since others' I/Os are in them, or where the system keeps none.
+    """
+    share = (
+        played.spun_ns / facts["duration_ns"] / played.set_up["submitters"] if facts["duration_ns"] else None
+    )
+    return {"spun_share": share, "own_service_ns_mean": _own_service_ns(played), **played.host_load}
+
+
+def _own_service_ns(played: Played) -> float | None:
+    counters = list(played.device_counters.values())
+    if not counters or any(entry[when] is None for entry in counters for when in ("before", "after")):
+        return None
+    ios, took_ns = (
+        sum(entry["after"][name] - entry["before"][name] for entry in counters for name in names)
+        for names in (("reads", "writes"), ("read_ns", "write_ns"))
+    )
+    service = played.tally["service"]
+    if not service["count"] or abs(ios - service["count"]) > _OTHERS_SHARE * service["count"]:
+        return None
+    return float(service["mean_ns"] - took_ns / ios)
 
 
 def is_generator_limited(

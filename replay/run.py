@@ -19,6 +19,7 @@ from .assignment import Assignment, assign, folder_target, needed_bytes
 from .fill import Fill
 from .liveness import refuse_silent
 from .options import Progress, ReplayOptions
+from .pacing import Pacing, choose_pacing
 from .play import Plan, Played, play
 from .refusals import Permission, refuse_output_as_target, refuse_recording
 from .scale import needs_streams
@@ -26,8 +27,9 @@ from .schedule import Schedule, refuse_endless_loop, schedule
 from .seconds import counters_table
 from .selection import select
 from .source import Source, space_names
+from .submitters import allowed_processors
 from .survey import Survey, survey
-from .targets import Target
+from .targets import Target, changes_of, refuse_changed
 from .windows_rules import refuse_name
 
 if sys.platform == "win32":
@@ -81,6 +83,13 @@ def replay(
         plan, mapping = schedule(source, found, names, assignment, targets, options)
         _refuse_without_room(Path(output), plan.ios_estimate)
         adjusted_ios = 0
+        pacing = choose_pacing(
+            options.pacing,
+            recording,
+            source.selection.layer,
+            submitters=plan.submitters,
+            processors=allowed_processors(),
+        )
 
         def write(outcome: pa.RecordBatch) -> None:
             nonlocal adjusted_ios
@@ -96,10 +105,14 @@ def replay(
             planned_ns=plan.length_ns,
             planned_ios=plan.ios_estimate,
             submitters=plan.submitters,
+            pacing=pacing.used,
         )
+        refuse_changed(targets)
         played = play(what, targets, options, sink=write, progress=progress)
+        changes = changes_of(targets)
         figures = result.figures(played, adjusted_ios=adjusted_ios)
-        manifest = _manifest(plan, mapping, targets, played, figures)
+        manifest = _manifest(plan, mapping, targets, played, figures, pacing)
+        manifest.quality.notes += changes
         writer.append("counters", counters_table(played.tally["seconds"]))
         writer.append("devices", result.devices_table(targets))
         writer.append("files", result.files_table(source, assignment))
@@ -177,6 +190,7 @@ def _manifest(
     targets: list[Target],
     played: Played,
     figures: dict[str, Any],
+    pacing: Pacing,
 ) -> Manifest:
     options, recording, set_up = plan.options, plan.source.recording, played.set_up
     source = recording.manifest
@@ -238,6 +252,7 @@ def _manifest(
             "max_in_flight": set_up["in_flight_max"],
             "max_errors": options.max_errors,
             "preferred": set_up["preferred"],
+            "pacing": pacing.describe() | result.disturbance(played, figures),
             "submitters": set_up["submitters"],
             "memory_registered": set_up["unregistered"] is None,
             "ended": played.ended["word"],

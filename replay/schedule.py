@@ -211,14 +211,9 @@ class Schedule:
         first = 0 if self._ramp is None else int(np.searchsorted(at_ns, self._ramp.length_ns))
         steady = slice(first, None)
         spaces = rows.space.astype(np.int64) + (copy << 32)
-        self.shape.add(
-            at_ns[steady],
-            spaces[steady],
-            offset[steady],
-            size[steady],
-            rows.transfers[steady],
-            target[steady],
-        )
+        played = rows.changed(at_ns=at_ns, offset_bytes=offset, size_bytes=size)[steady]
+        logs = is_log(played, self.survey.log_ids)
+        self.shape.add(played, is_log=logs, space=spaces[steady], medium=target[steady])
 
     def _streams(self, rows: Rows) -> npt.NDArray[np.uint16]:
         """A number for the rows of each log, 0 for all others."""

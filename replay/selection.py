@@ -196,7 +196,6 @@ def _matches(text: str, patterns: Iterable[str]) -> bool:
 def log_files(recording: Recording) -> npt.NDArray[np.int32]:
     """Keys of the files that are transaction logs, rising."""
     files = recording.read("files", ["file_id", "role"])
-    is_log = pc.is_in(
-        files["role"].cast(pa.string()), value_set=pa.array([Role.LOG, Role.TEMPDB_LOG], pa.string())
-    )
+    logs = pa.array([role for role in Role if role.is_log], pa.string())
+    is_log = pc.is_in(files["role"].cast(pa.string()), value_set=logs)
     return np.sort(files.filter(is_log)["file_id"].to_numpy().astype(np.int32))

@@ -80,12 +80,10 @@ def survey(
         shaping: Future[None] | None = None
         for rows in source.rows(skipped, columns=("thread_id",) if count_streams else ()):
             seen += len(rows)
-            transfers = rows.transfers
+            logs = is_log(rows, log_ids)
             if shaping is not None:
                 shaping.result()
-            shaping = helper.submit(
-                shape.add, rows.at_ns, rows.space, rows.offset_bytes, rows.size_bytes, transfers
-            )
+            shaping = helper.submit(shape.add, rows, is_log=logs)
             spaces |= set(_distinct(rows.space))
             writes = rows.op == WRITE
             if writes.any():
@@ -93,7 +91,6 @@ def survey(
             for op in (READ, WRITE):
                 largest[op] = max(largest[op], int(rows.size_bytes.max(initial=0, where=rows.op == op)))
             unattributed += int(np.count_nonzero(rows.file_id == NO_ID))
-            logs = is_log(rows, log_ids)
             if logs.any():
                 log_ios += int(np.count_nonzero(logs))
                 _touch_logs(rows[logs & writes], log_touched)

@@ -1,8 +1,8 @@
 """Opening a file to play on, on Windows: the rules of `targets` for files, with what Windows offers to keep them.
 
 Disks and volumes are refused. The mark of iotrace's own files lies beside them, as ``NAME.iotrace-mark``. It names
-volume, file, size and time of last change: a copy, a replacement, or a file that somebody else has written to since is
-not recognised, and so never written.
+volume, file, size, time of last change and a checksum of parts of the content: a copy, a replacement, or a file that
+somebody else has written to since is not recognised, and so never written.
 """
 
 import contextlib
@@ -20,7 +20,13 @@ from iotrace.schemas import IotraceError
 from . import fill, windows_files
 from .blockdevice import DeviceFacts
 from .patience import PATIENCE_SECONDS, Report, patiently
-from .refusals import Permission, refuse_database_name, refuse_foreign_file
+from .refusals import (
+    Permission,
+    refuse_content,
+    refuse_database_name,
+    refuse_foreign_file,
+    refuse_several_names,
+)
 from .targets import Target, look, refuse_empty
 from .windows_rules import refuse_attributes, refuse_changed_bytes, refuse_filesystem, refuse_name
 
@@ -41,6 +47,11 @@ class WindowsTarget(Target):
     def engine_file(self) -> int:
         """The handle, which the engine opens again for itself."""
         return windows_files.handle_of(self.file)
+
+    def change(self) -> str | None:
+        """Nothing: nobody can delete or rename a file that is open like this. It can get a further name, though."""
+        names = os.fstat(self.file).st_nlink
+        return f"it has {names} names now" if self.writable and names != 1 else None
 
     def close(self) -> None:
         """Close it, and renew the mark of a file of iotrace's own that was written."""
@@ -95,7 +106,7 @@ def open_target(
 
 
 def _open(path: Path, name: str, *, writes: bool, direct: bool, permission: Permission) -> Target:
-    """Open a file. What may not be written is found out on the open file, so nothing can be swapped in between."""
+    """Open a file. What may not be written is found out on the open file, which nobody can rename or delete then."""
     try:
         if writes:  # Fails while anybody else writes to it, a database server for one.
             os.close(windows_files.open_file(path, writes=True, alone=True))
@@ -108,10 +119,13 @@ def _open(path: Path, name: str, *, writes: bool, direct: bool, permission: Perm
         own, filesystem = _fill_of(file, path), windows_files.filesystem_of(path)
         if writes:
             refuse_filesystem(name, filesystem)
+            refuse_database_name(path, name)
             refuse_database_name(windows_files.final_path(file), name)
             marked = _mark_path(path).exists()
-            refuse_foreign_file(path, name, found, permission, own=own is not None, marked=marked)
+            refuse_several_names(name, found)
             _lock(file, name)
+            refuse_content(file, name, found, found.st_size)
+            refuse_foreign_file(name, permission, own=own is not None, marked=marked)
         logical, physical = windows_files.sector_bytes(file) or (_BLOCK_BYTES, None)
         _refuse_irregular(name, found)
         refuse_empty(name, found.st_size, logical)

@@ -20,7 +20,7 @@ from ..liveness import refuse_silent
 from ..options import Progress, ReplayOptions
 from ..play import Plan, Played, play
 from ..refusals import Permission, refuse_recording
-from ..targets import Target, open_target
+from ..targets import Target, changes_of, open_target, refuse_changed
 from .plan import batches
 from .workload import Cell, Series
 
@@ -150,14 +150,18 @@ class Characterization:
                 planned_ns=length_ns,
                 planned_ios=0,
             )
+            refuse_changed([self.target])
             own_before = time.thread_time()
             played = play(
                 plan, [self.target], options, sink=write, progress=progress, closed_loop_ns=length_ns
             )
             # What making the plan and writing the recording took, all in this thread, is no cost of an I/O.
             cpu_seconds = max(0.0, played.cpu_seconds - (time.thread_time() - own_before))
+            changes = changes_of([self.target])
             writer.append("devices", result.devices_table([self.target]))
-            return writer.commit(self._manifest(cell, played, kept, cpu_seconds, options))
+            manifest = self._manifest(cell, played, kept, cpu_seconds, options)
+            manifest.quality.notes += changes
+            return writer.commit(manifest)
 
     def _options(self, cell: Cell) -> ReplayOptions:
         return replace(self.options, max_in_flight=cell.outstanding)

@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 from iotrace.schemas import IotraceError
 
 from .dominant import Coverage, coverage, dominant, outstanding
-from .places import Region, bytes_by_path, lay_out
+from .places import Region, bytes_by_path, lay_out, plain
 from .workload import LoadClass, Workload
 
 WARMUP_SECONDS = 5
@@ -74,6 +74,12 @@ def diskspd(
             "the workload is too slow for DiskSpd, whose lowest limit is 1 byte per millisecond",
             hint="export the busy part of it: --busiest 60s",
         )
+    for path in targets.values():
+        if '"' in path or "%" in path:
+            raise IotraceError(
+                f"no command line for Windows can hold the target '{path}' safely",
+                hint='give a --target without " and %',
+            )
     groups = list(dict.fromkeys(one.group for one, _ in fast))
     regions = lay_out(workload, targets, lambda number, _group: f"*{number + 1}", groups)
     return DiskSpd(
@@ -141,13 +147,13 @@ def is_file(path: str) -> bool:
 def run_line(found: DiskSpd) -> str:
     """The command that runs the profile, with words in place of targets that are still to be named."""
     missing = [group for group, region in found.regions.items() if not region.asked]
-    return " ".join(["diskspd -Xprofile.xml", *(f"<{group} target>" for group in missing)])
+    return " ".join(["diskspd -Xprofile.xml", *(f"<{plain(group)} target>" for group in missing)])
 
 
 def command_line(found: DiskSpd, line: Line) -> str:
     """One class by itself. All lines started together are the profile."""
     one, region = line.load, line.region
-    path = region.path if region.asked else f"<{one.group} target>"
+    path = region.path if region.asked else f"<{plain(one.group)} target>"
     words = [
         "diskspd",
         f"-b{one.size_bytes}",

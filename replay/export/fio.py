@@ -16,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from iotrace.schemas import IotraceError
+
 from .dominant import Coverage, outstanding
 from .places import Region, bytes_by_path, lay_out, plain
 from .workload import SECTOR_BYTES, LoadClass, Workload
@@ -240,5 +242,15 @@ def _alignment(sides: Mapping[str, Side]) -> str:
 
 
 def escape(path: str) -> str:
-    """A path as fio reads it: colons separate files unless a backslash is before them."""
+    """A path as fio reads it: colons separate files unless a backslash is before them.
+
+    Raises `IotraceError` for what fio has no other way to write: it cuts a value at ``;`` and ``#`` and strips blanks,
+    replaces ``${NAME}`` and ``$pagesize`` and hands sums with ``$ncpus`` to a shell (3.33, tried), and ``-`` is its
+    standard input.
+    """
+    if path == "-" or path != path.strip() or any(char in path for char in ";#$"):
+        raise IotraceError(
+            f"fio takes the target '{path}' for something else than this name",
+            hint="give a --target without ; # $ and without blanks at its ends",
+        )
     return path.replace(":", "\\:")

@@ -25,6 +25,7 @@ from ..survey import Survey, survey
 from .places import Region
 from .workload import SECTOR_BYTES, Workload, group_names
 
+_PATH_BYTES_MAX = 255
 FIO_VERSIONS = (
     "fio's own replay distorts time in every version that reads this log (3.31 and later): the time a submission "
     "takes is not taken off the next wait, so that delays add up (axboe/fio#1537, #1560; the fix proposed in #1540 "
@@ -88,6 +89,11 @@ def write_iolog(
 def _path(group: str | None, regions: Mapping[str, Region]) -> str:
     """The target of a group; what no other class of the export goes to goes to the first."""
     region = regions.get(group or "", next(iter(regions.values())))
+    if len(region.path.encode()) > _PATH_BYTES_MAX:
+        raise IotraceError(
+            f"'{region.path}' is too long for an iolog, of which fio reads {_PATH_BYTES_MAX} bytes",
+            hint="choose another --target, or --no-iolog",
+        )
     if any(char.isspace() for char in region.path):
         raise IotraceError(
             f"'{region.path}' has a space in it, which no iolog can hold",

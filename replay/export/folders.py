@@ -1,17 +1,16 @@
 """The folders that ``--to diskspd`` and ``--to fio`` write: what to run, what it covers, what it loses."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from iotrace.schemas.writer import refuse_over_source
 
 from .diskspd import DiskSpd, command_line, diskspd, profile_xml, run_line
 from .fio import Fio, fio, job_file
 from .fio_iolog import FIO_VERSIONS, Iolog, replay_job, write_iolog
-from .output import MARK, new_folder
-from .places import Region, bytes_by_path
+from .output import new_folder
+from .places import Region, bytes_by_path, one_line
 from .workload import Workload, describe
 
 LOST = (
@@ -22,10 +21,6 @@ LOST = (
 CLOSED_LOOP = (
     "The tool issues the next I/O only when an earlier one has ended, so a storage that is too slow lowers the rate "
     "instead of showing the wait. Compare the rate reached with that of the recording before comparing latencies."
-)
-
-_FILES: Final = frozenset(
-    {"profile.xml", "command-lines.txt", "workload.fio", "replay.fio", "replay.iolog", "README.txt", MARK}
 )
 
 
@@ -79,11 +74,10 @@ def export_diskspd(
         "Results are text; -Rxml gives XML.",
     ]
     refuse_over_source(folder, [workload.recording.path])
-    with new_folder(folder, overwrite=overwrite, files=_FILES) as partial:
+    with new_folder(folder, facts, overwrite=overwrite) as partial:
         _write(partial / "profile.xml", profile_xml(found))
         _write(partial / "command-lines.txt", "\n".join(commands) + "\n")
         _write(partial / "README.txt", _readme("DiskSpd", workload, how, facts))
-        _write_facts(partial, facts)
     return found, facts
 
 
@@ -135,9 +129,13 @@ def export_fio(
         "fio creates files that are missing, AND OVERWRITES TARGETS WITHOUT A WARNING.",
         "ioengine=libaio is Linux's; on Windows change it to windowsaio.",
     ]
-    heading = [f"{workload.recording.manifest.title}, as a static load", *how[3:-1], "See README.txt."]
+    heading = [
+        f"{one_line(workload.recording.manifest.title)}, as a static load",
+        *how[3:-1],
+        "See README.txt.",
+    ]
     refuse_over_source(folder, [workload.recording.path])
-    with new_folder(folder, overwrite=overwrite, files=_FILES) as partial:
+    with new_folder(folder, facts, overwrite=overwrite) as partial:
         if iolog:
             written = _write_iolog(partial, workload, found, progress)
             facts["iolog"] = {
@@ -153,7 +151,6 @@ def export_fio(
             ]
         _write(partial / "workload.fio", job_file(found, heading))
         _write(partial / "README.txt", _readme("fio", workload, how, facts))
-        _write_facts(partial, facts)
     return found, facts
 
 
@@ -193,17 +190,13 @@ def _readme(tool: str, workload: Workload, how: Sequence[str], facts: Mapping[st
         f"{workload.layer}: {of['iops']:,.1f} IOPS, {of['bytes_per_s'] / 1e6:,.1f} MB/s, {of['read_share']:.1%} reads "
         f"over {workload.seconds:,.1f} s."
     )
-    lines = [f"{workload.recording.manifest.title}, for {tool}", "", covered]
+    lines = [f"{one_line(workload.recording.manifest.title)}, for {tool}", "", covered]
     if of["left_out"]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in of["left_out"].items())
         lines.append(f"Left out: {reasons}.")
     if workload.widened_ios:
         lines.append(f"Widened to whole 512 bytes: {workload.widened_ios:,} I/Os.")
     return "\n".join([*lines, "", *how, "", LOST, "", CLOSED_LOOP]) + "\n"
-
-
-def _write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
-    _write(folder / MARK, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 
 def _write(path: Path, text: str) -> None:

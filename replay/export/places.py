@@ -9,6 +9,7 @@ from iotrace.schemas import IotraceError
 from .workload import Workload
 
 _ROUND_BYTES = 1 << 20
+_PATH_CHARACTERS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ def parse_targets(words: Sequence[str], groups: Sequence[str]) -> dict[str | Non
         target = path if group is not None else word
         if not target.strip() or any(not char.isprintable() for char in target):
             raise IotraceError(f"--target '{word}' names no target", hint="give a path, or GROUP=PATH")
+        if len(target) > _PATH_CHARACTERS_MAX:
+            raise IotraceError(
+                f"--target '{one_line(target, 60)}' is too long for a job file",
+                hint=f"at most {_PATH_CHARACTERS_MAX:,} characters: name it from a folder further in",
+            )
         if group in found:
             what = f"the group {group}" if group is not None else "everything"
             raise IotraceError(
@@ -84,6 +90,15 @@ def bytes_by_path(regions: Mapping[str, Region]) -> dict[str, int]:
     for region in regions.values():
         needed[region.path] = max(needed.get(region.path, 0), region.end_bytes)
     return needed
+
+
+def one_line(text: str, characters_max: int = 200) -> str:
+    """A foreign text as a part of one line, which nothing in it can end: control characters and line ends are replaced.
+
+    Programs that read a line into a buffer take what does not fit for the next line, so it is short.
+    """
+    line = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return line if len(line) <= characters_max else f"{line[: characters_max - 1]}…"
 
 
 def plain(name: str) -> str:

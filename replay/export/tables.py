@@ -9,7 +9,6 @@ import errno
 import glob
 import os
 import re
-import secrets
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -22,11 +21,12 @@ import duckdb
 import psutil
 
 from iotrace.schemas import IoFlags, IotraceError, Layer, Recording
+from iotrace.schemas.replacing import new_file
+from iotrace.schemas.spilling import private_room
 from iotrace.schemas.writer import refuse_over_source
 
 from ..selection import choose_layer
 from .formulas import defused_sql
-from .output import new_file
 
 KINDS: Final = ("csv", "parquet", "msr")
 _MEMORY_BYTES: Final = 2 << 30
@@ -183,11 +183,17 @@ def _msr(recording: Recording, place: str) -> str:
 
 @contextmanager
 def _opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
+    with private_room() as room, _connected(recording, room) as connection:
+        yield connection
+
+
+@contextmanager
+def _connected(recording: Recording, room: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     connection = duckdb.connect(
         ":memory:",
         config={
             "memory_limit": f"{min(_MEMORY_BYTES, psutil.virtual_memory().total // 2) // 1024} KiB",
-            "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrace-spill-{secrets.token_hex(6)}"),
+            "temp_directory": str(room),
             "autoinstall_known_extensions": "false",
             "python_enable_replacements": "false",
         },
@@ -206,7 +212,9 @@ def _opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
             "not enough memory or temporary disk space to sort the I/Os",
             hint=f"free some room in {tempfile.gettempdir()}, set TMPDIR to a larger disk, or export a --window",
         ) from problem
-    except (duckdb.IOException, duckdb.DataError, duckdb.ProgrammingError) as problem:
+    except duckdb.InterruptException:
+        raise
+    except (duckdb.Error, UnicodeDecodeError, RuntimeError) as problem:
         raise IotraceError(
             f"'{recording.path}' cannot be exported: {str(problem).splitlines()[0][:300].rstrip('.')}",
             hint="see that there is room on the disk; iotrace validate tells whether the recording is whole",

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from iotrace.schemas import IotraceError, Recording
 
+from .. import _engine
 from ..addresses import align
 from ..extents import Slots, Touched
-from ..log_stream import Overlaps, is_log
+from ..log_stream import is_log
 from ..options import ReplayOptions
 from ..rows import FLUSH, NEVER, WRITE, Rows
 from ..selection import log_files, select
 from ..source import Source, space_names
-from .following import Following
 
 SECTOR_BYTES = 512
 """Unbuffered I/O goes in whole sectors, so transfers of other sizes are widened to them."""
@@ -151,8 +151,7 @@ class _Sums:
     _groups: dict[str, int] = field(default_factory=dict)
     _slots: Slots = field(default_factory=Slots)
     _touched: list[Touched] = field(default_factory=list)
-    _following: Following = field(default_factory=Following)
-    _overlaps: Overlaps = field(default_factory=Overlaps)
+    _sequences: _engine.Sequences = field(default_factory=_engine.Sequences)
     _ios: dict[int, int] = field(default_factory=dict)
     _latency_ns: dict[int, float] = field(default_factory=dict)
     _measured: dict[int, int] = field(default_factory=dict)
@@ -171,11 +170,7 @@ class _Sums:
         self.last_ns = int(rows.at_ns[-1])
         slot = self._slots.of(rows.space)
         write = (rows.op == WRITE).astype(np.int64)
-        follows = self._following.of(slot * 2 + write, rows.offset_bytes, rows.size_bytes)
-        logs = is_log(rows, self.log_ids)
-        if logs.any():
-            # A log that writes its last page again until it is full is one stream all the same.
-            follows |= self._overlaps.note(rows, logs).overlap_bytes > 0
+        follows = self._sequential(rows, write)
         offset, size, widened = align(rows.offset_bytes, rows.size_bytes, SECTOR_BYTES)
         self.widened += int(np.count_nonzero(widened))
         group = self._group_numbers()[slot]
@@ -183,6 +178,19 @@ class _Sums:
             mine = group == number
             self._touched[number].add(slot[mine], offset[mine], size[mine])
         self._count((((group * 2 + write) * 2 + follows) << _SIZE_BITS) | size, rows)
+
+    def _sequential(self, rows: Rows, write: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """1 for each transfer that is sequential, 0 for the others."""
+        columns = {
+            "space": rows.space.astype(np.int64),
+            "file_id": rows.file_id,
+            "is_write": write.astype(np.uint8),
+            "is_log": is_log(rows, self.log_ids).view(np.uint8),
+            "offset_bytes": rows.offset_bytes,
+            "size_bytes": rows.size_bytes,
+        }
+        found = self._sequences.add(pa.record_batch(columns))
+        return np.frombuffer(found, np.uint8).astype(np.int64)
 
     def _group_numbers(self) -> npt.NDArray[np.int64]:
         """The group's number of each slot there is."""

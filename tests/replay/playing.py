@@ -9,12 +9,14 @@ import pytest
 from iotrace.schemas import Recording
 
 PLAY = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from iotrace.replay import ReplayOptions, replay
 from iotrace.schemas import Recording
 
 source, target, output, group, words = sys.argv[1:]
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup, which a replay respects
 
 seen = []
 

@@ -81,6 +81,8 @@ def test_counters_are_in_bytes_and_nanoseconds(system: Path) -> None:
         "read_bytes": 80 * 512,
         "writes": 20,
         "written_bytes": 400 * 512,
+        "read_ns": 5_000_000,
+        "write_ns": 7_000_000,
         "in_flight": 3,
         "busy_ns": 11_000_000,
     }

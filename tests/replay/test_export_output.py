@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from iotrace.replay.export import export_table
-from iotrace.replay.export.output import MARK, new_file, new_folder
+from iotrace.replay.export.output import MARK, new_folder
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.replacing import new_file
 
 FILES = {"workload.fio", MARK}
 
 
 def write(folder: Path, *, overwrite: bool = False) -> None:
-    with new_folder(folder, overwrite=overwrite, files=FILES) as partial:
-        for name in FILES:
-            (partial / name).write_text("new")
+    with new_folder(folder, {"tool": "fio"}, overwrite=overwrite) as partial:
+        (partial / "workload.fio").write_text("new")
 
 
 def names(folder: Path) -> list[str]:
@@ -26,7 +26,7 @@ def test_results_put_beside_an_export_outlive_the_next(tmp_path: Path) -> None:
     write(tmp_path / "out")
     write(tmp_path / "out", overwrite=True)
     (tmp_path / "out" / "results.json").write_text("a night's work")
-    with pytest.raises(IotraceError, match=r"holds 'results\.json', which no export wrote"):
+    with pytest.raises(IotraceError, match=r"holds 'results\.json', which is not as iotrace wrote it"):
         write(tmp_path / "out", overwrite=True)
     assert names(tmp_path / "out") == sorted([*FILES, "results.json"])
     assert names(tmp_path) == ["out"]
@@ -35,10 +35,10 @@ def test_results_put_beside_an_export_outlive_the_next(tmp_path: Path) -> None:
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path: Path, overwrite: bool) -> None:
     with (
-        pytest.raises(IotraceError, match=r"exists already|is no export"),
-        new_folder(tmp_path / "out", overwrite=overwrite, files=FILES) as partial,
+        pytest.raises(IotraceError, match=r"exists already|is not an export"),
+        new_folder(tmp_path / "out", {}, overwrite=overwrite) as partial,
     ):
-        (partial / MARK).write_text("new")
+        (partial / "workload.fio").write_text("new")
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "thesis.txt").write_text("ten years of work")
     assert names(tmp_path / "out") == ["thesis.txt"]

@@ -78,15 +78,30 @@ def test_csv_has_names_and_units_in_one_heading(five: Recording, tmp_path: Path)
     assert (rows[2]["latency_ns"], rows[2]["file"]) == ("", "")
 
 
-FORMULAS = ["=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"]  # noqa: RUF001
-NO_FORMULAS = ["-5", "+0.25", "-1e-9", "", "a=1", " =1", "1-2", *HOSTILE_NAMES.values()]
+FORMULAS = {
+    **{name: f"'{name}" for name in ("=1+1", "+1+1", "-2+3", "@SUM(A1)", "＝1", "＋1", "－1", "＠x")},  # noqa: RUF001
+    "\t=1": "'\t'=1",
+    "\r=1": "'\r'=1",
+    "\n=1": "'\n'=1",
+    "\tx": "'\tx",
+    "a;=1+1": "a;'=1+1",
+    'a";=1': "a\";'=1",
+    'a";"=1': 'a";"\'=1',
+    "a,b,@x": "a,b,'@x",
+    "a\t-2+3": "a\t'-2+3",
+    "a\n=1": "a\n'=1",
+    "a|+x": "a|'+x",
+    HOSTILE_NAMES["formula"]: f"'{HOSTILE_NAMES['formula']}",
+}
+"""What is a formula to a spreadsheet set to some separator, and how it is written."""
+NO_FORMULAS = ["-5", "+0.25", "-1e-9", "", "a=1", " =1", "1-2", "a; b", *HOSTILE_NAMES.values()]
 
 
 @pytest.mark.parametrize("name", [*FORMULAS, *NO_FORMULAS])
 def test_no_name_is_a_formula_to_a_spreadsheet(
     make_recording: MakeRecording, tmp_path: Path, name: str
 ) -> None:
-    """OWASP, CSV Injection: an apostrophe before what begins like one. Numbers are none."""
+    """OWASP, CSV Injection: an apostrophe before what a cell begins with. Numbers are none."""
     source = make_recording(
         files=[(name, "data")],
         processes=[(name, 1)],
@@ -98,7 +113,7 @@ def test_no_name_is_a_formula_to_a_spreadsheet(
     export_table(source, tmp_path / "x.csv", "csv")
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
-    written = f"'{name}" if name in FORMULAS or name == HOSTILE_NAMES["formula"] else name
+    written = FORMULAS.get(name, name)
     assert (row["file"], row["process"], row["issued_ns"]) == (written, written, "0")
     assert defused(name) == written
 
@@ -169,15 +184,19 @@ def test_nothing_is_replaced_unasked(five: Recording, tmp_path: Path) -> None:
     path.write_text("mine")
     with pytest.raises(IotraceError, match="exists already"):
         export_table(five, path, "csv")
+    with pytest.raises(IotraceError, match="not as iotrace wrote it"):
+        export_table(five, path, "csv", overwrite=True)
     assert path.read_text() == "mine"
-    export_table(five, path, "csv", overwrite=True)
-    assert path.read_text().startswith("issued_utc,")
+    path.unlink()
+    export_table(five, path, "csv")
+    export_table(five, path, "parquet", overwrite=True)
+    assert path.read_bytes().startswith(b"PAR1")
     link = tmp_path / "link.csv"
     link.symlink_to(path)
     folder = tmp_path / "folder"
     folder.mkdir()
-    for other in (link, folder):
-        with pytest.raises(IotraceError, match="not a plain file"):
+    for other, word in ((link, "not a plain file"), (folder, "is a folder")):
+        with pytest.raises(IotraceError, match=word):
             export_table(five, other, "csv", overwrite=True)
 
 

@@ -7,49 +7,9 @@ import pytest
 
 from iotrace.replay.export import measure, parse_targets
 from iotrace.replay.export.dominant import coverage, dominant, outstanding
-from iotrace.replay.export.following import WITHIN, Following
 from iotrace.schemas import IotraceError, Recording
 
 MakeRecording = Callable[..., Recording]
-
-
-def follows(
-    offsets: list[int], sizes: list[int], pieces: int, streams: list[int] | None = None
-) -> list[bool]:
-    following, found = Following(), []
-    of = np.array(streams or [0] * len(offsets))
-    for part in np.array_split(np.arange(len(offsets)), pieces):
-        found += following.of(of[part], np.array(offsets)[part], np.array(sizes)[part]).tolist()
-    return found
-
-
-@pytest.mark.parametrize("pieces", [1, 2, 6])
-def test_two_scans_that_take_turns_are_both_sequential(pieces: int) -> None:
-    offsets = [0, 900_000, 8192, 908_192, 16_384, 916_384]
-    assert follows(offsets, [8192] * 6, pieces) == [False, False, True, True, True, True]
-
-
-def test_the_same_place_in_another_stream_is_no_sequence() -> None:
-    assert follows([0, 8192], [8192, 8192], 1, streams=[0, 1]) == [False, False]
-
-
-@pytest.mark.parametrize("pieces", [1, 7])
-def test_scans_of_many_files_by_turns_are_all_sequential(pieces: int) -> None:
-    files, transfers = WITHIN + 8, 10
-    offsets = np.repeat(np.arange(transfers) * 8192, files).tolist()
-    streams = np.tile(np.arange(files), transfers).tolist()
-    found = follows(offsets, [8192] * len(offsets), pieces, streams)
-    assert found == [False] * files + [True] * files * (transfers - 1)
-
-
-def test_what_ended_long_ago_is_not_followed() -> None:
-    between = list(range(10**9, 10**9 + WITHIN * 10**6, 10**6))
-    assert follows([0, *between[:-1], 8192], [8192] * (WITHIN + 1), 3)[-1]
-    assert not follows([0, *between, 8192], [8192] * (WITHIN + 2), 3)[-1]
-
-
-def test_a_block_read_again_is_random() -> None:
-    assert follows([8192, 8192, 8192], [8192] * 3, 1) == [False, False, False]
 
 
 def test_classes_have_their_rate_and_are_told_apart(make_recording: MakeRecording) -> None:

@@ -3,11 +3,14 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from iotrace.replay.signatures import find_signature
+
+from ..attacks.playing_on import attached, run
 
 SIZE_BYTES = 320 << 20
 
@@ -28,7 +31,6 @@ def signature_of(path: Path) -> str | None:
         (["mkfs.ntfs", "-q", "-F", "-Q"], "an NTFS file system"),
         (["mkfs.vfat"], "a FAT file system"),
         (["mkswap", "-q"], "swap space"),
-        (["pvcreate", "-qq"], "an LVM physical volume"),
         (["cryptsetup", "luksFormat", "-q", "--key-file", "/proc/self/comm"], "an encrypted LUKS volume"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
@@ -40,10 +42,22 @@ def test_what_tools_make_is_recognised(tmp_path: Path, command: list[str], found
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(SIZE_BYTES)
-    made = subprocess.run([tool, *command[1:], str(image)], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip(f"{command[0]} cannot format a file here")
+    made = subprocess.run([tool, *command[1:], str(image)], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
     assert signature_of(image) == found
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="LVM takes devices only, which needs root"
+)
+def test_what_lvm_makes_is_recognised(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+    with attached(image) as device:
+        run("pvcreate", "-qq", "--devices", device, device)
+    assert signature_of(image) == "an LVM physical volume"
 
 
 @pytest.mark.parametrize(

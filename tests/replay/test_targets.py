@@ -6,6 +6,9 @@ import re
 import resource
 import shutil
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -343,12 +346,19 @@ def test_memory_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not path.exists()
 
 
-def some_device() -> Path:
-    for name in sorted(entry.name for entry in Path("/sys/class/block").glob("*")):
-        path = Path("/dev") / name
-        if path.is_block_device() and int(Path(f"/sys/class/block/{name}/size").read_text()):
-            return path
-    pytest.skip("no block device here")
+@pytest.fixture
+def spare_device(tmp_path: Path) -> Iterator[Path]:
+    """An empty block device that nobody uses."""
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("losetup") is None:
+        pytest.skip("loop devices need root and losetup")
+    image = tmp_path / "spare.img"
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    made = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no loop device to be had: {made.stderr.strip()}")
+    yield Path(made.stdout.strip())
+    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
 
 
 @pytest.mark.parametrize(
@@ -360,8 +370,8 @@ def some_device() -> Path:
         (Permission(allow_writes=True, destroy_data=("/dev/another",)), "was not given up by name"),
     ],
 )
-def test_a_device_needs_both_permissions(permission: Permission, message: str) -> None:
-    device = some_device()
+def test_a_device_needs_both_permissions(permission: Permission, message: str, spare_device: Path) -> None:
+    device = spare_device
     named = Permission(
         permission.allow_writes,
         tuple(name.replace("DEVICE", str(device)) for name in permission.destroy_data),
@@ -379,7 +389,7 @@ def test_the_disk_of_the_root_file_system_is_never_written() -> None:
     refused(path, "is mounted on /", permission=everything)
 
 
-def test_a_link_to_a_device_is_not_written(tmp_path: Path) -> None:
+def test_a_link_to_a_device_is_not_written(tmp_path: Path, spare_device: Path) -> None:
     link = tmp_path / "disk"
-    link.symlink_to(some_device())
+    link.symlink_to(spare_device)
     refused(link, "is a symbolic link", permission=Permission(allow_writes=True, destroy_data=(str(link),)))
