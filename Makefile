@@ -6,7 +6,11 @@ BIN := .venv/bin
 RUST_SOURCES := $(shell find analyze capture replay -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SETUP := .venv/.ready
 
-.PHONY: help setup demo test test-all check format lock bench fuzz docs wheel windows schemas bundled clean
+# The Windows agent is C#: it is built and tested where a .NET 10 SDK is, and where none is, that is said.
+HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
+NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
+
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows agent agent-test schemas bundled clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -31,9 +35,14 @@ $(SETUP): .venv/.packages pyproject.toml $(RUST_SOURCES)
 demo: $(SETUP) ## the whole story on a bundled recording, in about a minute
 	$(BIN)/iotrace demo
 
+test-deps: ## programs and mounts that tests use: Debian's packages and tracefs (root; elsewhere it names them)
+	@sh tools/test_deps.sh
+
 test: $(SETUP) ## the tests, in a few minutes
+	@if $(HAS_DOTNET); then $(MAKE) --no-print-directory agent; fi
 	cargo test --quiet --locked --workspace
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	@if $(HAS_DOTNET); then sh $(DOTNET) sh capture/agent/test.sh; else $(NO_DOTNET); fi
 
 test-all: $(SETUP) ## the tests, long ones included
 	cargo test --quiet --locked --workspace
@@ -48,6 +57,8 @@ check: $(SETUP) build/rooms ## lint, types, import walls, Rust clippy and format
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path capture/readers/fuzz/Cargo.toml
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@if command -v cargo-deny > /dev/null; then cargo deny --offline check licenses bans sources; \
+	  else echo "not run, for want of cargo-deny: licences and sources of crates (SECURITY.md)"; fi
 
 # Type checkers cannot follow package-dir in an editable install.
 build/rooms:
@@ -73,6 +84,12 @@ SECONDS_EACH ?= 60
 fuzz: $(SETUP) ## damaged bytes against every reader (SECONDS_EACH=60; TARGET=etl for one)
 	$(BIN)/python tests/fuzzing/run.py --seconds $(SECONDS_EACH) --target "$(TARGET)"
 
+SAMPLE ?= 60
+
+mutants: $(SETUP) ## small faults in the deciding code: which ones no test notices (SAMPLE=60 a group, 0 for all; GROUP=knee)
+	$(UV) pip install --quiet --python $(BIN)/python --group mutants
+	$(BIN)/python tools/mutants.py --sample $(SAMPLE) $(if $(GROUP),--group $(GROUP))
+
 docs: $(SETUP) build/rooms ## the documentation as a site in build/site, reference drawn from the code
 	$(BIN)/python tools/build_docs.py
 
@@ -82,6 +99,16 @@ wheel: $(UV) ## an installable wheel and a source archive in dist/
 
 windows: $(SETUP) ## build for Windows on Debian, run the native tests under Wine, and a Windows wheel in dist/
 	sh tools/windows/build.sh $(BIN)/python
+
+# A machine without a .NET SDK on PATH may have one unpacked beside the checkout.
+DOTNET := capture/agent/with-dotnet.sh
+
+agent: ## build the Windows agent: a portable build and one .exe, in build/agent (.NET 10 SDK)
+	sh $(DOTNET) sh capture/agent/build.sh
+
+agent-test: agent $(SETUP) ## the Windows agent's tests: its own, and the program under Wine
+	sh $(DOTNET) sh capture/agent/test.sh
+	$(BIN)/pytest tests/capture/agent
 
 schemas: $(SETUP) ## write schemas/recording.json from the Arrow schemas
 	$(BIN)/python -c "from iotrace.schemas.tables import language_neutral_text as t; print(end=t())" > schemas/recording.json

@@ -55,6 +55,13 @@ class BlockTrace:
         turned away and asked for again).
         """
 
+    def ended(self) -> list[dict[str, int]]:
+        """What ended so far, by position in ``devices``, iotrace's own included; flushes are no ``requests``.
+
+        ``requests``, ``request_bytes``, ``empty_flushes`` (asked for without data), ``bio_bytes``; and of iotrace's
+        own, which became no rows, ``own_request_bytes`` and ``own_bio_bytes``.
+        """
+
     def close(self) -> None:
         """Let go of the buffers, so that the instance can be removed."""
 

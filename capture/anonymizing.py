@@ -105,7 +105,8 @@ class Anonymizer:
             source.name = self.path(source.name)
             if source.alignment and source.alignment.reference:
                 source.alignment.reference = self.path(source.alignment.reference)
-        quality.notes = ["names are replaced and notes left out: this import was anonymized"]
+        quality.shared_time = ["two sources share little or none of their time" for _ in quality.shared_time]
+        quality.notes = ["names are replaced and notes left out: this was anonymized"]
 
     def _hashed(self, name: str) -> str:
         # Windows knows names in any case, and so does the pseudonym.

@@ -10,9 +10,11 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,8 @@ RATIO_FREE_BYTES: Final = 256 << 20
 MEMBERS_MAX: Final = 10_000
 _CHUNK_BYTES: Final = 1 << 20
 _ENCRYPTED: Final = 0x1
+_LOCAL_HEADER_BYTES: Final = 30
+_HEADS_KEPT: Final = 64
 _DAMAGE: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -42,7 +46,8 @@ class Member:
     """A file in an archive and its first bytes. ``name`` is for people: it is never used as a path."""
 
     name: str
-    head: bytes
+    head: Callable[[], bytes]
+    """Of 10,000 members they are not all kept."""
     info: zipfile.ZipInfo
 
 
@@ -57,6 +62,7 @@ class Archive:
     def __init__(self, file: zipfile.ZipFile, name: str) -> None:
         self._file, self._name = file, name
         self._plain_bytes = self._packed_bytes = 0
+        self._heads: dict[int, bytes] = {}
 
     @classmethod
     @contextmanager
@@ -73,9 +79,27 @@ class Archive:
         for info in infos:
             if info.flag_bits & _ENCRYPTED:
                 raise self._refused("is encrypted", "unpack it with its password and import the .etl inside")
+        self._refuse_overlaps(infos)
         for info in infos:
-            with self._file.open(info) as stream:
-                yield Member(info.filename.replace("\\", "/"), stream.read(HEAD_BYTES), info)
+            yield Member(info.filename.replace("\\", "/"), partial(self._head, info), info)
+
+    def _refuse_overlaps(self, infos: Sequence[zipfile.ZipInfo]) -> None:
+        """Members that share their bytes make much of little, and no program that packs traces writes such."""
+        ordered = sorted(infos, key=lambda info: info.header_offset)
+        for info, following in pairwise(ordered):
+            if info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size > following.header_offset:
+                raise self._refused(
+                    "holds members that overlap, like an archive made to fill disks",
+                    "pack the traces again, or name them themselves",
+                )
+
+    def _head(self, info: zipfile.ZipInfo) -> bytes:
+        if info.header_offset not in self._heads:
+            if len(self._heads) >= _HEADS_KEPT:
+                self._heads.pop(next(iter(self._heads)))
+            with _damage_named(self._name), self._file.open(info) as stream:
+                self._heads[info.header_offset] = stream.read(HEAD_BYTES)
+        return self._heads[info.header_offset]
 
     def unpack(self, member: Member, target: Path, progress: Callable[[int, int], None]) -> str:
         """Write a member to ``target`` and return its SHA-256. Stops as soon as a limit is passed."""

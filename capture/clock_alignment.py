@@ -166,12 +166,12 @@ class _OneClock:
         notes = list(self.notes) if source is self.first else []
         if source.has_date and self.reference.has_date and abs(found.offset_ns) >= _TOLD_OFFSET_NS:
             notes.append(
-                f"{source.name}: its clock is {_span_text(found.offset_ns)} "
+                f"{source.name}: its clock is {span_text(found.offset_ns)} "
                 f"{'behind' if found.offset_ns > 0 else 'ahead of'} that of {other}: its times are moved"
             )
         if found.rival_offset_ns is not None:
             notes.append(
-                f"{source.name}: some of its I/Os lie {_span_text(found.rival_offset_ns - found.offset_ns)} away from "
+                f"{source.name}: some of its I/Os lie {span_text(found.rival_offset_ns - found.offset_ns)} away from "
                 f"the rest of those it shares with {other}: one of the clocks was set meanwhile, and these are "
                 "misplaced"
             )
@@ -304,7 +304,8 @@ def _mark_repeated(clock: _OneClock, to: _OneClock, layer: str, found: ClockOffs
         )
 
 
-def _span_text(span_ns: int) -> str:
+def span_text(span_ns: int) -> str:
+    """A length of time in the unit that people would take."""
     seconds = abs(span_ns) / 1e9
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:

@@ -5,16 +5,16 @@ What no format knows is an error where it was named itself, and is left out and 
 
 import hashlib
 import os
-import tempfile
+import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from iotrace.schemas import IotraceError
 from iotrace.schemas.recording import UNFINISHED_SUFFIX
+from iotrace.schemas.spilling import private_room
 
 from .archives import Archive, Member, is_zip
 from .formats.format import HEAD_BYTES, Format, naming
@@ -38,11 +38,20 @@ class File:
         self.known_as = path
         """What formats may look at beside the content: a mapping of columns lies next to its file."""
 
-    @cached_property
+    @property
     def head(self) -> bytes:
-        """Its first bytes."""
-        with naming(self.name), self._path.open("rb") as file:
-            return file.read(HEAD_BYTES)
+        """Its first bytes. Raises `IotraceError` for what is no file with content, without waiting for any."""
+        with naming(self.name):
+            found = self._path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise IotraceError(
+                    f"'{self.name}' is no plain file",
+                    hint="write what comes out of it to a file, and name that",
+                )
+            if not found.st_size:
+                return b""  # also those that the kernel makes as they are read, some of which never end
+            with self._path.open("rb") as file:
+                return file.read(HEAD_BYTES)
 
     def path(self, _progress: Reporting) -> Path:
         """Where it lies on disk, once it is unpacked."""
@@ -77,7 +86,7 @@ class PackedFile(File):
     @property
     def head(self) -> bytes:
         """Its first bytes."""
-        return self._member.head
+        return self._member.head()
 
     def path(self, progress: Reporting) -> Path:
         """Where it lies once it is unpacked, which it is now."""
@@ -259,19 +268,10 @@ class Gathering:
 
 
 @contextmanager
-def unpacking_room(parent: Path | None, prefix: str) -> Iterator[Callable[[], Path]]:
+def unpacking_room(parent: Path | None) -> Iterator[Callable[[], Path]]:
     """Gives folders to unpack into, beside the output where room has to be anyway; all are gone on leaving."""
-    rooms: list[tempfile.TemporaryDirectory[str]] = []
-
-    def room() -> Path:
-        rooms.append(tempfile.TemporaryDirectory(prefix=prefix, dir=parent))
-        return Path(rooms[-1].name)
-
-    try:
-        yield room
-    finally:
-        for entry in rooms:
-            entry.cleanup()
+    with ExitStack() as rooms:
+        yield lambda: rooms.enter_context(private_room(parent))
 
 
 def _refuse_recording(path: Path, name: str) -> None:
@@ -282,7 +282,8 @@ def _refuse_recording(path: Path, name: str) -> None:
         )
     if path.suffix == ".iotrace" and ((path / "io.parquet").exists() or not any(path.glob("*.arrows"))):
         raise IotraceError(
-            f"'{name}' is a recording already", hint=f"use it as it is, e.g. iotrace describe {name}"
+            f"'{name}' is a recording already",
+            hint=f"use it as it is, e.g. iotrace describe {name}; --anonymize makes a copy without names",
         )
 
 

@@ -1,16 +1,18 @@
 """Turns files that other tools wrote into one recording, whatever they are called."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source, Sweep
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
 
 from .anonymizing import Anonymizer
+from .apart import Span, shared_time
 from .clock_alignment import Clocked, Placement, align, in_recording
 from .clock_samples import Sampler
 from .formats import dmv
@@ -23,6 +25,10 @@ from .merging import Merger, Shift, layers_in, merge_quality, window_of
 from .results.fio_log import FioLogsTrace
 from .results.series import SourcedRun
 from .results.trace import ResultsTrace
+from .results.zones import check_timezone
+
+_MACHINE_FACTS: Final = ("os", "processors", "name", "machines", "server")
+"""What tells machines apart, where a source has it."""
 
 
 def import_files(
@@ -34,12 +40,25 @@ def import_files(
     progress: Progress | None = None,
     maps: Sequence[Path | str] = (),
     anonymizer: Anonymizer | None = None,
+    apart_in_time: bool = False,
+    timezone: str | None = None,
 ) -> Recording:
     """Read every file of ``paths`` into one new recording at ``output``; see `import_any`.
 
     Several results of tests are several runs in its table ``results``.
     """
-    found = _import(paths, output, title, progress, maps, anonymizer, overwrite=overwrite, series=False)
+    found = _import(
+        paths,
+        output,
+        title,
+        progress,
+        maps,
+        anonymizer,
+        overwrite=overwrite,
+        series=False,
+        apart_in_time=apart_in_time,
+        timezone=timezone,
+    )
     assert isinstance(found, Recording)
     return found
 
@@ -53,16 +72,31 @@ def import_any(
     progress: Progress | None = None,
     maps: Sequence[Path | str] = (),
     anonymizer: Anonymizer | None = None,
+    apart_in_time: bool = False,
+    timezone: str | None = None,
 ) -> Recording | Sweep:
     """Read every file of ``paths`` into one new recording at ``output``, or a sweep of results in order of load.
 
     Files are recognised by content (`recognition`); of folders and .zip files all is taken that is recognised.
     Several traces go onto one clock (`clock_alignment`); their ids are re-keyed, and disks, files and processes that
     they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for CSV files that no format knows;
-    ``anonymizer`` takes names out. ``progress`` is called with what is being done, how much of it is done and how much
-    there is. Raises `IotraceError` naming the file; nothing is left at ``output`` then.
+    ``anonymizer`` takes names out. Sources that share no time are refused, unless they are meant to be
+    ``apart_in_time``; the recording says so then (`Quality.shared_time`). ``timezone`` is that of logs that name theirs
+    ambiguously. ``progress`` is called with what is being done, how much of it is done and how much there is.
+    Raises `IotraceError` naming the file; nothing is left at ``output`` then.
     """
-    return _import(paths, output, title, progress, maps, anonymizer, overwrite=overwrite, series=True)
+    return _import(
+        paths,
+        output,
+        title,
+        progress,
+        maps,
+        anonymizer,
+        overwrite=overwrite,
+        series=True,
+        apart_in_time=apart_in_time,
+        timezone=timezone,
+    )
 
 
 def _import(
@@ -75,18 +109,22 @@ def _import(
     *,
     overwrite: bool,
     series: bool,
+    apart_in_time: bool,
+    timezone: str | None,
 ) -> Recording | Sweep:
     report = progress or _silent
     if not paths:
         raise IotraceError(
             "no file to import", hint="name one or more traces, e.g. iotrace import trace.etl -o NAME.iotrace"
         )
+    if timezone is not None:
+        check_timezone(timezone)
     target = Path(output)
-    check_replaceable(target, overwrite=overwrite)
     refuse_over_source(target, map(Path, paths))
+    check_replaceable(target, overwrite=overwrite)
     parent = target.parent if target.parent.is_dir() else None
     with ExitStack() as stack:
-        room = stack.enter_context(unpacking_room(parent, ".iotrace-unpacked-"))
+        room = stack.enter_context(unpacking_room(parent))
         gathering = Gathering(room, [with_map(Path(path)) for path in maps])
         opening = _Opening(gathering, stack, report)
         stack.callback(opening.close)
@@ -100,13 +138,16 @@ def _import(
         def write_traces(where: Path, *, overwrite: bool = False) -> Recording:
             opening.mark_compared()
             placements = align([opened.clocked(report) for opened in opening.traces])
-            return _write(opening, placements, where, title or _title(paths), anonymizer, overwrite=overwrite)
+            return _write(
+                opening, placements, where, title or _title(paths), anonymizer, overwrite=overwrite,
+                apart_in_time=apart_in_time,
+            )  # fmt: skip
 
         if not runs:
             return write_traces(target, overwrite=overwrite)
-        results = ResultsImport(runs, title or _title(paths), opening.notes(), anonymizer)
+        results = ResultsImport(runs, title or _title(paths), opening.notes(), anonymizer, timezone=timezone)
         if opening.traces:
-            results.capture, results.notes = write_traces, []
+            results.capture, results.notes, results.apart_in_time = write_traces, [], apart_in_time
         else:
             opening.sources()
         return results.write(target, series=series, overwrite=overwrite)
@@ -268,6 +309,7 @@ def _write(
     anonymizer: Anonymizer | None,
     *,
     overwrite: bool,
+    apart_in_time: bool,
 ) -> Recording:
     placed = sorted(zip(opening.traces, placements, strict=True), key=lambda entry: entry[1].start_utc_ns)
     # Counters and snapshots run before and after what is recorded I/O by I/O: the recording starts with its I/Os.
@@ -305,7 +347,10 @@ def _write(
             for opened, placement in placed
             if placement.alignment and placement.alignment.method != "utc"
         }
-        quality = merge_quality(outcomes, layers, compared)
+        shared = shared_time(_spans(placed, outcomes))
+        if not apart_in_time:
+            shared.refuse()
+        quality = merge_quality(outcomes, layers, compared, shared)
         for _, placement in placed:
             quality.notes += placement.notes
             quality.clock_steps += placement.clock_steps
@@ -325,9 +370,30 @@ def _write(
             window_end_ns=window_end_ns,
             host=host,
             sources=sources,
-            quality=quality.judge(writer.rows("io")),
+            quality=quality.judge(
+                writer.rows("io"),
+                sum(outcome.events for _, _, outcome in outcomes if outcome.quality.events_lost),
+            ),
         )
         return writer.commit(manifest)
+
+
+def _spans(
+    placed: Sequence[tuple[_Opened, Placement]], outcomes: Sequence[tuple[str, int, Outcome]]
+) -> Iterator[Span]:
+    """From when to when each source tells anything, which one without events does not."""
+    for (opened, placement), (name, shift_ns, outcome) in zip(placed, outcomes, strict=True):
+        if outcome.events:
+            host = opened.trace.host
+            kind = (opened.format.name, *(host.get(fact) for fact in _MACHINE_FACTS))
+            uncertainty_ns = (placement.alignment.uncertainty_ns if placement.alignment else None) or 0
+            yield Span(
+                name,
+                kind,
+                shift_ns + outcome.window_start_ns,
+                shift_ns + outcome.window_end_ns,
+                uncertainty_ns,
+            )
 
 
 def _anchor(placed: list[tuple[_Opened, Placement]]) -> Clock:
@@ -343,6 +409,8 @@ def _anchor(placed: list[tuple[_Opened, Placement]]) -> Clock:
         max(opened.trace.clock.resolution_ns for opened, _ in placed),
         first.name,
         (references[0] if references else first).start_utc_uncertainty_ns,
+        # Of one clock they say something; of several, whose ticks differ, nothing.
+        first.pairs if len(placed) == 1 else [],
     )
 
 

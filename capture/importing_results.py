@@ -29,12 +29,15 @@ from iotrace.schemas import (
     SweepWriter,
     counted,
 )  # fmt: skip
-from iotrace.schemas.writer import check_replaceable, move_into_place
+from iotrace.schemas.replacing import move_into_place
+from iotrace.schemas.writer import RECORDING, check_replaceable
 
 from .anonymizing import Anonymizer
+from .apart import Span, shared_time
 from .results.run import Run
 from .results.series import SourcedRun, joined, ordered, unlike
 from .results.trace import COUNTERS
+from .results.zones import OPTION
 
 _MOMENTS: Final = frozenset({"intended_ns", "issued_ns", "completed_ns", "started_ns", "ended_ns", "at_ns"})
 _ORDER: Final = {"io": "issued_ns"}
@@ -50,12 +53,17 @@ class ResultsImport:
     notes: list[str] = field(default_factory=list)
     anonymizer: Anonymizer | None = None
     capture: Callable[[Path], Recording] | None = None
+    apart_in_time: bool = False
+    timezone: str | None = None
+    """What the user takes a time zone for that a log names and that is not known for sure."""
 
     def write(self, target: Path, *, series: bool, overwrite: bool) -> Recording | Sweep:
         """A recording at ``target``, or a sweep if there are several runs and ``series`` is wanted.
 
         Raises `IotraceError` if a capture is there and nothing dates the runs.
         """
+        for one in self.runs:
+            one.run.settle_zone(self.timezone)
         self.runs = joined(self.runs)
         if self.capture is None:
             if series and len(self.runs) > 1:
@@ -64,6 +72,8 @@ class ResultsImport:
         partial = target.with_name(f".{target.name}.capture-{secrets.token_hex(4)}")
         try:
             beside = self.capture(partial)
+            if not self.apart_in_time:
+                self._refuse_apart(beside)
             if series and len(self.runs) > 1:
                 self._refuse_undated()
                 return self._sweep(target, beside, overwrite=overwrite)
@@ -71,11 +81,32 @@ class ResultsImport:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
+    def _refuse_apart(self, beside: Recording) -> None:
+        """A capture that was there in none of the runs is of another time."""
+        zero_ns = beside.manifest.clock.start_utc_ns
+        first_ns, last_ns = _told(beside)
+        capture = Span(beside.manifest.sources[0].name, "capture", first_ns + zero_ns, last_ns + zero_ns)
+        runs = [
+            Span(
+                one.sources[0].name if one.sources else one.run.tool,
+                "run",
+                start_ns,
+                start_ns + (one.run.duration_ns or 0),
+            )
+            for one in self.runs
+            if (start_ns := one.run.dated()) is not None
+        ]
+        found = [shared_time([capture, run]) for run in runs]
+        if found and all(one.apart for one in found):
+            found[0].refuse()
+
     def _refuse_undated(self) -> None:
         if all(one.run.dated() is None for one in self.runs):
             raise IotraceError(
                 f"nothing tells when the runs of '{self.runs[0].run.test}' were, so the capture cannot be cut to them",
-                hint="import them without the capture; HammerDB dates its log with the option Log Timestamps",
+                hint=f"say their time zone with {OPTION}, such as {OPTION} America/Chicago"
+                if any(one.run.zone is not None for one in self.runs)
+                else "import them without the capture; HammerDB dates its log with the option Log Timestamps",
             )
 
     def _sweep(self, target: Path, beside: Recording | None, *, overwrite: bool) -> Sweep:
@@ -92,7 +123,7 @@ class ResultsImport:
                 step = self._recording(writer.step_path(place), [one], beside, window=window)
                 writer.add(place, step)
             check_replaceable(target, overwrite=overwrite)
-            move_into_place(partial, target)
+            move_into_place(partial, target, RECORDING)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         return Sweep.open(target)

@@ -33,7 +33,7 @@ class Inspected:
 
 def inspect_path(path: Path | str) -> Inspected:
     """The traces at ``path``: one, or those in a folder or zip. Raises `IotraceError` for what is no trace at all."""
-    with unpacking_room(None, ".iotrace-inspected-") as room:
+    with unpacking_room(None) as room:
         gathering = Gathering(room)
         traces = list(_traces(gathering, Path(path), str(path)))
         return Inspected(traces, gathering.notes())

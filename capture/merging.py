@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from iotrace.schemas import Layer, Quality, counted
 
+from .apart import SharedTime
 from .clock_alignment import Placement
 from .formats.format import Outcome
 
@@ -25,9 +26,7 @@ _REFERENCES: Final = {
 
 _OVERLAP_SHARE: Final = 0.05
 _COVERED_SHARE: Final = 0.9
-_HOUR_NS: Final = 3_600 * 10**9
-_DAY_NS: Final = 24 * _HOUR_NS
-_YEAR_NS: Final = 365.2425 * _DAY_NS
+_YEAR_NS: Final = 365.2425 * 86_400 * 10**9
 
 _Identity = tuple[Any, ...]
 
@@ -155,7 +154,7 @@ class TraceMerger:
         started_ns = row["started_ns"]
         # A process that starts in this trace is no process of an earlier one.
         moment = None if started_ns is None else started_ns + self._shift.add_ns
-        return row["os_process_id"], row["name"], row["command_line"], moment
+        return row["os_process_id"], row["name"], moment
 
 
 def _file_identity(path: str) -> _Identity:
@@ -166,16 +165,18 @@ def _file_identity(path: str) -> _Identity:
 def merge_quality(
     outcomes: list[tuple[str, int, Outcome]],
     layers: Mapping[str, AbstractSet[str]],
-    compared: AbstractSet[str] = frozenset(),
+    compared: AbstractSet[str],
+    shared: SharedTime,
 ) -> Quality:
     """One quality for all traces: counts added up, notes naming the trace where there are several.
 
     ``layers`` are those of the I/Os that each brought, by its name. Overlapping traces of one host bring the I/Os of
-    one layer twice, unless what they share is known: ``compared``.
+    one layer twice, unless what they share is known: ``compared``. ``shared`` is how much of their time they share.
     """
     merged = Quality()
-    for name, _, outcome in outcomes:
+    for name, shift_ns, outcome in outcomes:
         quality = outcome.quality
+        merged.losses += [{**loss, "at_ns": loss["at_ns"] + shift_ns} for loss in quality.losses]
         for count in (
             "events_lost",
             "buffers_lost",
@@ -194,11 +195,9 @@ def merge_quality(
     of_io = [entry for entry in outcomes if entry[0] in layers]
     steps = list(_steps(of_io))
     merged.clock_steps += len(steps)
-    # Only gaps within the window make rates over it too low; any other gap is worth a word.
-    gaps = list(_gaps(of_io or outcomes))
-    merged.source_gaps += len(gaps)
-    others = [gap for gap in _gaps(outcomes) if gap not in gaps]
-    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *gaps, *others, *_partly(of_io, layers)]
+    merged.source_gaps += len(shared.apart)
+    merged.shared_time += [*shared.apart, *shared.little]
+    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *shared.part, *_partly(of_io, layers)]
     return merged
 
 
@@ -239,23 +238,6 @@ def _steps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
                 f"{name} spans {span_ns / _YEAR_NS:,.1f} years: its clock was set while it was taken, or some of its "
                 "times are damaged"
             )
-
-
-def _gaps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:
-    """Sources that lie a day or more from all before them."""
-    spans = sorted(
-        (shift + outcome.window_start_ns, shift + outcome.window_end_ns, name)
-        for name, shift, outcome in outcomes
-    )
-    end_ns, last = spans[0][1], spans[0][2]
-    for begin_ns, until_ns, name in spans[1:]:
-        if begin_ns - end_ns > _DAY_NS:
-            yield (
-                f"{name} begins {(begin_ns - end_ns) / _HOUR_NS:,.1f} h after {last} ends: they are of "
-                "different times, or a clock is wrong"
-            )
-        if until_ns > end_ns:
-            end_ns, last = until_ns, name
 
 
 def _overlaps(

@@ -30,6 +30,7 @@ _POSTGRES_RELATION: Final = re.compile(
     r"/(base/(?P<database>\d+)|global|(pg_tblspc/.*|PG_\d+_\d+)/(?P<in_tablespace>\d+))/(\d+|pg_filenode\.map)"
 )
 _POSTGRES_TEMPORARY: Final = re.compile(r"/pgsql_tmp/pgsql_tmp\d|/base/\d+/t\d+_\d+")
+_IN_ROOT: Final = re.compile(r"(\\Device\\[^\\]*|.:)\\\$", re.DOTALL)
 _POSTGRES_STATUS: Final = re.compile(
     r"/(pg_xact|pg_clog|pg_multixact/(members|offsets)|pg_subtrans|pg_commit_ts)/[0-9A-F]+$|/global/pg_control$"
 )
@@ -60,6 +61,15 @@ def classify(path: str) -> tuple[Role, str | None]:
     if file_name in _SYSTEM_FILES or _is_system([part.lower() for part in parts]):
         return Role.SYSTEM, None
     return Role.OTHER, None
+
+
+def is_metadata(path: str) -> bool:
+    """Whether a Windows path is one of the file system's own files: ``$Mft`` and the like in the root of a volume.
+
+    The reader of .etl has the same rule (``readers/src/etl/paths.rs``).
+    """
+    found = _IN_ROOT.match(path)
+    return found is not None and not path[found.end() - 1 :].lower().startswith("$recycle.bin")
 
 
 def _database(stem: str) -> str:

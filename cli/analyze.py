@@ -9,6 +9,7 @@ import typer
 from iotrace.analyze import validity
 from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.compare import compare_all
+from iotrace.analyze.comparison import Comparison
 from iotrace.analyze.describe import describe
 from iotrace.analyze.report import write_report
 from iotrace.schemas import Recording, Sweep
@@ -17,7 +18,13 @@ from . import console
 from .clocks import clock_facts, print_clocks
 from .compare_tables import print_comparisons
 from .describe_tables import print_description
-from .findings import has_invalid, print_findings, print_findings_by_name
+from .findings import (
+    has_invalid,
+    print_disqualification,
+    print_findings,
+    print_findings_by_name,
+    print_quality,
+)
 from .options import CeilingPath, Json, Overwrite, RecordingPath, Slo, Title
 from .results_tables import print_results
 
@@ -45,13 +52,14 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
             "clocks": clock_facts(opened.manifest),
             "findings": [asdict(entry) for entry in findings],
         }
-        console.print_json(found.to_dict() | facts)
+        console.print_json({"is_valid": not has_invalid(findings)} | found.to_dict() | facts)
         return
+    print_disqualification({recording.name: findings})
     print_description(found)
     print_results(found.results)
     print_clocks(opened.manifest)
-    print_findings(findings)
-    console.quality(recording.name, opened.manifest.quality)
+    print_findings(findings, after_disqualification=True)
+    print_quality(recording.name, opened.manifest.quality, findings)
 
 
 def compare_command(
@@ -77,16 +85,26 @@ def compare_command(
         findings = {f"A: {base.name}": validity.check(a)}
         for one, path, other in zip(found, others, opened, strict=True):
             findings[f"{one.b.label}: {path.name}"] = validity.check(other, comparison=one)
+
+    def spoiled(one: Comparison, path: Path) -> bool:
+        names = (f"A: {base.name}", f"{one.b.label}: {path.name}")
+        return any(has_invalid(findings[name]) for name in names)
+
     if json:
         facts = [
             {"recording": name} | asdict(entry) for name, entries in findings.items() for entry in entries
         ]
-        console.print_json({"comparisons": [one.to_dict() for one in found], "findings": facts})
+        is_valid = not any(has_invalid(entries) for entries in findings.values())
+        answer = {"is_valid": is_valid, "comparisons": [one.to_dict() for one in found], "findings": facts}
+        console.print_json(answer)
     else:
-        print_comparisons(found)
+        print_disqualification(findings)
+        print_comparisons(
+            found, {one.b.label for one, path in zip(found, others, strict=True) if spoiled(one, path)}
+        )
         print_findings_by_name(findings)
-        for path, recording in zip([base, *others], [a, *opened], strict=True):
-            console.quality(path.name, recording.manifest.quality)
+        for path, recording, entries in zip([base, *others], [a, *opened], findings.values(), strict=True):
+            print_quality(path.name, recording.manifest.quality, entries)
     return 1 if any(has_invalid(entries) for entries in findings.values()) else 0
 
 

@@ -9,9 +9,10 @@ import typer
 from iotrace.analyze.result_tables import results_of
 from iotrace.analyze.units import format_bytes
 from iotrace.capture.anonymizing import Anonymizer
+from iotrace.capture.anonymous_copy import copy_anonymously, is_recording
 from iotrace.capture.importing import import_any
 from iotrace.capture.inspecting import inspect_path
-from iotrace.schemas import Recording, Sweep
+from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
@@ -53,6 +54,15 @@ def import_command(
             "--anonymize-key", metavar="SECRET", help="The same pseudonyms again.", show_default=False
         ),
     ] = None,
+    apart_in_time: Annotated[
+        bool, typer.Option("--apart-in-time", help="Take sources that share no time into one recording.")
+    ] = False,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            "--timezone", metavar="ZONE", help="Of logs whose own time zone is ambiguous.", show_default=False
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
@@ -60,10 +70,22 @@ def import_command(
     """Turn trace files into a recording.
 
     Files are known by their content, and several go onto one clock. Of a folder or a zip all is taken that is a trace.
-    Results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench are taken too; several runs become a sweep.
+    Results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench are taken too; several runs become a sweep. Of a
+    recording --anonymize makes a copy without names.
 
     Example: iotrace import kernel.etl -o prod.iotrace
     """
+    anonymizer = Anonymizer(anonymize_key) if anonymize or anonymize_key else None
+    if anonymizer and (recordings := [path for path in files if is_recording(path)]):
+        if len(files) > 1:
+            raise IotraceError(
+                f"'{recordings[0]}' is a recording, of which an anonymous copy is made by itself",
+                hint=f"name it alone: iotrace import {recordings[0]} --anonymize -o {output}",
+            )
+        with console.working("copying"):
+            copy = copy_anonymously(files[0], output, anonymizer, overwrite=overwrite, title=title)
+        show_recording(copy, json=json)
+        return
     with console.progress("importing") as meter:
         imported = import_any(
             files,
@@ -72,7 +94,9 @@ def import_command(
             title=title,
             progress=lambda name, done, total: meter.update(done, total, name),
             maps=map_ or [],
-            anonymizer=Anonymizer(anonymize_key) if anonymize or anonymize_key else None,
+            anonymizer=anonymizer,
+            apart_in_time=apart_in_time,
+            timezone=timezone,
         )
     if isinstance(imported, Recording):
         show_recording(imported, json=json)

@@ -14,6 +14,7 @@ from . import console
 from .amounts import parse_bytes
 from .capture import capture_group, show_recording
 from .options import Json, OutputPath, Overwrite, Title, finite
+from .watching import stop_with_input
 
 _SIZE_MIN: Final = 16 << 20
 
@@ -78,6 +79,9 @@ def linux_command(
             show_default=False,
         ),
     ] = None,
+    end_with_input: Annotated[
+        bool, typer.Option("--end-with-input", hidden=True, help="End when standard input does.")
+    ] = False,
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
@@ -113,6 +117,7 @@ def linux_command(
             overwrite=overwrite,
             title=title,
             progress=show,
+            stop=stop_with_input() if end_with_input else None,
             max_bytes=max_bytes,
             layers=[word.strip() for word in layers.split(",") if word.strip()],
             ring_seconds=None if ring is None else ring * 60,

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -28,19 +27,21 @@ from iotrace.replay.characterize import (
     size_text,
 )
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
+from iotrace.schemas.replacing import check_file
+from iotrace.schemas.spilling import private_room
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
 from .characterize_run import (
     CellResult,
     SeriesResult,
-    check_folder,
+    check_output,
     common_ceilings,
     run_series,
     started_folder,
 )
 from .characterize_tables import print_series
-from .findings import has_invalid, print_findings
+from .findings import has_invalid, print_disqualification, print_findings
 from .meters import show_replay
 from .options import COUNT_MAX, INTERRUPTED, Json, Overwrite
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
@@ -220,10 +221,7 @@ def characterize_command(
     if output is not None:
         _check_output(output, options, overwrite=overwrite)
     with ExitStack() as stack:
-        if output is None or to_html:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-")))
-        else:
-            folder = output
+        folder = stack.enter_context(private_room()) if output is None or to_html else output
         with console.progress("") as meter:  # no title: what a run is takes the whole line
             running = stack.enter_context(
                 Characterization(series, options, cells, progress=lambda state: show_replay(meter, state))
@@ -251,6 +249,7 @@ def characterize_command(
         if json:
             console.print_json(
                 {
+                    "is_valid": not has_invalid(findings),
                     "target": running.target.describe(),
                     "interrupted": interrupted,
                     "series": [one.to_dict() for one in results],
@@ -259,8 +258,9 @@ def characterize_command(
                 }
             )
         else:
+            print_disqualification({target: findings})
             print_series(results)
-            print_findings(findings)
+            print_findings(findings, after_disqualification=True)
         measured = [one for one in results if one.cells]
         if interrupted:
             console.warn(f"stopped after {watch.finished} of {count} runs; what was measured is kept")
@@ -278,12 +278,9 @@ def _check_output(output: Path, options: ReplayOptions, *, overwrite: bool) -> N
     """Say before the first run what would else be known after the last, when all would be lost."""
     refuse_output_as_target(options.all_targets, output)
     if output.suffix != ".html":
-        check_folder(output, overwrite=overwrite)
+        check_output(output, overwrite=overwrite)
         return
-    if output.is_dir():
-        raise IotraceError(f"'{output}' is a folder", hint="name a file, such as report.html")
-    if output.exists() and not overwrite:
-        raise IotraceError(f"'{output}' exists already", hint="choose another name, or pass --overwrite")
+    check_file(output, overwrite=overwrite)
     if not os.access(output.parent, os.W_OK):
         raise IotraceError(
             f"'{output.parent}' is no folder that can be written to",

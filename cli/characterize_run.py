@@ -15,7 +15,9 @@ from iotrace.analyze.saturation import BestSize, Saturation, batch_means, best_s
 from iotrace.replay import Progress
 from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
-from iotrace.schemas.writer import Earlier
+from iotrace.schemas.durable import create_private_folder, replace_text
+from iotrace.schemas.replacing import Earlier, FolderKind, Written, check_folder, read_index
+from iotrace.schemas.writer import RECORDING
 
 MARK: Final = "characterization.json"
 """Names the series in their order."""
@@ -114,29 +116,24 @@ def common_ceilings(results: Sequence[SeriesResult]) -> list[Cause]:
     return ceilings_by_size(plateaus)
 
 
-def check_folder(folder: Path, *, overwrite: bool) -> None:
+def check_output(folder: Path, *, overwrite: bool) -> None:
     """Raises `IotraceError` if ``folder`` is taken by something that may not be replaced."""
-    if not folder.exists() and not folder.is_symlink():
-        return
-    ours = folder.is_dir() and not folder.is_symlink() and (folder / MARK).is_file()
-    if not overwrite:
-        hint = "choose another name, or pass --overwrite" if ours else "choose another name"
-        raise IotraceError(f"'{folder}' exists already", hint=hint)
-    if not ours:
-        raise IotraceError(
-            f"'{folder}' is not a characterization and is not overwritten", hint="choose another name"
-        )
-    # A report on it, or notes, may lie there by now.
-    others = sorted(entry.name for entry in folder.iterdir() if not _is_own(entry))
-    if others:
-        raise IotraceError(
-            f"'{folder}' holds '{others[0]}', which no characterization wrote, and is not overwritten",
-            hint="move that away, or choose another name",
-        )
+    check_folder(folder, _CHARACTERIZATION, overwrite=overwrite)
 
 
-def _is_own(entry: Path) -> bool:
-    return entry.name == MARK or (entry.suffix == ".iotrace" and (entry / "sweep.json").is_file())
+def _written_in(folder: Path) -> Written | None:
+    try:
+        names = json.loads(read_index(folder / MARK) or b"")["series"]
+        written: dict[str, str | None] = {MARK: None}
+        for name in map(str, names):
+            found = RECORDING.written_in(folder / name) or {}
+            written |= {f"{name}/{file}": known for file, known in found.items()}
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None
+    return written
+
+
+_CHARACTERIZATION: Final = FolderKind("a characterization", _written_in)
 
 
 @contextmanager
@@ -145,14 +142,14 @@ def started_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
 
     An earlier one is removed at the end, and is back in its place if no run was finished.
     """
-    check_folder(folder, overwrite=overwrite)
+    check_output(folder, overwrite=overwrite)
     try:
-        earlier = Earlier(folder)
+        earlier = Earlier(folder, _CHARACTERIZATION)
     except OSError as problem:
         raise _not_written(folder, problem) from problem
     try:
         try:
-            folder.mkdir(parents=True)
+            create_private_folder(folder)
         except OSError as problem:
             raise _not_written(folder, problem) from problem
         yield
@@ -211,6 +208,5 @@ def run_series(
 
 def _note(folder: Path, results: Sequence[SeriesResult]) -> None:
     names = [one.sweep.path.relative_to(folder).as_posix() for one in results]
-    partial = folder / f".{MARK}.partial"
-    partial.write_text(json.dumps({"format_version": 1, "series": names}, indent=1) + "\n", "utf-8")
-    partial.replace(folder / MARK)
+    text = json.dumps({"format_version": 1, "series": names}, indent=1) + "\n"
+    replace_text(folder / MARK, text, private=True)

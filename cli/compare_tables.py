@@ -1,6 +1,7 @@
 """A comparison on the screen: the answer first, then whether the work was the same, latencies, and where time goes."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from iotrace.analyze.compare_words import without_interval
 from iotrace.analyze.comparison import ClassComparison, Comparison, Figure, Side
@@ -11,15 +12,18 @@ from iotrace.analyze.units import (
     format_duration_with_interval,
     format_rate,
     format_ratio_with_interval,
-    format_share,
     format_share_with_interval,
 )
 
 from . import console
+from .findings import IF_RELIED_ON
 
 
-def print_comparisons(found: Sequence[Comparison]) -> None:
-    """Print all recordings, the answer for each but the first, and the evidence."""
+def print_comparisons(found: Sequence[Comparison], spoiled: AbstractSet[str] = frozenset()) -> None:
+    """Print all recordings, the answer for each but the first, and the evidence.
+
+    ``spoiled`` are the labels of those whose figures must not be relied on.
+    """
     sides = _sides(found)
     console.heading("What is compared")
     console.table(
@@ -32,11 +36,10 @@ def print_comparisons(found: Sequence[Comparison]) -> None:
     )  # fmt: skip
     for words in dict.fromkeys(words for one in found for words in one.basis):
         console.paragraph(words, style="dim")
-    console.heading("The answer")
-    for one in found:
-        _verdicts(one)
-    for one in found:
-        _work(one)
+    _answers(found, spoiled)
+    for show in (_paired, _work):
+        for one in found:
+            show(one)
     metrics = dict.fromkeys((one.headline_metric for one in found), None)
     others = dict.fromkeys(entry.b_metric for one in found for entry in one.classes)
     for metric in metrics | others:
@@ -58,6 +61,20 @@ def print_comparisons(found: Sequence[Comparison]) -> None:
                 + "; ".join(one.unmatched),
                 style="dim",
             )
+
+
+def _answers(found: Sequence[Comparison], spoiled: AbstractSet[str]) -> None:
+    for heading, chosen in (
+        ("The answer", [one for one in found if one.b.label not in spoiled]),
+        (
+            IF_RELIED_ON,
+            [one for one in found if one.b.label in spoiled],
+        ),
+    ):
+        if chosen:
+            console.heading(heading)
+            for one in chosen:
+                _verdicts(one)
 
 
 def print_headline(found: Comparison) -> None:
@@ -85,6 +102,27 @@ def _verdicts(found: Comparison) -> None:
         console.paragraph(verdict.sentence, style="yellow" if verdict.reservation else "")
 
 
+def _paired(found: Comparison) -> None:
+    """Each I/O against itself, where a recorder watched the replay."""
+    for words in found.unpaired:
+        console.paragraph(words, style="yellow")
+    if not found.paired:
+        return
+    label = found.b.label
+    console.heading(f"Each I/O of A against the same one of {label}, as recorded beside the replay")
+    rows = [
+        [
+            f"{one.layer} {one.op}",
+            f"{format_count(one.pair_count)} of {format_count(one.recorded_count)}",
+            one.by,
+            format_ratio_with_interval(one.ratio, one.ratio_interval),
+            format_duration_with_interval(one.difference_ns, one.difference_interval_ns),
+        ]
+        for one in found.paired
+    ]
+    console.table(["", "paired", "by", f"typical {label} / A", "mean difference"], rows, left=1)
+
+
 def _work(found: Comparison) -> None:
     label = found.b.label
     console.heading(f"Did {label} do the same work? {'Yes' if found.same_work else 'No'}")
@@ -102,12 +140,6 @@ def _work(found: Comparison) -> None:
     console.table(["", "A", *(["asked for"] if asked else []), label, ""], rows)
     for warning in found.warnings:
         console.paragraph(f"warning: {warning}", style="yellow")
-    if min(found.a.ordered_share, found.b.ordered_share) < 1:
-        console.paragraph(
-            "order and bursts were looked at in slices spread over the span: "
-            f"{format_share(found.a.ordered_share)} of A, {format_share(found.b.ordered_share)} of {label}",
-            style="dim",
-        )
 
 
 def _classes(found: Comparison, metric: str, *, whole_only: bool = False) -> None:

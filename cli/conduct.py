@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from iotrace.analyze.walk import StepSummary, next_scale, summarise_step
+from iotrace.analyze.walk import NextStep, StepSummary, next_step, summarise_step, why_ended
 from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
 from iotrace.schemas import Recording, Sweep, SweepWriter
 from iotrace.schemas.sweep import watched_path
@@ -17,6 +17,8 @@ from .watching import watched
 
 STEP_SECONDS: Final = 10.0
 """Shorter steps have too few I/Os for a p99 at ordinary rates."""
+STEPS_MAX: Final = 24
+"""Enough to double the load a dozen times, close in on the knee, and run some steps again."""
 
 StepStarts = Callable[[int, float, float], Callable[[Progress], None] | None]
 """Called with the step's number, its scale and its planned seconds; returns what to call with its progress."""
@@ -29,9 +31,9 @@ def run_sweep(
     *,
     scales: Sequence[float] | None = None,
     step_seconds: float = STEP_SECONDS,
-    steps_max: int = 12,
+    steps_max: int = STEPS_MAX,
     resolution: float = 0.05,
-    scale_max: float = 64.0,
+    scale_max: float | None = None,
     title: str | None = None,
     overwrite: bool = False,
     watch: bool = False,
@@ -42,9 +44,10 @@ def run_sweep(
     """Walk the load up on the targets of ``options`` and keep each step as a recording of the sweep ``output``.
 
     A step plays the recording, or the part ``options.window_ns`` names, again and again until it has lasted
-    ``step_seconds``; a higher load therefore repeats it more often, and every step does the same kind of work (copies
-    of mode superpose last as long as the recording at any load). An interrupted step is kept and ends the sweep. With
-    ``watch`` the Linux recorder runs beside every step, and its recording is kept beside it. ``load`` says what 1x is.
+    ``step_seconds``, or some times that (`iotrace.analyze.walk`); a higher load therefore repeats it more often, and
+    every step does the same kind of work (copies of mode superpose last as long as the recording at any load). An
+    interrupted step is kept and ends the sweep. With ``watch`` the Linux recorder runs beside every step, and its
+    recording is kept beside it. ``load`` says what 1x is. Why the sweep ended is kept in its settings, as ``ended``.
     """
     refuse_over_source(output, [recording.path])
     refuse_output_as_target(options.all_targets, output)
@@ -63,24 +66,20 @@ def run_sweep(
         overwrite=overwrite,
     )
     done: list[StepSummary] = []
+    is_whole = scales is None and options.mode == "superpose"
     with writer:
         while True:
-            scale = next_scale(
-                done,
-                scales=scales,
-                steps_max=steps_max,
-                resolution=resolution,
-                scale_max=scale_max,
-                refine=scales is None,
+            following = next_step(
+                done, scales=scales, steps_max=steps_max, resolution=resolution, scale_max=scale_max
             )
-            if scale is not None and scales is None and options.mode == "superpose":
-                # Whole copies: not every fraction can be made of whole streams.
-                scale = float(max(1, round(scale)))
-                scale = None if any(step.scale == scale for step in done) else scale
-            if scale is None:
+            if following is not None and is_whole:
+                following = _of_whole_copies(following, done)
+            if following is None:
+                writer.end(why_ended(done, scales=scales, steps_max=steps_max, scale_max=scale_max))
                 return writer.sweep
+            scale, times = following.scale, following.times
             speed = 1.0 if options.mode == "superpose" else scale
-            repeat = max(1, math.ceil(step_seconds * speed / window_seconds - 1e-9))
+            repeat = max(1, math.ceil(step_seconds * times * speed / window_seconds - 1e-9))
             path = writer.step_path(scale)
             beside = watched(options.all_targets, watched_path(path)) if watch else nullcontext()
             with beside:
@@ -95,8 +94,17 @@ def run_sweep(
             writer.add(scale, step)
             if _is_interrupted(step):
                 return writer.sweep
-            done.append(summarise_step(step, scale))
+            done.append(summarise_step(step, scale, times=times))
             on_done(done[-1], step)
+
+
+def _of_whole_copies(step: NextStep, done: Sequence[StepSummary]) -> NextStep | None:
+    """The step in whole copies, as not every fraction can be made of whole streams; None where that ran already."""
+    scale = float(max(1, round(step.scale)))
+    is_new = all(one.scale != scale for one in done) or step.times > max(
+        one.times for one in done if one.scale == scale
+    )
+    return NextStep(scale, step.times) if is_new or done[-1].is_disturbed else None
 
 
 def was_interrupted(sweep: Sweep) -> bool:

@@ -132,10 +132,10 @@ def bars(rows: Sequence[Sequence[str]]) -> None:
 
 
 def quality(name: str, found: Quality) -> None:
-    """State how far a recording can be trusted, next to figures taken from it."""
+    """State how whole a recording is, next to figures taken from it; nothing of what the figures are worth."""
     style = {"good": "green", "usable": "yellow", "poor": "bold red"}[found.verdict]
     reasons = shortened(f": {'; '.join(found.reasons)}" if found.reasons else "", _TEXT_CHARACTERS_MAX)
-    data.print(Text.assemble(f"quality of {printable(name)}: ", (found.verdict, style), printable(reasons)))
+    data.print(Text.assemble(f"{printable(name)}: ", (f"recorded {found.words}", style), printable(reasons)))
 
 
 def printable(text: str) -> str:

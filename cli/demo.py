@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
+from iotrace.analyze import validity
 from iotrace.analyze.compare import compare
 from iotrace.analyze.describe import describe
 from iotrace.analyze.knee import knee
@@ -20,12 +21,13 @@ from iotrace.analyze.validity_sweep import check_sweep
 from iotrace.analyze.walk import StepSummary
 from iotrace.replay import DirectIoRefusedError, Progress, ReplayOptions
 from iotrace.schemas import IotraceError, Recording, RecordingWriter, Sweep
+from iotrace.schemas.replacing import check_file
 
 from . import console
 from .compare_tables import print_headline
 from .conduct import run_sweep, was_interrupted
 from .describe_tables import print_overview
-from .findings import print_findings
+from .findings import has_invalid, print_disqualification, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
 from .options import Json, finite
@@ -71,17 +73,18 @@ def demo_command(
         return
     with bundled_recording() as recording, _workshop(folder, keep=keep) as place:
         report = place.output / REPORT_NAME
-        overwrite = _is_own_report(report)
+        check_file(report, overwrite=True)  # before the minute, not after
         _announce(recording, place, report, keep=keep)
         story = _Story(recording, place, step_seconds, quiet=json)
         story.tell()
-        facts = write_report(
-            [story.sweep, recording], report, slo=SLO, title="iotrace demo", overwrite=overwrite
-        )
+        facts = write_report([story.sweep, recording], report, slo=SLO, title="iotrace demo", overwrite=True)
         if json:
-            console.print_json(facts.to_dict() | {"findings": [asdict(entry) for entry in story.findings]})
+            found = [asdict(entry) for entry in story.findings]
+            console.print_json(
+                {"is_valid": not has_invalid(story.findings)} | facts.to_dict() | {"findings": found}
+            )
             return
-        print_findings(story.findings)
+        print_findings(story.findings, after_disqualification=True)
         console.heading("Verdict")
         console.paragraph(facts.verdict)
         console.paragraph(f"The whole story in pictures: {report} (open it in a browser)")
@@ -147,18 +150,6 @@ def _announce(recording: Recording, place: _Place, report: Path, *, keep: bool) 
     )
 
 
-def _is_own_report(path: Path) -> bool:
-    """Only a report of an earlier demo is written over."""
-    if not path.is_file():
-        return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        if "<title>iotrace demo" in file.read(4096):
-            return True
-    raise IotraceError(
-        f"'{path}' exists and is not from an earlier demo", hint="move it away, or use --folder"
-    )
-
-
 class _Story:
     """The demo's steps in order, each shown as it is done."""
 
@@ -182,9 +173,15 @@ class _Story:
             first = steps[[step.scale for step in self.sweep.steps].index(1.0)]
             comparison = compare(self._recording, first)
             self.findings = check_sweep(steps)
-        if not self._quiet:
-            print_knee(found)
-            print_headline(comparison)
+            compared = validity.check(first, comparison=comparison)
+        if self._quiet:
+            return
+        is_spoiled = has_invalid(self.findings)
+        print_disqualification({"the sweep": self.findings})
+        print_knee(found, is_spoiled=is_spoiled)
+        if not is_spoiled:  # else it is said already, of all steps
+            print_disqualification({"1x, held against the recording": compared})
+        print_headline(comparison)
 
     def _walk_up(self) -> Sweep:
         options = ReplayOptions(targets=(str(self._place.work / "target.bin"),), window_ns=WINDOW_NS)

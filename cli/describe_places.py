@@ -18,9 +18,7 @@ def print_working_set(found: Description) -> None:
     slices = [entry for entry in found.touched_slices if entry.io_count]
     if not slices:
         return
-    console.heading(
-        f"Working set over time, in blocks of {format_bytes(found.block_bytes).replace('.0', '')}"
-    )
+    console.heading("Working set over time")
     # Neighbours are added up only in what can be added: distinct blocks of two slices cannot.
     step = -(-len(found.touched_slices) // _SLICES_SHOWN)
     shown = found.touched_slices[::step]
@@ -52,8 +50,10 @@ def print_working_set(found: Description) -> None:
         ]
         console.table(["", "offset + length", "of I/Os", "over time"], rows)
     if found.busiest_hundredth_share is not None:
+        block = format_bytes(found.block_bytes).replace(".0", "")
         console.paragraph(
-            f"{format_share(found.busiest_hundredth_share)} of the I/Os began in the busiest 1 % of the blocks touched",
+            f"{format_share(found.busiest_hundredth_share)} of the I/Os began in the busiest 1 % of the blocks "
+            f"({block} each)",
             style="dim",
         )
 

@@ -39,6 +39,8 @@ _SIZE_CLASSES: Final = (
 def print_description(found: Description) -> None:
     """Print everything that fits a screen; `Description.to_dict` has the rest."""
     console.heading(f"{found.title}  ({found.kind}, {format_duration_ns(found.window_ns)})")
+    for sentence in found.shared_time:
+        console.paragraph(f"not of one time: {sentence}")
     if not found.workloads:
         print_drives(found)
         _notes(found)
@@ -149,19 +151,18 @@ def _shape(found: Description) -> None:
                 _percent(load.read_share_of_ios),
                 _percent(load.read_share_of_bytes),
                 *(_percent(flow.sequential_share) for flow in (load.read, load.write)),
-                *(_percent(flow.near_sequential_share) for flow in (load.read, load.write)),
                 DASH if load.interarrival_cv is None else f"{load.interarrival_cv:.2f}",
                 *(DASH if peaks[name] is None else f"{peaks[name]:,.0f}x" for name in _PEAKS_SHOWN),
                 format_bytes(load.working_set_bytes),
             ]
         )
-    heads = ["", "reads\n% I/O", "reads\n% B", "seq.\nr %", "seq.\nw %", "near\nr %", "near\nw %", "gaps\nCV"]
+    heads = ["", "reads\n% I/O", "reads\n% B", "seq.\nr %", "seq.\nw %", "gaps\nCV"]
     peak_heads = [f"peak\n{name}" for name in _PEAKS_SHOWN]
     console.heading("Mix, order and bursts")
     console.table([*heads, *peak_heads, "touched"], rows)
     console.paragraph(
-        "seq.: begins where the I/O before it in its file ended; near: where one of the last 16 did. gaps CV: 1 is "
-        "random arrivals, more is bursty; peak: the fullest such stretch over the mean",
+        "seq.: begins where one of the last 16 I/Os of its file ended. gaps CV: 1 is random arrivals, more is bursty; "
+        "peak: the fullest such stretch over the mean",
         style="dim",
     )
 
@@ -224,7 +225,7 @@ def _busiest(found: Description) -> None:
             format_duration_ns(entry["latency_mean_ns"]),
         ]
         for entry in found.busiest
-        if entry["rank"] == 1 and entry["ranked_by"] == "io_count" and entry["io_count"]
+        if entry["ranked_by"] == "io_count" and entry["io_count"]
     ]
     if rows:
         console.heading("Busiest stretches")

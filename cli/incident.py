@@ -13,7 +13,7 @@ from iotrace.schemas.writer import refuse_over_source
 
 from . import console
 from .amounts import parse_seconds
-from .findings import print_findings
+from .findings import has_invalid, print_disqualification, print_findings, print_quality
 from .incident_tables import print_incidents
 from .options import Json, Overwrite, RecordingPath, Title
 from .summary import print_recording, recording_facts
@@ -78,7 +78,7 @@ def incident_command(
         refuse_over_source(output, [recording])
     with console.working("looking for slow windows"):
         found = incident(opened)
-        findings = validity.check(opened) if found.basis == "I/Os" else []
+        findings = validity.check(opened)
     written = None
     if cut_number is not None and output is not None:
         window, start_ns, end_ns = window_to_cut(found, cut_number, margin_ns)
@@ -87,12 +87,16 @@ def incident_command(
             written = cut(opened, output, (start_ns, end_ns), title=name, overwrite=overwrite)
     if json:
         facts = {"findings": [asdict(entry) for entry in findings]}
-        console.print_json(found.to_dict() | facts | ({"cut": recording_facts(written)} if written else {}))
+        is_valid = {"is_valid": not has_invalid(findings)}
+        console.print_json(
+            is_valid | found.to_dict() | facts | ({"cut": recording_facts(written)} if written else {})
+        )
         return
     if written is not None:
         print_recording(written)
         return
+    print_disqualification({recording.name: findings})
     print_incidents(found, opened.manifest.clock.start_utc_ns)
-    if found.basis == "I/Os":
-        print_findings(findings)
-    console.quality(recording.name, opened.manifest.quality)
+    if found.basis == "I/Os" or findings:
+        print_findings(findings, after_disqualification=True)
+    print_quality(recording.name, opened.manifest.quality, findings)

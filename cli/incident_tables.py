@@ -1,4 +1,4 @@
-"""Slow windows on the screen: a picture of the latency, the list, and an account of each."""
+"""Slow windows and changes on the screen: a picture of the latency, the list, and an account of each."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -7,10 +7,12 @@ import numpy as np
 from rich.text import Text
 
 from iotrace.analyze.incident import Incidents, SlowWindow
-from iotrace.analyze.incident.result import BlameRow, Timeline
+from iotrace.analyze.incident.result import BlameRow, Periodic, Timeline
+from iotrace.analyze.incident.words import sensitivity_sentences
 from iotrace.analyze.units import (
     DASH,
     format_duration_ns,
+    format_figure,
     format_rate,
     format_ratio_with_interval,
     format_share,
@@ -24,6 +26,8 @@ _SHOWN: Final = 5
 _TEXT_CELLS: Final = 56
 _NAME_CELLS: Final = 28
 _DAY_NS: Final = 86_400 * 10**9
+_ONE_NORMAL: Final = 1.25
+"""Normal latency that stays within a quarter is printed as one figure."""
 
 
 def print_incidents(found: Incidents, start_utc_ns: int) -> None:
@@ -32,15 +36,22 @@ def print_incidents(found: Incidents, start_utc_ns: int) -> None:
     console.heading(f"{found.title}  ({found.kind}, {length})")
     for timeline in found.timelines:
         _picture(found, timeline)
-    if found.windows:
-        _list(found, start_utc_ns)
-        for window in found.windows[:_SHOWN]:
+    slow = [*found.windows, *found.drifts]
+    if slow:
+        _list("Slow windows, the costliest first", found.windows, found, start_utc_ns)
+        _list("Slow changes, the costliest first", found.drifts, found, start_utc_ns)
+        for window in [*found.windows[:_SHOWN], *found.drifts[:_SHOWN]]:
             _account(window, found, start_utc_ns)
-        if len(found.windows) > _SHOWN:
-            console.paragraph(f"the {len(found.windows) - _SHOWN} other windows: --json", style="dim")
+        more = max(len(found.windows) - _SHOWN, 0) + max(len(found.drifts) - _SHOWN, 0)
+        if more:
+            console.paragraph(f"the {more} others: --json", style="dim")
     elif found.timelines:
-        console.paragraph("No slow window was found.", style="green")
-    _sensitivity(found)
+        also = " besides what recurs" if found.periodic else ""
+        console.paragraph(f"No slow window was found{also}.", style="green")
+    for pattern in found.periodic:
+        _pattern(pattern)
+    for sentence in sensitivity_sentences(found):
+        console.paragraph(sentence, style="dim")
     for note in found.notes:
         console.paragraph(f"note: {note}")
 
@@ -57,27 +68,45 @@ def _picture(found: Incidents, timeline: Timeline) -> None:
     scale = max(top, float(np.log(3)))
     line = Text("  ")
     for cell, value in zip(cells, worst, strict=True):
-        middle_ns = timeline.at_ns[int(cell[len(cell) // 2])]
-        slow = any(window.start_ns <= middle_ns < window.end_ns for window in found.windows)
+        last_ns = timeline.at_ns[int(cell[-1])] + found.slot_ns
+        slow = any(
+            window.start_ns < last_ns and window.end_ns > timeline.at_ns[int(cell[0])]
+            for window in [*found.windows, *found.drifts]
+        )
         height = " " if value is None else _BARS[int(np.clip(value / scale, 0, 0.999) * len(_BARS))]
         line.append(height, style="bold red" if slow else "")
-    worst_words = f"worst {np.exp(top):.2g}x normal"
-    console.heading(f"Latency at the {timeline.layer} layer, against normal ({worst_words})")
+    console.heading(f"Latency at the {timeline.layer} layer, against normal")
+    console.paragraph(
+        f"normally {_normal_words(timeline)}; the slowest {format_duration_ns(found.slot_ns)}: "
+        f"{format_figure(float(np.exp(top)))} times that",
+        indent=2,
+    )
     console.data.print(line)
     marks = [" "] * len(cells)
-    for window in reversed(found.windows):
+    for window in reversed([*found.windows, *found.drifts]):
         middle = (window.start_ns + window.end_ns) / 2
         share = (middle - found.start_ns) / max(found.end_ns - found.start_ns, 1)
         position = min(int(share * len(cells)), len(cells) - 1)
         for offset, digit in enumerate(str(window.number)):
             if position + offset < len(cells):
                 marks[position + offset] = digit
-    if found.windows:
+    if "".join(marks).strip():
         console.data.print(Text("  " + "".join(marks).rstrip(), style="bold red"))
 
 
-def _list(found: Incidents, start_utc_ns: int) -> None:
-    console.heading("Slow windows, the costliest first")
+def _normal_words(timeline: Timeline) -> str:
+    """The typical latency of normal slots, or from which to which it goes with the load."""
+    normal = np.array([value for value in timeline.normal_ns if value is not None])
+    low, high = (float(value) for value in np.quantile(normal, [0.05, 0.95]))
+    if high / low < _ONE_NORMAL:
+        return format_duration_ns(float(np.median(normal)))
+    return f"{format_duration_ns(low)} to {format_duration_ns(high)}, by the time"
+
+
+def _list(title: str, windows: list[SlowWindow], found: Incidents, start_utc_ns: int) -> None:
+    if not windows:
+        return
+    console.heading(title)
     rows = [
         [
             str(window.number),
@@ -86,23 +115,16 @@ def _list(found: Incidents, start_utc_ns: int) -> None:
             window.cause,
             format_duration_ns(window.end_ns - window.start_ns),
             format_ratio_with_interval(window.factor, window.factor_interval),
-            format_duration_ns(window.normal_ns),
         ]
-        for window in found.windows
+        for window in windows
     ]
-    console.table(["", "from", "layer", "cause", "length", "slower", "normal"], rows, left=4)
+    console.table(["", "from", "layer", "cause", "length", "slower"], rows, left=4)
 
 
 def _account(window: SlowWindow, found: Incidents, start_utc_ns: int) -> None:
     first, last = (_when(at, found, start_utc_ns) for at in (window.start_ns, window.end_ns))
     console.heading(f"{window.number}. {first} to {last}: {window.cause}")
     console.paragraph(window.headline, indent=2)
-    low, high = window.normal_range_ns
-    console.paragraph(
-        f"normal then: {format_duration_ns(window.normal_ns)}, 90 % of normal slots within "
-        f"{format_duration_ns(low)} to {format_duration_ns(high)}; in the window: {format_duration_ns(window.slow_ns)}",
-        indent=2,
-    )
     for caveat in window.caveats:
         console.paragraph(caveat, style="yellow", indent=2)
     for sentence in window.evidence:
@@ -116,17 +138,31 @@ def _layers(window: SlowWindow) -> None:
     if len(window.layers) < 2:
         return
     rows = [
-        [f"  {time.layer}", format_duration_ns(time.normal_ns), format_duration_ns(time.slow_ns),
-         format_duration_ns(time.added_here_ns), format_share(time.share)]
+        [f"  {time.layer}", format_duration_ns(time.slow_ns - time.normal_ns), format_duration_ns(time.added_here_ns),
+         format_share(time.share)]
         for time in window.layers
     ]  # fmt: skip
-    console.table(["  mean by layer", "normal", "window", "added here", "share"], rows)
+    console.table(["  mean by layer", "longer by", "of it added here", "share"], rows)
     for time in window.layers:
         if time.problem:
             console.paragraph(time.problem, style="yellow", indent=2)
 
 
-def _blame(window: SlowWindow) -> None:
+def _pattern(pattern: Periodic) -> None:
+    console.heading(
+        f"Recurs every {format_duration_ns(pattern.period_ns)}: {pattern.cause}, {pattern.layer} layer"
+    )
+    console.paragraph(pattern.headline, indent=2)
+    cost = pattern.lost_ns / len(pattern.starts_ns)
+    console.paragraph(
+        f"I/Os waited {format_duration_ns(cost)} longer each time, all of them together; "
+        "what does not fit the pattern is a slow window of its own",
+        indent=2,
+    )
+    _blame(pattern)
+
+
+def _blame(window: SlowWindow | Periodic) -> None:
     rows = [
         [
             f"  {row.dimension}",
@@ -183,19 +219,6 @@ def _beside(window: SlowWindow, found: Incidents, start_utc_ns: int) -> None:
             f"counter {_short(where)} {counter.counter}: {counter.slow:,.4g}{unit}, normally {counter.normal:,.4g}",
             indent=2,
         )
-
-
-def _sensitivity(found: Incidents) -> None:
-    lines = []
-    for timeline in found.timelines:
-        mine = [entry for entry in found.sensitivity if entry.layer == timeline.layer]
-        if mine:
-            words = ", ".join(
-                f"{format_duration_ns(entry.length_ns)} at {entry.factor:.2f}x" for entry in mine
-            )
-            lines.append(f"{timeline.layer} {words}")
-    if lines:
-        console.paragraph("would have been found: " + "; ".join(lines), style="dim")
 
 
 def _when(at_ns: int, found: Incidents, start_utc_ns: int) -> str:

@@ -8,13 +8,19 @@ from iotrace.analyze.knee_votes import place, usl_text
 from iotrace.analyze.units import DASH, format_duration_ns
 
 from . import console
+from .findings import IF_RELIED_ON
 
 
-def print_knee(found: Knee) -> None:
-    """Print the verdict, the objectives, the steps and what the other estimators say."""
-    console.heading("Knee")
+def print_knee(found: Knee, *, is_spoiled: bool = False) -> None:
+    """Print the verdict, the objectives, the steps and what the other estimators say.
+
+    ``is_spoiled``: a rule forbids to use the figures, which was said before (`print_disqualification`).
+    """
+    # That nothing can be said is said whatever the figures are worth.
+    console.heading(IF_RELIED_ON if is_spoiled and found.state != "not_judged" else "Knee")
     causes = [cause.sentence for cause in found.causes]
-    for sentence in (found.sentence, *causes, found.headroom, *(one.sentence for one in found.objectives)):
+    spare = f"{found.headroom}." if found.headroom else ""
+    for sentence in (found.sentence, *causes, spare, *(one.sentence for one in found.objectives)):
         if sentence:
             console.paragraph(sentence)
     console.heading("Steps")
@@ -103,10 +109,12 @@ def _load(step: Step) -> str:
 def _state(step: Step) -> str:
     if step.generator_limited:
         return "generator"
-    if step.is_saturated and step.is_judged:
-        return "saturated"
+    if step.has_few_ios:
+        return "too short"
+    if step.set_aside:
+        return "left out"
+    if step.is_judged:
+        return "on credits" if step.is_on_credits else "saturated" if step.is_saturated else "held"
     if step.is_warming:
         return "settling"
-    if not step.littles_law_holds:
-        return "cut off"
-    return "held" if step.is_judged else "errors"
+    return "errors" if step.littles_law_holds else "cut off"

@@ -157,6 +157,13 @@ class PlayOptions:
             metavar="N",
         ),
     ] = None
+    pacing: Annotated[
+        str,
+        _option(
+            RUN, "--pacing", "precise (spins before each I/O), gentle (sleeps, leaves the processor to the storage), "
+            "or auto: tries which errs less here.", metavar="HOW", default=True,
+        ),
+    ] = "auto"  # fmt: skip
     max_in_flight: Annotated[
         int,
         _option(
@@ -229,6 +236,7 @@ class PlayOptions:
             dedupe=parse_ratio(self.dedupe),
             max_in_flight=self.max_in_flight,
             submitters=self.submitters,
+            pacing=self.pacing,
             max_errors=self.max_errors,
             stall_seconds=float(parse_seconds(self.stall_timeout)),
             backend=cast("Literal['auto', 'io_uring', 'threads']", self.backend),

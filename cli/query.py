@@ -19,9 +19,12 @@ from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
 
 from . import console
+from .amounts import parse_seconds
 from .options import COUNT_MAX, Json
 
 _ROWS_SHOWN: Final = 40
+TIMEOUT: Final = "10m"
+"""Of a query, unless told otherwise."""
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +55,9 @@ def query_command(
     limit: Annotated[
         int, typer.Option("--limit", min=0, max=COUNT_MAX, help="Rows of the table to print; 0 for all.")
     ] = _ROWS_SHOWN,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="Stop after so long: 30s, 1h.")
+    ] = TIMEOUT,
     csv_: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
     json: Json = False,
 ) -> None:
@@ -72,6 +78,7 @@ def query_command(
             "query needs a recording and a question",
             hint='for example iotrace query prod.iotrace "SELECT * FROM devices", or iotrace query --list',
         )
+    seconds = parse_seconds(timeout)
     opened = _open(recording, step)
     with asking.opened(opened) as connection:
         batches: Iterator[pa.RecordBatch]
@@ -84,6 +91,7 @@ def query_command(
             )
         else:
             batches = asking.select(connection, question)
+        batches = asking.limited(connection, batches, seconds)
         with console.working("asking"):
             first = next(batches, None)
         if first is None:

@@ -1,22 +1,26 @@
 """The replay command."""
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from iotrace.analyze import validity
+from iotrace.analyze.fidelity import fidelity
 from iotrace.replay import parse_scale, replay
 from iotrace.schemas import Recording
+from iotrace.schemas.sweep import watched_path
 
 from . import console
 from .amounts import parse_loop, parse_seconds
-from .findings import has_invalid, print_findings
+from .findings import has_invalid, print_disqualification, print_findings
 from .meters import show_replay
 from .options import INTERRUPTED, Json, OutputPath, Overwrite, RecordingPath, Title
-from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
-from .replay_tables import print_run
+from .play_options import HOW, RUN, GroupedCommand, PlayOptions, takes_play_options
+from .replay_tables import print_fidelity, print_run
 from .summary import print_recording, recording_facts
+from .watching import note_watched, watched
 
 
 def register(app: typer.Typer) -> None:
@@ -54,6 +58,14 @@ def replay_command(
             rich_help_panel=HOW,
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Record the target's layers meanwhile (root) as NAME.watched.iotrace: compares like with like.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
@@ -74,17 +86,29 @@ def replay_command(
         ramp_seconds=0.0 if ramp is None else float(parse_seconds(ramp)),
         title=title,
     )
-    with console.progress("replay") as meter:
+    seen_path = watched_path(output)
+    beside = watched(options.all_targets, seen_path, overwrite=overwrite) if watch else nullcontext()
+    with console.progress("replay") as meter, beside:
         result = replay(
             source, output, options, overwrite=overwrite, progress=lambda state: show_replay(meter, state)
         )
+    seen = note_watched(Recording.open(seen_path), result) if watch else None
+    found = fidelity(source, result)
     findings = validity.check(result)
     if json:
-        console.print_json(recording_facts(result) | {"findings": [asdict(entry) for entry in findings]})
+        facts = recording_facts(result) | {"findings": [asdict(entry) for entry in findings]}
+        console.print_json(
+            facts | {"fidelity": found and found.to_dict(), "watched": seen and str(seen.path)}
+        )
     else:
+        print_disqualification({output.name: findings})
         print_recording(result)
         print_run(result.manifest.replay or {}, result.manifest.host)
-        print_findings(findings)
+        if found is not None:
+            print_fidelity(found)
+        if seen is not None:
+            console.say(f"what the recorder saw of the target: {seen.path}")
+        print_findings(findings, after_disqualification=True)
     if (result.manifest.replay or {}).get("interrupted"):
         return INTERRUPTED
     return 1 if has_invalid(findings) else 0

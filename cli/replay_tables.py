@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from iotrace.analyze.fidelity import Fidelity
 from iotrace.analyze.units import (
     DASH,
     format_bytes,
     format_count,
     format_duration_ns,
     format_rate,
+    format_ratio_with_interval,
     format_share,
 )
 
@@ -43,11 +45,67 @@ def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
         f"lateness p50 {format_duration_ns(run['lateness_ns_p50'])}, p99 {format_duration_ns(run['lateness_ns_p99'])}, "
         f"max {format_duration_ns(run['lateness_ns_max'])}"
     )
+    _print_pacing(run)
     console.heading("What scaling did to the load")
     print_load(run["scaling"]["before"], run["scaling"]["after"])
     _print_made_of(run)
     console.heading("Where it lies")
     _print_places(run, host)
+
+
+def _print_pacing(run: dict[str, Any]) -> None:
+    """How it waited between I/Os, what that took from the host, and what of the service is not the device's."""
+    pacing = run.get("pacing")
+    if not pacing:
+        return
+    shares = {
+        "the replay spun for": pacing["spun_share"],
+        "some thread waited for a processor for": pacing["others_waited_share"],
+        "the hypervisor took": pacing["stolen_share"],
+    }
+    said = "; ".join(f"{name} {format_share(share)}" for name, share in shares.items() if share is not None)
+    console.paragraph(f"pacing {pacing['used']} ({pacing['reason']}); of the time, {said}")
+    own_ns = pacing["own_service_ns_mean"]
+    if own_ns is not None:
+        console.paragraph(
+            f"of a mean service {format_duration_ns(own_ns)} is the replay's own share (handing over, waking up), "
+            "by the device's own counters"
+        )
+
+
+def print_fidelity(found: Fidelity) -> None:
+    """Recorded against played on the same layer, with intervals, and what is known to be the replay's."""
+    rows = [
+        [
+            f"{one.layer} {one.op}" if not position else "",
+            figure.quantity,
+            format_duration_ns(figure.a_ns),
+            format_duration_ns(figure.b_ns),
+            format_ratio_with_interval(figure.ratio, figure.ratio_interval),
+        ]
+        for one in found.layers
+        for position, figure in enumerate(figure for figure in one.figures if figure.ratio is not None)
+    ]
+    if not rows:
+        return
+    console.heading("Recorded against played, 95 % interval of the ratio")
+    console.table(["", "", "recorded", "played", "played / recorded"], rows, left=2)
+    for one in found.paired:
+        ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
+        console.paragraph(
+            f"{one.layer} {one.op}: a typical I/O took {ratio} of its recorded time "
+            f"({format_count(one.pair_count)} of {format_count(one.recorded_count)} I/Os paired by {one.by})"
+        )
+    for words in found.unpaired:
+        console.paragraph(words, style="yellow")
+    if not found.paired and not found.unpaired:
+        own = "what is the replay's own is not known"
+        if found.own_service_ns_mean is not None:
+            own = f"{format_duration_ns(found.own_service_ns_mean)} of a mean I/O is the replay's own"
+        console.paragraph(
+            f"played is the service that the replay saw; {own}. --watch holds like against like",
+            style="dim",
+        )
 
 
 def print_load(before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ def recording_facts(recording: Recording) -> dict[str, Any]:
         "quality": {
             "verdict": manifest.quality.verdict,
             "reasons": manifest.quality.reasons,
+            "shared_time": manifest.quality.shared_time,
             "notes": manifest.quality.notes,
             "events_lost": manifest.quality.events_lost,
             "buffers_lost": manifest.quality.buffers_lost,
@@ -47,6 +48,8 @@ def print_recording(recording: Recording) -> None:
     console.paragraph(manifest.title, indent=2)
     console.paragraph(f"{start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s", indent=2)
     console.paragraph(f"rows: {counts or 'none'}", indent=2)
+    for sentence in manifest.quality.shared_time:
+        console.paragraph(f"not of one time: {sentence}", indent=2)
     print_clocks(manifest, indent=2)
     for note in manifest.quality.notes:
         console.paragraph(f"note: {note}", indent=2)

@@ -22,8 +22,8 @@ from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
 from .ceiling import print_beside_knee
-from .conduct import STEP_SECONDS, run_sweep, was_interrupted
-from .findings import has_invalid, print_findings
+from .conduct import STEP_SECONDS, STEPS_MAX, run_sweep, was_interrupted
+from .findings import has_invalid, print_disqualification, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
 from .options import INTERRUPTED, CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title, finite
@@ -64,7 +64,17 @@ def sweep_command(
     steps: Annotated[
         int,
         typer.Option("--steps", min=2, max=100, metavar="N", help="Most steps to run.", rich_help_panel=HOW),
-    ] = 12,
+    ] = STEPS_MAX,
+    max_scale: Annotated[
+        str | None,
+        typer.Option(
+            "--max-scale",
+            metavar="K",
+            help="Highest load to try, such as 8x; otherwise up to where the storage or the load generator ends it.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     watch: Annotated[
         bool,
         typer.Option(
@@ -81,7 +91,7 @@ def sweep_command(
 ) -> int:
     """Walk the load up on a target until it bends.
 
-    Exit status 1 if an SLO is missed at 1x, or no step can be judged; 130 if it was stopped.
+    Exit status 1 if an SLO is missed at 1x or cannot be told, or too few steps can be judged; 130 if it was stopped.
 
     Example: iotrace sweep prod.iotrace --target /data/test.bin --busiest 60s -o sweep.iotrace
     """
@@ -103,8 +113,8 @@ def sweep_command(
 
         def done(summary: StepSummary, _step: Recording) -> None:
             console.say(
-                f"{summary.scale:g}x: {summary.achieved_iops:,.0f} of {summary.offered_iops:,.0f} IOPS, "
-                f"response {summary.latency_ns / 1e6:,.2f} ms"
+                f"{summary.scale:g}x{_why_again(summary)}: {summary.achieved_iops:,.0f} of "
+                f"{summary.offered_iops:,.0f} IOPS, response {summary.latency_ns / 1e6:,.2f} ms"
             )
 
         sweep = run_sweep(
@@ -114,6 +124,7 @@ def sweep_command(
             scales=ladder,
             step_seconds=step_seconds,
             steps_max=steps,
+            scale_max=parse_scale(max_scale) if max_scale is not None else None,
             title=title,
             overwrite=overwrite,
             watch=watch,
@@ -121,9 +132,19 @@ def sweep_command(
             on_start=start,
             on_done=done,
         )
-    console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}")
+    ended = f"; it ended because {sweep.settings['ended']}" if sweep.settings.get("ended") else ""
+    console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
     status = _answer_sweep(sweep, slo, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
+
+
+def _why_again(summary: StepSummary) -> str:
+    """Why a step is run again, behind its load."""
+    if summary.is_disturbed:
+        return " (others used the device)"
+    if summary.is_too_short:
+        return " (too short to tell)"
+    return " (slower from some moment on)" if summary.broke else ""
 
 
 def knee_command(
@@ -131,7 +152,7 @@ def knee_command(
         list[Path],
         typer.Argument(
             metavar="SWEEP",
-            help="A sweep, several recordings at rising load, or imported results of a load test.",
+            help="A sweep, replays of one recording at rising load, or imported results of a load test.",
             show_default=False,
         ),
     ],
@@ -141,13 +162,14 @@ def knee_command(
 ) -> int:
     """Find the load at which the storage bends.
 
-    Exit status 1 if an SLO is missed at 1x, or no step can be judged.
+    Exit status 1 if an SLO is missed at 1x or cannot be told, or too few steps can be judged.
 
     Example: iotrace knee sweep.iotrace --slo "p99<15ms"
     """
     path = read_path(ceiling) if ceiling is not None else None
     if len(inputs) > 1 or _is_tested(inputs[0]):
-        return _answer([Recording.open(one) for one in inputs], None, slo, path=path, json=json)
+        name = inputs[0].name if len(inputs) == 1 else f"these {len(inputs)} runs"
+        return _answer([Recording.open(one) for one in inputs], None, slo, name=name, path=path, json=json)
     return _answer_sweep(Sweep.open(inputs[0]), slo, path=path, json=json)
 
 
@@ -171,7 +193,9 @@ def _answer_sweep(sweep: Sweep, slo: str | None, *, path: HardwarePath | None = 
     scales = [step.scale for step in sweep.steps]
     load = str(sweep.settings.get("load", "1x"))
     steps, watched = sweep.recordings(), sweep.watched()
-    return _answer(steps, scales, slo, path=path, json=json, watched=watched, baseline=load)
+    return _answer(
+        steps, scales, slo, name=sweep.path.name, path=path, json=json, watched=watched, baseline=load
+    )
 
 
 def _answer(
@@ -179,6 +203,7 @@ def _answer(
     scales: list[float] | None,
     slo: str | None,
     *,
+    name: str,
     path: HardwarePath | None = None,
     json: bool,
     watched: list[Recording | None] | None = None,
@@ -190,20 +215,25 @@ def _answer(
     if json:
         facts = {"findings": [asdict(entry) for entry in findings]}
         console.print_json(
-            found.to_dict() | facts | ({"beside_ceiling": held and held.to_dict()} if path else {})
+            {"is_valid": not has_invalid(findings)}
+            | found.to_dict()
+            | facts
+            | ({"beside_ceiling": held and held.to_dict()} if path else {})
         )
     else:
-        print_knee(found)
+        print_disqualification({name: findings})
+        print_knee(found, is_spoiled=has_invalid(findings))
         if held is not None:
             print_beside_knee(held)
         elif path is not None:
             console.paragraph(
                 "nothing can be held against the ceiling: no step tells of the storage, or nothing limits"
             )
-        print_findings(findings)
+        print_findings(findings, after_disqualification=True)
     return _exit_status(found, findings)
 
 
 def _exit_status(found: Knee, findings: list[Finding]) -> int:
-    no = found.objectives_met is False or found.state == "not_judged" or has_invalid(findings)
+    untold = any(one.state in {"contradicted", "not_judged"} for one in found.objectives)
+    no = found.objectives_met is False or found.state == "not_judged" or untold or has_invalid(findings)
     return 1 if no else 0

@@ -3,25 +3,31 @@
 A recorder leaves its own process out, so it is a process of its own: this program again, as `iotrace capture linux`.
 """
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.writer import rewrite_manifest
 
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 300.0
+"""A recorder that lives is waited for: on a host under load it takes long to begin, and one that cannot says so."""
 END_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 0.3
+_ANCHOR_NS: Final = 2_000_000
+"""How far two clocks anchored to UTC may be apart. A run begins 5 ms after its target was looked at last."""
 _TRACING: Final = Path("/sys/kernel/tracing/instances")
 
 
 @contextmanager
-def watched(targets: Sequence[str], output: Path) -> Iterator[None]:
+def watched(targets: Sequence[str], output: Path, *, overwrite: bool = False) -> Iterator[None]:
     """Record the block and device layers of the targets' devices into ``output`` while the block runs.
 
     The recording is whole when the block is left. Raises `IotraceError` with the recorder's own words where it cannot
@@ -30,9 +36,16 @@ def watched(targets: Sequence[str], output: Path) -> Iterator[None]:
     # A file that the replay is still to make will lie on the device of its folder.
     places = dict.fromkeys(one if Path(one).exists() else str(Path(one).absolute().parent) for one in targets)
     command = [sys.executable, "-m", "iotrace.cli", "capture", "linux", *places, "-o", str(output)]
-    # In a process group of its own: Ctrl-C is for the replay, and would end the recorder at once, then a second time.
+    command += ["--end-with-input", *(["--overwrite"] if overwrite else [])]
+    # Its input is a pipe that nobody writes to: it ends with this process, even one that is killed, and so does the
+    # recorder. In a process group of its own: Ctrl-C is for the replay, and would end the recorder at once, then again.
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
     ) as recorder:
         try:
             _wait_until_recording(recorder)
@@ -42,15 +55,40 @@ def watched(targets: Sequence[str], output: Path) -> Iterator[None]:
             recorder.send_signal(signal.SIGINT)
             _, said = recorder.communicate(timeout=END_SECONDS)
         except subprocess.TimeoutExpired as problem:
-            raise IotraceError("the recorder does not end", hint="sweep without --watch") from problem
+            raise IotraceError("the recorder does not end", hint="leave out --watch") from problem
         finally:
             if recorder.poll() is None:
                 recorder.terminate()
                 _end(recorder)
     if recorder.returncode and not (output / "manifest.json").is_file():
         raise IotraceError(
-            f"the recorder beside the replay failed: {_last_line(said)}", hint="sweep without --watch"
+            f"the recorder beside the replay failed: {_last_line(said)}", hint="leave out --watch"
         )
+
+
+def stop_with_input() -> threading.Event:
+    """For the recorder: set when standard input ends, as that of `watched` does with its process, however it dies."""
+    stop = threading.Event()
+
+    def wait() -> None:
+        with suppress(OSError):
+            while os.read(0, 1024):
+                pass
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return stop
+
+
+def note_watched(seen: Recording, played: Recording) -> Recording:
+    """Write into what a recorder saw which replay it was, and when its load was: the rest is its look at the target."""
+    shift_ns = played.manifest.clock.start_utc_ns - seen.manifest.clock.start_utc_ns
+    seen.manifest.watched = {
+        "replay_uuid": played.manifest.uuid,
+        "load_ns": [shift_ns - _ANCHOR_NS, shift_ns + played.manifest.window_end_ns + _ANCHOR_NS],
+        "replay": played.manifest.replay,
+    }
+    return rewrite_manifest(seen)
 
 
 def _wait_until_recording(recorder: subprocess.Popen[str]) -> None:
@@ -60,10 +98,13 @@ def _wait_until_recording(recorder: subprocess.Popen[str]) -> None:
             _, said = recorder.communicate()
             raise IotraceError(
                 f"the target's layers cannot be recorded: {_last_line(said)}",
-                hint="iotrace capture doctor tells what this machine allows; or sweep without --watch",
+                hint="iotrace capture doctor tells what this machine allows; or leave out --watch",
             )
         if time.monotonic() > deadline:
-            raise IotraceError("the recorder does not start", hint="sweep without --watch")
+            raise IotraceError(
+                f"the recorder beside the replay has not begun after {START_SECONDS:g} s",
+                hint="stop what keeps the processors busy, or leave out --watch",
+            )
         time.sleep(0.05)
     time.sleep(_SETTLE_SECONDS)
 

@@ -1,5 +1,10 @@
 """Where real samples lie, and what a test needs of the machine."""
 
+import os
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -7,6 +12,7 @@ from hypothesis import settings
 
 from iotrace.schemas import Recording
 
+from . import skips
 from .hostile_names import write_recording
 
 SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
@@ -19,6 +25,54 @@ settings.load_profile("untimed")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this suite."""
     parser.addoption("--renew-plans", action="store_true", help="write tests/fixtures/plan again")
+
+
+class _Skips:
+    """Fails a run in which a test was skipped that may not be."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.reasons.append(skips.reason_of(report))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.reasons.append(skips.reason_of(report))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if skips.unexpected(self.reasons) and session.exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if unexpected := sorted(set(skips.unexpected(self.reasons))):
+            terminalreporter.section("skipped, and not allowed to be (see tests/skips.py)")
+            terminalreporter.write_line("\n".join(unexpected))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold the skips of the whole run, in the process that sees them all, against the list of those in order."""
+    if os.environ.get(skips.VARIABLE) == "1" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Skips())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run the tests of one ``xdist_group`` one at a time, whichever worker has them: they share devices or the trace.
+
+    pytest-xdist itself would, by a suffix to names that pytest 9.2 no longer takes from it.
+    """
+    with ExitStack() as turns:
+        for group in sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")}):
+            lock = turns.enter_context(
+                (Path(tempfile.gettempdir()) / f"iotrace-tests-{group}.lock").open("w")
+            )
+            if sys.platform != "win32":
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,13 @@
 
 A folder with ``manifest.json``, as a recording has it, and for each table a stream ``TABLE.arrows`` with the columns of
 `iotrace.schemas.tables`. The manifest says what would be true if nothing came after it. A stream may be cut anywhere:
-its whole batches are read. A writer that ends well closes each with the format's end mark (continuation and a length of
-0; Arrow Columnar Format, "IPC Streaming Format"); where one is missing, ``quality.ended`` says so.
+its whole batches are read. A writer may learn names late, and leaves to the reader what follows from them: rows of
+``devices``, ``files`` and ``processes`` that agree in all but their key are one thing; a null ``path`` or
+``os_process_id`` is one whose name was never learnt; a null ``role`` follows from the path, the ``metadata`` flag of an
+I/O from its file's path, units and common metrics of ``counters`` without a ``metric`` from their names, and the device
+of an I/O of the filesystem layer that names none from its file's. A writer that ends well closes each stream with the
+format's end mark (continuation and a length of 0; Arrow Columnar Format, "IPC Streaming Format"); where one is missing,
+``quality.ended`` says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +20,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.schemas import TABLES, IotraceError, Manifest, conform, counted
+from iotrace.schemas import TABLES, IoFlags, IotraceError, Layer, Manifest, Role, conform, counted
 
+from ..counter_names import PER_IO_METRICS, meaning
+from ..roles import classify, is_metadata
 from .format import Family, Format, Outcome, Progress, Trace, naming
 
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
@@ -25,6 +32,7 @@ _SCHEMA_BYTES_MAX: Final = 1 << 24
 _BATCH_BYTES_MAX: Final = 1 << 30
 _MANIFEST_BYTES_MAX: Final = 1 << 24
 _KEYS: Final = {"devices": "device_id", "files": "file_id", "processes": "process_id"}
+_NAMES: Final = {"devices": "name", "files": "path", "processes": "os_process_id"}
 _REFERENCES: Final = {
     "device_id": "devices",
     "parent_device_id": "devices",
@@ -117,7 +125,10 @@ class ArrowStreamsTrace:
         self._name, self._progress, self._manifest, self._streams = name, progress, manifest, streams
         self.clock = manifest.clock
         self.host: dict[str, Any] = manifest.host
-        self._places: dict[str, pa.Array] = {}
+        self._places: dict[str, tuple[pa.Array, pa.Array]] = {}
+        """Keys of each table as its stream has them, and the ids they get; null for those without a name."""
+        self._file_devices = pa.array([], pa.int32())
+        self._metadata_files = pa.array([], pa.int32())
         self._dangling = self._repeated = self._rows = self._impossible = 0
         self._last_ns = manifest.window_end_ns
 
@@ -151,26 +162,71 @@ class ArrowStreamsTrace:
 
     def _keyed(self, table_name: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         """A table of things with a key: ids become dense; a key that comes again stands for the same thing."""
-        empty = TABLES[table_name].empty_table()
-        table = pa.concat_tables([empty, *(self._conformed(table_name, batch) for batch in batches)])
-        keys = table.column(_KEYS[table_name]).combine_chunks()
+        named, nameless = self._named(table_name, batches)
+        keys = named.column(_KEYS[table_name]).combine_chunks()
         known = pc.unique(keys)
-        first = pc.index_in(known, value_set=keys)
         self._repeated += len(keys) - len(known)
-        self._rows += len(known)
-        self._places[table_name] = known
-        return self._renumbered(table.take(first).combine_chunks())
+        table = named.take(pc.index_in(known, value_set=keys))
+        ids, firsts = _same_things(table.drop_columns([_KEYS[table_name]]))
+        table = table.take(firsts)
+        self._rows += len(table)
+        nameless = nameless.filter(pc.invert(pc.is_in(nameless, value_set=known)))
+        self._places[table_name] = (
+            pa.concat_arrays([known, nameless]),
+            pa.concat_arrays([ids, pa.nulls(len(nameless), pa.int32())]),
+        )
+        batch = self._renumbered(table.combine_chunks())
+        if table_name == "files":
+            paths = batch.column("path").to_pylist()
+            own = [place for place, path in enumerate(paths) if is_metadata(path)]
+            self._metadata_files = pa.array(own, pa.int32())
+            self._file_devices = batch.column("device_id")
+        return batch
+
+    def _named(self, table_name: str, batches: list[pa.RecordBatch]) -> tuple[pa.Table, pa.Array]:
+        """The rows that have a name, and the keys of those that have none."""
+        key, name = _KEYS[table_name], _NAMES[table_name]
+        tables = [TABLES[table_name].empty_table()]
+        nameless = [pa.array([], pa.int32())]
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            if {key, name} <= set(rows.column_names):
+                has_name = pc.is_valid(rows.column(name))
+                with _conforming(self._streams[table_name].name):
+                    without = rows.column(key).filter(pc.invert(has_name)).cast(pa.int32())
+                nameless.append(without.combine_chunks())
+                rows = rows.filter(has_name)
+            tables.append(self._conformed(table_name, _with_roles(rows) if table_name == "files" else rows))
+        return pa.concat_tables(tables), pc.unique(pa.concat_arrays(nameless))
 
     def _row_batch(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         self._rows += len(batch)
         if table_name not in TABLES:
             return batch
-        table = self._conformed(table_name, batch)
+        table = self._conformed(table_name, _with_meanings(batch) if table_name == "counters" else batch)
         if table_name == "io" and len(table):
             table = self._without_impossible_ends(table)
             last = pc.max(pc.coalesce(table.column("completed_ns"), table.column("issued_ns"))).as_py()
             self._last_ns = max(self._last_ns, last)
+        if table_name == "io":
+            return self._by_files(self._renumbered(table.combine_chunks()))
         return self._renumbered(table.combine_chunks())
+
+    def _by_files(self, io: pa.RecordBatch) -> pa.RecordBatch:
+        """I/Os with what their files tell of them."""
+        files = io.column("file_id")
+        if len(self._metadata_files):
+            of_metadata = pc.is_in(files, value_set=self._metadata_files)
+            flags = pc.if_else(
+                of_metadata, pa.scalar(int(IoFlags.METADATA), pa.uint32()), pa.scalar(0, pa.uint32())
+            )
+            io = _with_column(io, "flags", pc.bit_wise_or(io.column("flags"), flags))
+        devices = io.column("device_id")
+        if devices.null_count and self._file_devices.null_count < len(self._file_devices):
+            layers = io.column("layer").cast(pa.string())
+            takes = pc.and_(pc.equal(layers, str(Layer.FILESYSTEM)), pc.is_null(devices))
+            io = _with_column(io, "device_id", pc.if_else(takes, self._file_devices.take(files), devices))
+        return io
 
     def _without_impossible_ends(self, io: pa.Table) -> pa.Table:
         completed = io.column("completed_ns")
@@ -187,14 +243,15 @@ class ArrowStreamsTrace:
         for position, name in enumerate(table.column_names):
             if name in _REFERENCES and _REFERENCES[name] in self._places:
                 column = table.column(position)
-                places = pc.index_in(column, value_set=self._places[_REFERENCES[name]], skip_nulls=True)
+                keys, ids = self._places[_REFERENCES[name]]
+                places = pc.index_in(column, value_set=keys, skip_nulls=True)
                 places = pc.if_else(pc.is_valid(column), places, pa.scalar(None, pa.int32()))
                 self._dangling += places.null_count - column.null_count
-                table = table.set_column(position, table.schema.field(position), places)
+                table = table.set_column(position, table.schema.field(position), pc.take(ids, places))
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
-    def _conformed(self, table_name: str, batch: pa.RecordBatch) -> pa.Table:
+    def _conformed(self, table_name: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
         with _conforming(self._streams[table_name].name):
             return conform(batch, table_name)
 
@@ -213,6 +270,71 @@ class ArrowStreamsTrace:
             yield f"{self._dangling:,} references name devices, files or processes that are missing, and are left empty"
         if self._repeated:
             yield f"{self._repeated:,} rows of devices, files and processes repeat a key; the first of each is kept"
+
+
+def _same_things(table: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """For each row the number of the thing it tells of, in order of appearance, and the first row of each thing."""
+    numbers: dict[tuple[object, ...], int] = {}
+    ids: list[int] = []
+    firsts: list[int] = []
+    columns = [column.to_pylist() for column in table.columns]
+    for place, row in enumerate(zip(*columns, strict=True)):
+        number = numbers.setdefault(row, len(numbers))
+        ids.append(number)
+        if number == len(firsts):
+            firsts.append(place)
+    return pa.array(ids, pa.int32()), pa.array(firsts, pa.int64())
+
+
+def _with_roles(files: pa.Table) -> pa.Table:
+    """Files of which those without a role have the one, and the database, that follows from their path."""
+    if "path" not in files.column_names:
+        return files
+    guesses = [classify(path) for path in files.column("path").to_pylist()]
+    told = files.column("role") if "role" in files.column_names else pa.nulls(len(files), pa.string())
+    if pa.types.is_dictionary(told.type):
+        told = told.cast(pa.string())
+    words = list(Role)
+    roles = pa.array(
+        [words.index(role) if pa.types.is_integer(told.type) else str(role) for role, _ in guesses]
+    )
+    databases = pa.array([database for _, database in guesses], pa.string())
+    has_role = pc.is_valid(told)
+    named = (
+        files.column("database") if "database" in files.column_names else pa.nulls(len(files), pa.string())
+    )
+    files = files.drop_columns([name for name in ("role", "database") if name in files.column_names])
+    files = files.append_column("role", pc.if_else(has_role, told, roles.cast(told.type)))
+    return files.append_column("database", pc.if_else(has_role, named.cast(pa.string()), databases))
+
+
+def _with_meanings(counters: pa.RecordBatch) -> pa.RecordBatch:
+    """Counters as Windows shows them, with the unit, layer and metric that their names tell; values in that unit."""
+    if "metric" in counters.schema.names or not {"object", "counter", "value"} <= set(counters.schema.names):
+        return counters
+    names = zip(counters.column("object").to_pylist(), counters.column("counter").to_pylist(), strict=True)
+    senses = [meaning(object_name or "", counter or "") for object_name, counter in names]
+    values = [
+        None if value is None else value * sense.factor
+        for value, sense in zip(counters.column("value").to_pylist(), senses, strict=True)
+    ]
+    # A mean over no I/O is shown as 0 by Windows; it is no latency and no size.
+    metrics = [
+        None if sense.metric in PER_IO_METRICS and not value else sense.metric
+        for value, sense in zip(values, senses, strict=True)
+    ]
+    columns = {name: counters.column(name) for name in counters.schema.names} | {
+        "value": pa.array(values, pa.float64()),
+        "unit": pa.array([sense.unit for sense in senses], pa.string()),
+        "layer": pa.array([sense.layer for sense in senses], pa.string()),
+        "metric": pa.array(metrics, pa.string()),
+    }
+    return pa.record_batch(columns)
+
+
+def _with_column(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(name)
+    return batch.set_column(place, batch.schema.field(place), values)
 
 
 @contextmanager

@@ -136,7 +136,8 @@ class BlockTrace:
             ("lost", "events are missing by their sequence numbers"),
             ("rejected", "records or lines make no sense and are left out"),
             ("passthrough", "events of commands that read and write no sectors are left out"),
-            ("requeues", "requests went back to the queue: their device clock begins with the last issue"),
+            ("requeues", "requests were issued again: their device clock begins with the last issue"),
+            ("would_block", "I/Os were turned away because their caller would not wait, and are left out"),
             ("backwards", "events are earlier than the event before them"),
             ("unpaired_issues", "I/Os have no completion in the trace and keep no end"),
         ):
@@ -172,8 +173,8 @@ def _device_rows(devices: list[tuple[int, int, str, int | None, int | None]]) ->
 def _processes(threads: pa.RecordBatch) -> pa.RecordBatch:
     count = len(threads)
     return pa.RecordBatch.from_arrays(
-        [*threads.columns, pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())],
-        names=[*threads.schema.names, "command_line", "started_ns"],
+        [*threads.columns, pa.nulls(count, pa.int64())],
+        names=[*threads.schema.names, "started_ns"],
     )
 
 

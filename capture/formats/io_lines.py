@@ -256,7 +256,6 @@ def _process_rows(names: list[str], ids: dict[str, int]) -> pa.RecordBatch:
             "name": pa.array(
                 [part[1].strip() if part else name for part, name in zip(parts, names, strict=True)]
             ),
-            "command_line": pa.nulls(count, pa.string()),
             "started_ns": pa.nulls(count, pa.int64()),
         }
     )

@@ -13,13 +13,13 @@ from iotrace.schemas import TABLES
 
 from .host_counters import HostCounters
 
-_SECTOR_BYTES = 512
+SECTOR_BYTES = 512
 
 # Positions after major, minor and name.
-_READS, _READ_MERGES, _READ_SECTORS, _READ_MS = 0, 1, 2, 3
-_WRITES, _WRITE_MERGES, _WRITE_SECTORS, _WRITE_MS = 4, 5, 6, 7
-_IN_FLIGHT, _BUSY_MS, _QUEUED_MS = 8, 9, 10
-_DISCARDS, _FLUSHES = 11, 15
+READS, _READ_MERGES, _READ_SECTORS, _READ_MS = 0, 1, 2, 3
+WRITES, _WRITE_MERGES, _WRITE_SECTORS, _WRITE_MS = 4, 5, 6, 7
+IN_FLIGHT, _BUSY_MS, _QUEUED_MS = 8, 9, 10
+DISCARDS, _DISCARD_SECTORS, _FLUSHES = 11, 13, 15
 _FIELDS_MAX = 17
 
 
@@ -31,9 +31,10 @@ class CounterSampler:
         self._at_ns = at_ns
         self._disks = dict(self._read_disks())
         self._host = HostCounters()
+        self._own: dict[tuple[str, str], int] = {}
 
-    def sample(self, at_ns: int) -> pa.Table:
-        """Rows for the time since the last sample."""
+    def sample(self, at_ns: int, own: Sequence[tuple[str, str, int]] = ()) -> pa.Table:
+        """Rows for the time since the last sample; ``own`` is what `KernelCounts.own` says so far."""
         interval_ns = at_ns - self._at_ns
         disks, host = dict(self._read_disks()), HostCounters()
         rows = [
@@ -44,8 +45,21 @@ class CounterSampler:
         ]
         if interval_ns > 0:
             rows += [_row(*words) for words in host.means_since(self._host, interval_ns)]
+        for name, layer, size_bytes in own if interval_ns > 0 else ():
+            change = size_bytes - self._own.get((name, layer), 0)
+            self._own[name, layer] = size_bytes
+            rows.append(
+                _row(
+                    "recorder",
+                    name,
+                    "own bytes per second",
+                    change * 1e9 / interval_ns,
+                    "bytes/s",
+                    layer=layer,
+                )
+            )
         moments = [
-            _row("diskstats", name, "in flight", now[_IN_FLIGHT], "I/Os", layer="block", metric="in_flight")
+            _row("diskstats", name, "in flight", now[IN_FLIGHT], "I/Os", layer="block", metric="in_flight")
             for name, now in disks.items()
         ]
         moments += [_row(*words) for words in host.levels()]
@@ -55,11 +69,15 @@ class CounterSampler:
         return pa.Table.from_pylist(complete, schema=TABLES["counters"])
 
     def _read_disks(self) -> Iterator[tuple[str, list[int]]]:
-        for line in Path("/proc/diskstats").read_text("ascii", "replace").splitlines():
-            fields = line.split()
-            if fields[2] in self._names:
-                numbers = [int(field) for field in fields[3:]]
-                yield fields[2], numbers + [0] * (_FIELDS_MAX - len(numbers))  # older kernels have fewer
+        return ((name, numbers) for name, numbers in disk_lines() if name in self._names)
+
+
+def disk_lines() -> Iterator[tuple[str, list[int]]]:
+    """Every disk and partition of /proc/diskstats with its numbers."""
+    for line in Path("/proc/diskstats").read_text("ascii", "replace").splitlines():
+        fields = line.split()
+        numbers = [int(field) for field in fields[3:]]
+        yield fields[2], numbers + [0] * (_FIELDS_MAX - len(numbers))  # older kernels have fewer
 
 
 def _disk_rows(name: str, before: list[int], now: list[int], interval_ns: int) -> Iterator[dict[str, object]]:
@@ -70,13 +88,13 @@ def _disk_rows(name: str, before: list[int], now: list[int], interval_ns: int) -
         return _row("diskstats", name, counter, value, unit, layer="block", metric=metric)
 
     for op, done, merged, sectors, spent_ms in (
-        ("read", _READS, _READ_MERGES, _READ_SECTORS, _READ_MS),
-        ("write", _WRITES, _WRITE_MERGES, _WRITE_SECTORS, _WRITE_MS),
+        ("read", READS, _READ_MERGES, _READ_SECTORS, _READ_MS),
+        ("write", WRITES, _WRITE_MERGES, _WRITE_SECTORS, _WRITE_MS),
     ):
         yield row(f"{op}s per second", change[done] / seconds, "1/s", f"{op}_iops")
         yield row(
             f"{op} bytes per second",
-            change[sectors] * _SECTOR_BYTES / seconds,
+            change[sectors] * SECTOR_BYTES / seconds,
             "bytes/s",
             f"{op}_bytes_per_second",
         )
@@ -84,7 +102,8 @@ def _disk_rows(name: str, before: list[int], now: list[int], interval_ns: int) -
         if change[done]:
             yield row(f"{op} latency", change[spent_ms] * 1e6 / change[done], "ns", f"{op}_latency_ns")
     yield row("flushes per second", change[_FLUSHES] / seconds, "1/s")
-    yield row("discards per second", change[_DISCARDS] / seconds, "1/s")
+    yield row("discards per second", change[DISCARDS] / seconds, "1/s")
+    yield row("discard bytes per second", change[_DISCARD_SECTORS] * SECTOR_BYTES / seconds, "bytes/s")
     yield row("queue length", change[_QUEUED_MS] * 1e6 / interval_ns, "I/Os", "queue_length")
     yield row("busy", min(100.0, change[_BUSY_MS] * 1e8 / interval_ns), "percent", "busy_percent")
 

@@ -1,10 +1,14 @@
 """Keeps what is recorded safe as it comes, within bounds of disk and time, when the host has a moment for it."""
 
+from bisect import bisect_right
 from collections import deque
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
 from iotrace.schemas import GrowingRecording, Manifest
+from iotrace.schemas.streams import stream_bytes
 
 _SEAL_BYTES: Final = 48 << 20
 """Some 450,000 I/Os on both layers."""
@@ -26,6 +30,10 @@ class Keeper:
         self.window_start_ns = 0
         self.is_full = False
         """The bound is reached, and there is nothing to drop."""
+        self.left_out = 0
+        """Rows that came when there was no room for them any more."""
+        self.end_ns: int | None = None
+        """When the first I/O that was left out ended: the recording is whole until then."""
         self._growing = growing
         self._max_bytes, self._ring_ns = max_bytes, ring_ns
         self._seal_bytes = _SEAL_BYTES if max_bytes is None else max(1, min(_SEAL_BYTES, max_bytes // 8))
@@ -35,9 +43,30 @@ class Keeper:
         self._size_bytes = 0
         self._load = _ProcessorLoad()
 
+    def admit(self, io: pa.Table) -> pa.Table:
+        """The rows of ``io``, just read, that there is room for; in a ring the oldest parts make way for them.
+
+        Called before rows are appended, so that the bound holds however many come at once: where they do not fit,
+        those that ended first are taken, and none after them. Raises `IotraceError` when the disk takes no more.
+        """
+        if (
+            self._max_bytes is None
+            or not len(io)
+            or (not self.left_out and self._make_room(stream_bytes(io)))
+        ):
+            return io
+        self.is_full = True
+        in_order = io.sort_by("completed_ns")
+        fitting = 0 if self.left_out else self._count_fitting(in_order)
+        self.left_out += len(io) - fitting
+        if self.end_ns is None:
+            self.end_ns = max(self.window_start_ns, in_order["completed_ns"][fitting].as_py())
+        return in_order.slice(0, fitting)
+
     def keep(self, at_ns: int, manifest: Manifest) -> None:
         """Make everything up to ``at_ns`` survive. Raises `IotraceError` when the disk takes no more."""
         growing = self._growing
+        growth = growing.pending_bytes
         growing.flush(manifest)
         if growing.open_bytes >= self._seal_bytes or at_ns - self._sealed_ns >= self._piece_ns:
             self._pieces.append((growing.seal(), at_ns))
@@ -47,7 +76,7 @@ class Keeper:
             growing.encode_one()
         while self._ring_ns is not None and self._pieces and self._pieces[0][1] < at_ns - self._ring_ns:
             self._drop_oldest()
-        self._bound_size()
+        self._bound_size(growth)
 
     @property
     def _piece_ns(self) -> float:
@@ -55,21 +84,35 @@ class Keeper:
             float("inf") if self._ring_ns is None else max(_RING_PIECE_NS_MIN, self._ring_ns // _RING_PIECES)
         )
 
-    def _bound_size(self) -> None:
+    def _bound_size(self, growth: int) -> None:
         if self._max_bytes is None:
             return
-        # Headroom for what comes until the next look, and for a part beside the tail it is made from.
-        size = self._growing.size_bytes
-        growth = max(0, size - self._size_bytes)
-        bound = self._max_bytes - self._seal_bytes - 2 * growth
-        while (size := self._growing.size_bytes) > bound:
-            if self._growing.encode_one():
-                continue
-            if self._ring_ns is None or not self._pieces:
-                self.is_full = True
-                break
-            self._drop_oldest()
-        self._size_bytes = size
+        # Headroom to end in order, for what comes until the next look and after it.
+        if not self._make_room(2 * growth):
+            self.is_full = True
+
+    def _make_room(self, more: int) -> bool:
+        """Whether ``more`` bytes of rows fit, after encoding and dropping what it takes."""
+        self._size_bytes = self._growing.size_bytes
+        while not self._fits(more):
+            if not (self._growing.settle() or self._growing.encode_one()):
+                if self._ring_ns is None or not self._pieces:
+                    return False
+                self._drop_oldest()
+            self._size_bytes = self._growing.size_bytes
+        return True
+
+    def _fits(self, more: int) -> bool:
+        needed = self._size_bytes + self._growing.finish_bytes(more)
+        return self._max_bytes is None or needed <= self._max_bytes
+
+    def _count_fitting(self, io: pa.Table) -> int:
+        """How many of the first rows fit."""
+        return bisect_right(
+            range(1, len(io) + 1),
+            0,
+            key=lambda rows: int(not self._fits(stream_bytes(io.slice(0, rows)))),
+        )
 
     def _drop_oldest(self) -> None:
         number, end_ns = self._pieces.popleft()

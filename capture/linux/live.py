@@ -33,6 +33,7 @@ from .._recorder import BlockTrace
 from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
 from .files import FilesystemLayer, check_layers, keep_layers
+from .held import KernelCounts
 from .host import host_facts
 from .keeping import Keeper
 from .manners import Priority, ends_on_signals
@@ -44,6 +45,7 @@ _POLL_MS = 250
 _SAMPLE_NS = 1_000_000_000
 _LATE_NS = 1_000_000_000
 """Kept waiting for so long, the recorder no longer gives way."""
+_TOO_LARGE = "it had reached its greatest size"
 _CUT_OFF = "the recorder was killed, or the machine went down"
 
 Markers = Callable[[Clock, int], pa.Table]
@@ -72,8 +74,11 @@ def record(
     attributed by device. ``progress`` is called about once a second with what `ProgressMeter.report` returns.
     ``markers`` is called once at the end with the recording's clock and length in nanoseconds, and returns rows for
     ``markers``. ``host_name`` stands in for the machine's own name. ``max_bytes`` bounds the disk: reaching it ends the
-    recording, or with ``ring_seconds``, which keeps only the last so many seconds, drops the oldest of it. ``layers``
-    are those to keep; with ``filesystem`` I/O is attributed to files, and their roles are guessed from their paths.
+    recording, or with ``ring_seconds``, which keeps only the last so many seconds, drops the oldest of it. I/Os that
+    come at once and do not fit are left out, and the window ends before them. Beyond the bound go only the reserve of
+    32 MiB while it grows, and what ``processes`` and ``files`` gain in the last second if they more than double in it.
+    ``layers`` are those to keep; with ``filesystem`` I/O is attributed to files, and their roles are guessed from their
+    paths.
 
     The first Ctrl-C or SIGTERM ends the recording and keeps it. So do a device that vanishes and a full disk. Whatever
     kills the recorder, what it saved up to a second or two before is left for `recover`. Raises `IotraceError` for
@@ -138,6 +143,8 @@ class _Live:
             "CLOCK_MONOTONIC (ftrace mono)",
             self._clocks.uncertainty_ns,
         )
+        self._kernel = KernelCounts(selection)
+        self._is_over = False
         self._sampler = CounterSampler([disk.name for disk in selection.disks], self._now_ns())
         self._meter = ProgressMeter()
         self._saved_processes: pa.RecordBatch | None = None
@@ -161,6 +168,7 @@ class _Live:
         self._growing.replace("devices", devices_table(self._selection))
         self._save_files()
         self._instance.start()
+        self._kernel.begin()
         try:
             while not ended.is_set() and self._ended == "normally":
                 at_ns = self._now_ns()
@@ -174,12 +182,14 @@ class _Live:
                 left_ms = (min(next_look_ns, length_ns or next_look_ns) - self._now_ns()) // 1_000_000 + 1
                 self._read(max(1, min(_POLL_MS, left_ms)))
         finally:
+            self._kernel.end()
             self._instance.stop()
             if self._files is not None:
                 self._files.stop()
         self._end_ns = self._now_ns()
         self._read(0, last=True)
-        self._growing.append("counters", self._sampler.sample(self._end_ns))
+        self._is_over = True
+        self._growing.append("counters", self._sample(self._end_ns))
         self._report(self._end_ns, progress)
 
     def finish(self, markers: Markers | None) -> Manifest:
@@ -207,12 +217,19 @@ class _Live:
         except IotraceError as problem:
             self._ended = problem.message
             return
-        self._growing.append_fast("io", keep_layers(rows, self.layers))
+        rows = keep_layers(rows, self.layers)
+        try:
+            rows = self._keeper.admit(rows)
+        except OutputError as problem:
+            self._end_if_full(problem)
+        if self._keeper.left_out and self._ended == "normally":
+            self._ended = _TOO_LARGE
+        self._growing.append_fast("io", rows)
 
     def _look(self, at_ns: int, progress: Progress | None) -> None:
         """Once a second: counters, what happens to the host, and everything so far made safe."""
         if at_ns >= _SAMPLE_NS // 2:
-            self._growing.append("counters", self._sampler.sample(at_ns))
+            self._growing.append("counters", self._sample(at_ns))
         self._clocks.look(at_ns)
         if gone := self._devices.vanished():
             self._ended = f"{' and '.join(gone)} vanished"
@@ -220,13 +237,19 @@ class _Live:
             self._save_tables()
             self._keeper.keep(at_ns, self._manifest(at_ns, _CUT_OFF))
         except OutputError as problem:
-            if not problem.is_full:
-                raise
-            self._ended = "the disk that the recording is written to was full"
-            self._growing.release_reserve()
+            self._end_if_full(problem)
         if self._keeper.is_full:
-            self._ended = "it had reached its greatest size"
+            self._ended = _TOO_LARGE
         self._report(at_ns, progress)
+
+    def _end_if_full(self, problem: OutputError) -> None:
+        if not problem.is_full:
+            raise problem
+        self._ended = "the disk that the recording is written to was full"
+        self._growing.release_reserve()
+
+    def _sample(self, at_ns: int) -> pa.Table:
+        return self._sampler.sample(at_ns, self._kernel.own(self._trace.ended()))
 
     def _report(self, at_ns: int, progress: Progress | None) -> None:
         if progress is not None:
@@ -255,6 +278,13 @@ class _Live:
             f"start in UTC known to within {self._clocks.uncertainty_ns} ns of this host's clock"
         )
         _count(quality, counts)
+        if self._is_over:  # until then events are still on their way
+            self._kernel.hold(self._trace.ended(), quality)
+        if self._keeper.left_out:
+            quality.notes.append(
+                f"{counted(self._keeper.left_out, 'row')} of io left out at the greatest size: "
+                "the window ends before them"
+            )
         name = ", ".join(self._selection.words)
         sources = [Source(name=name, kind="ftrace block events", events=counts["events"])]
         if self._files is not None:
@@ -266,7 +296,7 @@ class _Live:
             title=self.title,
             clock=self._clock,
             window_start_ns=self._keeper.window_start_ns,
-            window_end_ns=at_ns,
+            window_end_ns=at_ns if self._keeper.end_ns is None else min(at_ns, self._keeper.end_ns),
             host=self.host,
             sources=sources,
             quality=quality,

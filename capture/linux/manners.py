@@ -55,11 +55,16 @@ def _lower_disk_priority() -> Iterator[None]:
 
 @contextmanager
 def ends_on_signals(ended: threading.Event) -> Iterator[None]:
-    """The first signal sets ``ended``; the next one does what it would have done without us."""
+    """The first signal sets ``ended``; the next one does what it would have done without us.
+
+    Under nohup a terminal that closes ends nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]
 
     def end(number: int, _frame: object) -> None:
         ended.set()

@@ -3,12 +3,16 @@
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from iotrace.schemas import GrowingRecording, IotraceError, Manifest, Recording
+from iotrace.schemas import TABLES, GrowingRecording, IotraceError, Manifest, Recording, counted
+from iotrace.schemas.durable import replacing
 from iotrace.schemas.growing import is_growing, unfinished_folder
 from iotrace.schemas.recording import UNFINISHED_SUFFIX, parquet_paths_in
+from iotrace.schemas.validation import REFERENCES
+from iotrace.schemas.writer import ROW_GROUP_ROWS, parquet_writer
 
 from .tracefs import find_tracefs, remove_leftovers
 
@@ -59,12 +63,47 @@ def snapshot(path: Path | str, output: Path | str, *, overwrite: bool = False) -
 
 def _commit(growing: GrowingRecording, manifest: Manifest) -> Recording:
     growing.finish()
-    rows, last_ns = 0, manifest.window_end_ns
+    rows, last_ns = 0, None
     for path in parquet_paths_in(growing.folder, "io"):
-        completed = pq.read_table(path, columns=["completed_ns"])["completed_ns"]
-        rows += len(completed)
-        last_ns = max(last_ns, pc.max(completed).as_py() or 0)
-    # Rows reach the disk before the manifest that counts them.
-    manifest.window_end_ns = last_ns
+        times = pq.read_table(path, columns=["issued_ns", "completed_ns"])
+        rows += len(times)
+        seen = [pc.max(times[name]).as_py() for name in times.column_names]
+        last_ns = max((at for at in (last_ns, *seen) if at is not None), default=None)
+    lost = manifest.rows.get("io", 0) - rows
+    if lost > 0:
+        # Rates would be too low if the window went on where rows do not.
+        manifest.window_end_ns = max(manifest.window_start_ns, last_ns or 0)
+        manifest.quality.notes.append(
+            f"the last {counted(lost, 'row')} of io had not reached the disk and are lost: the window ends before them"
+        )
+    else:
+        # Rows reach the disk before the manifest that counts them.
+        manifest.window_end_ns = max(manifest.window_end_ns, last_ns or 0)
+    if growing.damaged:
+        manifest.quality.notes.append(f"left out, as damaged: {', '.join(growing.damaged)}")
+    for key, table in REFERENCES.items():
+        if missing := _forget_unknown(growing.folder, key, table):
+            manifest.quality.notes.append(
+                f"what is known of {counted(missing, 'row')} of {table} had not reached the disk: {key} is empty there"
+            )
     manifest.quality.judge(rows)
     return growing.commit(manifest)
+
+
+def _forget_unknown(folder: Path, key: str, table: str) -> int:
+    """Empty ``key`` of I/Os whose row of ``table`` is lost; how many rows of it those are."""
+    known = [pq.read_table(path, columns=[key])[key] for path in parquet_paths_in(folder, table)]
+    values = pa.chunked_array(known, TABLES[table].field(key).type).combine_chunks()
+    missing: set[int] = set()
+    for path in parquet_paths_in(folder, "io"):
+        used = pc.unique(pq.read_table(path, columns=[key])[key]).drop_null()
+        unknown = used.filter(pc.invert(pc.is_in(used, value_set=values)))
+        if not len(unknown):
+            continue
+        missing.update(unknown.to_pylist())
+        io = pq.read_table(path)
+        kept = pc.if_else(pc.is_in(io[key], value_set=values), io[key], None)
+        io = io.set_column(io.schema.get_field_index(key), io.schema.field(key), kept)
+        with replacing(path, private=True) as new, parquet_writer(new, io.schema) as writer:
+            writer.write_table(io, row_group_size=ROW_GROUP_ROWS)
+    return len(missing)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 import secrets
 import shutil
 from dataclasses import asdict, dataclass
@@ -14,7 +13,8 @@ from typing import Any, Final
 import jinja2
 
 from iotrace.schemas import IotraceError
-from iotrace.schemas.writer import move_into_place
+from iotrace.schemas.durable import create_folder, sync_tree
+from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
 
 from ..formats.dmv_columns import (
     FILE_STATS_QUERY,
@@ -81,16 +81,18 @@ def write_plan(
     and only with ``overwrite``. Nothing is left behind when writing fails.
     """
     target = Path(output)
-    _check_replaceable(target, overwrite=overwrite)
+    check_folder(target, _PLAN, overwrite=overwrite)
     plan = make_plan(options, name or f"iotrace_{secrets.token_hex(3)}")
     partial = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
     try:
+        create_folder(target.parent, exist_ok=True)
         for path, content in plan.files.items():
             file = partial / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        _check_replaceable(target, overwrite=overwrite)
-        move_into_place(partial, target)
+        sync_tree(partial)
+        check_folder(target, _PLAN, overwrite=overwrite)
+        move_into_place(partial, target, _PLAN)
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{output}': {problem.strerror}",
@@ -141,35 +143,17 @@ def _record(plan: Plan) -> bytes:
     return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _check_replaceable(target: Path, *, overwrite: bool) -> None:
-    if not os.path.lexists(target):
-        return
-    if target.is_symlink() or not target.is_dir() or not _is_untouched_plan(target):
-        raise IotraceError(
-            f"'{target}' exists and is no plan as iotrace wrote it",
-            hint="name a folder that does not exist yet with --output",
-        )
-    if not overwrite:
-        raise IotraceError(
-            f"'{target}' holds a plan already", hint="add --overwrite to replace it, or name another folder"
-        )
-
-
-def _is_untouched_plan(folder: Path) -> bool:
-    """Whether a folder holds a plan's files, each as it was written, and nothing else."""
+def _written_in(folder: Path) -> Written | None:
     try:
-        recorded = json.loads((folder / RECORD).read_bytes())
+        recorded = json.loads(read_index(folder / RECORD) or b"")
         if recorded["kind"] != _KIND:
-            return False
-        expected = recorded["sha256"]
-        found = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if not file.is_dir()}
-        found.pop(RECORD)
-        return found.keys() == expected.keys() and all(
-            not file.is_symlink() and hashlib.sha256(file.read_bytes()).hexdigest() == expected[path]
-            for path, file in found.items()
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+            return None
+        return {RECORD: None} | {str(name): str(told) for name, told in recorded["sha256"].items()}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+
+
+_PLAN: Final = FolderKind("a plan", _written_in)
 
 
 def _rendered(plan: Plan, name: str) -> str:

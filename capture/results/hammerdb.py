@@ -7,16 +7,16 @@ batch requests. `hammerdb_profile` reads the time profiles. Passwords, printed w
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from iotrace.schemas import counted
 
 from .hammerdb_profile import Summary, interval_figures, profile_ops, summaries
-from .run import MILLISECOND_NS, SECOND_NS, TOTAL_OP, OpResult, Run, real, small, whole
+from .run import MILLISECOND_NS, SECOND_NS, TOTAL_OP, OpResult, Run, real, small
 from .trace import CutOff, lines_of, read_text, result_format
-from .zones import seconds_east
+from .zones import Moment, moment
 
 TOOL: Final = "hammerdb"
 _NOPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) NOPM from (\d+) (.{0,60}?) ?TPM")
@@ -31,7 +31,7 @@ _CLI: Final = re.compile(r"HammerDB CLI v?(\d[\w.]{0,20})", re.IGNORECASE)
 _SETTING: Final = re.compile(
     r"\s+(?:[a-z]+_)?(count_ware|rampup|duration|allwarehouse|keyandthink|driver|total_iterations)\s+=\s+(\S{1,40})\s*$"
 )
-_TCL_TIME: Final = re.compile(r"(\w{3} \w{3} \d{2} [\d:]{8}) (\S{1,12}) (\d{4})")
+_TCL_TIME: Final = re.compile(r"(\w{3} \w{3} \d{2} [\d:]{8}) (\S{1,40}) (\d{4})")
 _MARKS: Final = (
     "Hammerdb Log @",
     "HammerDB CLI",
@@ -62,9 +62,9 @@ class _Test:
 
     rampup_s: int | None = None
     period_s: int | None = None
-    began_utc_ns: int | None = None
+    began: Moment | None = None
     """When its measured time began, as a timestamp tells."""
-    ended_utc_ns: int | None = None
+    ended: Moment | None = None
     users: int | None = None
     sessions: int | None = None
     profile: list[str] = field(default_factory=list)
@@ -80,10 +80,9 @@ class _Log:
         self._version: str | None = None
         self._settings: dict[str, str] = {}
         self._test = _Test()
-        self._log_utc_ns: int | None = None
-        self._stamp: int | None = None
+        self._log_at: Moment | None = None
+        self._stamp: Moment | None = None
         self._failed = 0
-        self._unplaced = False
         for line in lines:
             self._line(line)
         for number, summary in enumerate(summaries(lines)):
@@ -95,12 +94,12 @@ class _Log:
 
     def _line(self, line: str) -> None:
         if found := _STAMP.match(line):
-            self._stamp = self._moment(found[1])
+            self._stamp = moment_of(found[1])
             return
         if found := _CLI.search(line):
             self._version = found[1]
         elif found := _LOG_AT.search(line):
-            self._log_utc_ns = self._moment(found[1])
+            self._log_at = moment_of(found[1])
         elif found := _SETTING.match(line):
             self._settings[found[1]] = found[2]
         elif line.startswith("Vuser"):
@@ -116,9 +115,9 @@ class _Log:
         elif found := _PERIOD.search(line):
             self.is_open = True
             test.period_s = (small(found[1]) or 0) * 60
-            test.began_utc_ns = self._stamp
+            test.began = self._stamp
         elif "Test complete, Taking end Transaction Count" in line:
-            test.ended_utc_ns = self._stamp
+            test.ended = self._stamp
         elif found := _USERS.match(line):
             test.users = small(found[1])
         elif found := _SESSIONS.match(line):
@@ -176,23 +175,16 @@ class _Log:
 
     def _place(self, run: Run) -> None:
         test = self._test
-        if test.began_utc_ns is not None:
-            run.started_utc_ns = test.began_utc_ns
-        elif test.ended_utc_ns is not None:
-            run.ended_utc_ns = test.ended_utc_ns
-        elif self._log_utc_ns is not None and test.rampup_s is not None:
-            run.started_utc_ns = self._log_utc_ns + test.rampup_s * SECOND_NS
+        if test.began is not None:
+            run.start(test.began)
+        elif test.ended is not None:
+            run.end(test.ended)
+        elif self._log_at is not None and test.rampup_s is not None:
+            run.start(self._log_at.shifted(test.rampup_s * SECOND_NS))
             run.notes.append(
                 "when it ran is reckoned from the head of its log and its ramp-up, to about a minute"
             )
-            self._log_utc_ns = None  # of the tests in a log it dates the first only
-        elif self._unplaced:
-            run.notes.append("its log tells a time zone that is not known, so it has no date")
-
-    def _moment(self, text: str) -> int | None:
-        moment = utc_ns(text)
-        self._unplaced |= moment is None
-        return moment
+            self._log_at = None  # of the tests in a log it dates the first only
 
     def _profile(self, number: int, summary: Summary) -> None:
         """A time profile of all virtual users: of the run of this file that it followed, or one of its own."""
@@ -200,17 +192,16 @@ class _Log:
         if fitting:
             attach_profile(fitting[0], summary.ops, summary.notes)
         else:
-            self.runs.append(
-                Run(
-                    self._stem if not number else f"{self._stem} {number + 1}",
-                    TOOL,
-                    virtual_users=summary.users,
-                    ended_utc_ns=None if summary.written is None else utc_ns(summary.written),
-                    duration_ns=None if summary.elapsed_ms is None else summary.elapsed_ms * MILLISECOND_NS,
-                    ops=list(summary.ops),
-                    notes=[*summary.notes],
-                )
+            run = Run(
+                self._stem if not number else f"{self._stem} {number + 1}",
+                TOOL,
+                virtual_users=summary.users,
+                duration_ns=None if summary.elapsed_ms is None else summary.elapsed_ms * MILLISECOND_NS,
+                ops=list(summary.ops),
+                notes=[*summary.notes],
             )
+            run.end(None if summary.written is None else moment_of(summary.written))
+            self.runs.append(run)
 
 
 def attach_profile(run: Run, ops: list[OpResult], notes: list[str]) -> None:
@@ -219,19 +210,15 @@ def attach_profile(run: Run, ops: list[OpResult], notes: list[str]) -> None:
     run.notes += [note for note in notes if note not in run.notes]
 
 
-def utc_ns(text: str) -> int | None:
-    """UTC of ``Fri Jul 05 09:55:26 BST 2019``, as Tcl writes times; None for a zone whose abbreviation is not known."""
+def moment_of(text: str) -> Moment | None:
+    """The moment of ``Fri Jul 05 09:55:26 CEST 2019``, as Tcl writes times."""
     found = _TCL_TIME.fullmatch(text.strip())
-    east = seconds_east(found[2]) if found else None
-    if found is None or east is None:
+    if found is None:
         return None
     try:
-        moment = datetime.strptime(f"{found[1]} {found[3]}", "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
-        moment -= timedelta(seconds=east)
-    except (ValueError, OverflowError):
+        return moment(datetime.strptime(f"{found[1]} {found[3]}", "%a %b %d %H:%M:%S %Y"), found[2])  # noqa: DTZ007
+    except ValueError:
         return None
-    seconds = whole(int(moment.timestamp()), 1 << 33)
-    return None if seconds is None else seconds * SECOND_NS
 
 
 FORMAT: Final = result_format("hammerdb", TOOL, _recognises, parse)

@@ -9,6 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from iotrace.schemas import counted
+
+from .zones import Moment, settled_ns
+
 SERVICE: Final = "service"
 """The clock of a latency: from issue to completion."""
 TOTAL: Final = "total"
@@ -18,6 +22,8 @@ TRANSACTION: Final = "transaction"
 TOTAL_OP: Final = "total"
 MILLISECOND_NS: Final = 1_000_000
 SECOND_NS: Final = 1_000_000_000
+_REACH_NS: Final = 10 * 366 * 86_400 * SECOND_NS
+"""No test runs for ten years: a figure dated further away is misread or damaged."""
 _COUNT_MAX: Final = (1 << 63) - 1
 _THREADS_MAX: Final = (1 << 31) - 1
 
@@ -111,9 +117,45 @@ class Run:
     """Names that logs of its single I/Os have in common."""
     ended_utc_ns: int | None = None
     """Where the end is dated and the start is not."""
+    zone: str | None = None
+    """Its log's word for a time zone that is not known for sure: both times are local then, and date nothing yet."""
+
+    def start(self, at: Moment) -> None:
+        """Its measured time began then."""
+        self.started_utc_ns, self.zone = at.ns, at.zone
+
+    def end(self, at: Moment | None) -> None:
+        """Its measured time ended then, if that is known."""
+        self.ended_utc_ns, self.zone = (None, None) if at is None else (at.ns, at.zone)
+
+    def settle_zone(self, timezone: str | None) -> None:
+        """Take the zone that is not known for the ``timezone`` that the user named, or say that it has to be named."""
+        if self.zone is None:
+            return
+        if timezone is None:
+            self.notes.append(
+                f"it has no date: its log gives local times in '{self.zone}', which may mean several time zones, or "
+                "none that is known; say which with --timezone, such as --timezone America/Chicago"
+            )
+            return
+        settled = [
+            None if local is None else settled_ns(local, timezone)
+            for local in (self.started_utc_ns, self.ended_utc_ns)
+        ]
+        if settled == [None, None]:
+            self.notes.append(
+                f"it has no date: clocks in {timezone} went through that hour twice or not at all; name an offset from "
+                "UTC, such as --timezone +0200"
+            )
+            return
+        self.started_utc_ns, self.ended_utc_ns = settled
+        self.notes.append(f"its log's time zone '{self.zone}' is taken as {timezone}, as --timezone says")
+        self.zone = None
 
     def dated(self) -> int | None:
-        """UTC of its start, from its end if need be."""
+        """UTC of its start, from its end if need be; None while its time zone is not known."""
+        if self.zone is not None:
+            return None
         if self.started_utc_ns is not None:
             return self.started_utc_ns
         if self.ended_utc_ns is not None and self.duration_ns is not None:
@@ -149,6 +191,15 @@ class Run:
         """Rows of ``counters``; a figure without a moment stands for the whole run."""
         start_ns = (self.dated() or zero_utc_ns) - zero_utc_ns
         whole_ns = self.duration_ns or 0
+        figures = [
+            one
+            for one in self.figures
+            if one.at_ns is None or max(abs(one.at_ns), abs(one.interval_ns or 0)) <= _REACH_NS
+        ]
+        if len(figures) < len(self.figures):
+            self.notes.append(
+                f"{counted(len(self.figures) - len(figures), 'figure')} left out, dated years away from the run"
+            )
         return [
             {
                 "at_ns": start_ns + (whole_ns if one.at_ns is None else one.at_ns),
@@ -162,7 +213,7 @@ class Run:
                 "layer": None,
                 "metric": one.metric,
             }
-            for one in self.figures
+            for one in figures
         ]
 
 

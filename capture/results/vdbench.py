@@ -8,7 +8,7 @@ a million where no rate was asked for (999988 and 999977, it is said; not confir
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -17,12 +17,12 @@ from iotrace.schemas import IotraceError
 
 from .run import MILLISECOND_NS, SECOND_NS, SERVICE, TOTAL_OP, Figure, OpResult, Run, nanoseconds, real, small
 from .trace import CutOff, lines_of, read_text, result_format
-from .zones import seconds_east
+from .zones import Moment, moment
 
 TOOL: Final = "vdbench"
 _UNLIMITED: Final = 999_900.0
 _AVERAGE: Final = re.compile(r"avg_(\d{1,9})-(\d{1,9})")
-_TIME: Final = re.compile(r"(\d{2})/(\d{2})/(\d{4})-(\d{2}):(\d{2}):(\d{2})-(\S{1,12})")
+_TIME: Final = re.compile(r"(\d{2})/(\d{2})/(\d{4})-(\d{2}):(\d{2}):(\d{2})-(\S{1,40})")
 _LATENCY: Final = {
     TOTAL_OP: ("resp", "resp_max", "resp_std"),
     "read": ("read_resp", "read_max", "read_std"),
@@ -109,7 +109,7 @@ def _run(row: Row, before: list[Row], stem: str) -> Run:
         run.duration_ns = step_s * len(measured) * SECOND_NS
         for number, each in enumerate(measured, 1):
             run.figures += _series(each, number * step_s, step_s)
-    run.ended_utc_ns = _utc_ns(row.get("timestamp"))
+    run.end(_moment(row.get("timestamp")))
     if (depth := real(row.get("queue_depth"))) is not None:
         run.figures.append(Figure("vdbench", "I/Os in flight mean", depth, "1"))
         if run.outstanding and depth > 1.1 * run.outstanding:
@@ -183,20 +183,15 @@ def _series(row: Row, at_s: int, step_s: int) -> Iterator[Figure]:
             )
 
 
-def _utc_ns(text: str | None) -> int | None:
-    """UTC of ``12/04/2019-10:13:43-CET``; None for a zone whose abbreviation is not known."""
+def _moment(text: str | None) -> Moment | None:
+    """The moment of ``12/04/2019-10:13:43-CET``."""
     found = _TIME.fullmatch(text or "")
     if not found:
         return None
     month, day, year, hour, minute, second = (int(part) for part in found.groups()[:6])
     try:
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-        east = seconds_east(found[7])
-        if east is None:
-            return None
-        moment -= timedelta(seconds=east)
-        return int(moment.timestamp()) * SECOND_NS if moment.year < 2200 else None
-    except (ValueError, OverflowError):
+        return moment(datetime(year, month, day, hour, minute, second), found[7])  # noqa: DTZ001
+    except ValueError:
         return None
 
 

@@ -132,6 +132,15 @@ def test_rows_that_the_manifest_counts_and_the_stream_lost_are_told(folder, impo
     assert f"{3 * ROWS} rows of io missing that the manifest counts" in notes
 
 
+def test_moments_of_losses_and_pairs_of_the_clock_are_kept(folder, imported):
+    pairs = [[0, START_UTC_NS], [600_000_000, START_UTC_NS + 60 * 10**9]]
+    losses = [{"at_ns": 7, "events": 3, "buffers": 1, "source": "trace session"}]
+    clock = {"start_utc_ns": START_UTC_NS, "resolution_ns": 1.0, "name": "QPC", "pairs": pairs}
+    quality = {"verdict": "good", "reasons": [], "events_lost": 3, "losses": losses}
+    manifest = imported(folder(clock=clock, quality=quality)).manifest
+    assert (manifest.clock.pairs, manifest.quality.losses) == (pairs, losses)
+
+
 def test_what_names_a_lost_device_keeps_its_row(folder, imported):
     recording = imported(folder(devices=DEVICES.slice(0, 1), rows={}))
     assert recording.read("io")["device_id"].null_count == BATCHES * ROWS
@@ -196,3 +205,77 @@ def test_streams_are_inspected(folder):
     (found,) = inspect_path(folder(IO_BYTES[: IO_ENDS[4] + 3])).traces
     assert (found.format, found.facts["whole"]) == ("arrow-streams", False)
     assert found.facts["rows"]["io"] == 4 * ROWS
+
+
+def late_names(folder):
+    """Streams as the Windows agent writes them: numbers first, what they stand for later, no roles."""
+    io_rows = pa.table(
+        {
+            "layer": pa.array([2, 2, 2, 1], pa.int8()),
+            "op": pa.array([0, 1, 0, 0], pa.int8()),
+            "issued_ns": [0, 10, 20, 30],
+            "completed_ns": [5, 15, 25, 35],
+            "size_bytes": pa.array([8192] * 4, pa.uint32()),
+            "device_id": pa.array([70, 70, 70, None], pa.int32()),
+            "file_id": pa.array([1, 2, 3, 4], pa.int32()),
+            "process_id": pa.array([9, 8, 7, 9], pa.int32()),
+            "flags": pa.array([1, 1, 1, 1], pa.uint32()),
+        }
+    )
+    files = pa.table(
+        {
+            "file_id": pa.array([1, 2, 3, 4], pa.int32()),
+            "path": ["C:\\$LogFile", "E:\\d\\tempdb.mdf", None, "E:\\d\\tempdb.mdf"],
+            "role": pa.array([None] * 4, pa.int8()),
+            "device_id": pa.array([70, 70, None, 70], pa.int32()),
+        }
+    )
+    processes = pa.table(
+        {
+            "process_id": pa.array([7, 8, 9], pa.int32()),
+            "os_process_id": [None, 4, 4],
+            "name": [None, "System", "System"],
+        }
+    )
+    counters = pa.table(
+        {
+            "at_ns": [10**9] * 2,
+            "interval_ns": [10**9] * 2,
+            "source": ["HOST"] * 2,
+            "object": ["PhysicalDisk", "Memory"],
+            "instance": ["0 C:", None],
+            "counter": ["Avg. Disk sec/Read", "Pages/sec"],
+            "value": [0.002, 7.0],
+        }
+    )
+    path = folder(stream([io_rows])[0])
+    for name, table in (("files", files), ("processes", processes), ("counters", counters)):
+        (path / f"{name}.arrows").write_bytes(stream([table])[0])
+    return path
+
+
+def test_names_learnt_late_make_one_thing_of_several_numbers(folder, tmp_path):
+    recording = import_files([late_names(folder)], tmp_path / "r.iotrace")
+    assert recording.read("files").select(["path", "role", "database"]).to_pylist() == [
+        {"path": "C:\\$LogFile", "role": "system", "database": None},
+        {"path": "E:\\d\\tempdb.mdf", "role": "tempdb_data", "database": "tempdb"},
+    ]
+    assert recording.read("processes").column("name").to_pylist() == ["System"]
+    rows = recording.read("io").to_pylist()
+    assert [row["file_id"] for row in rows] == [0, 1, None, 1]
+    assert [row["process_id"] for row in rows] == [0, 0, None, 0]
+    metadata = 0x20
+    assert [row["flags"] for row in rows] == [1 | metadata, 1, 1, 1]
+    assert rows[3]["device_id"] == rows[0]["device_id"], "a file operation happens on its file's device"
+    assert not [
+        note for note in recording.manifest.quality.notes if "missing" in note and "references" in note
+    ]
+
+
+def test_counters_without_metrics_get_those_of_their_names(folder, tmp_path):
+    recording = import_files([late_names(folder)], tmp_path / "r.iotrace")
+    found = {row["counter"]: row for row in recording.read("counters").to_pylist()}
+    latency = found["Avg. Disk sec/Read"]
+    assert (latency["metric"], latency["unit"], latency["value"]) == ("read_latency_ns", "ns", 2e6)
+    assert found["Pages/sec"]["metric"] is None
+    assert found["Pages/sec"]["value"] == 7.0

@@ -9,7 +9,7 @@ import pytest
 
 from iotrace.capture.formats import blg
 from iotrace.capture.importing import import_files
-from iotrace.schemas import validate
+from iotrace.schemas import IotraceError, validate
 
 
 def silent(*_):
@@ -179,7 +179,10 @@ def test_no_latency_is_claimed_where_no_read_ended(tx):
 
 
 def test_imported_together_with_its_quality(samples, tmp_path):
-    recording = import_files(sorted((samples / "perfmon").glob("*.blg")), tmp_path / "a.iotrace")
+    logs = sorted((samples / "perfmon").glob("*.blg"))
+    with pytest.raises(IotraceError, match="they share no time"):
+        import_files(logs, tmp_path / "a.iotrace")
+    recording = import_files(logs, tmp_path / "a.iotrace", apart_in_time=True)
     assert validate(tmp_path / "a.iotrace") == []
     assert recording.manifest.rows["counters"] == 6000 + 17_278
     assert [source.kind for source in recording.manifest.sources] == ["blg", "blg"]

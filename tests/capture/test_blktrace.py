@@ -134,11 +134,11 @@ def test_merges_flushes_and_errors_of_blkparse_text(rows):
         "select layer, op, issued_ns, completed_ns, offset_bytes, size_bytes, thread_id, error, flags & 512 "
         "from io order by all"
     ) == [
-        ("block", "flush", 200_000, 302_000, 0, 0, 100, 0, 0),
+        ("block", "flush", 200_000, 302_000, None, 0, 100, 0, 0),
         ("block", "read", 400_000, 500_000, 5000 * 512, 4096, 100, 5, 0),
-        ("block", "write", 0, 110_000, 1000 * 512, 4096, 100, 0, 0),
+        ("block", "write", 0, 110_000, 1000 * 512, 4096, 100, 0, 512),
         ("block", "write", 2_000, 110_000, 1008 * 512, 4096, 100, 0, 512),
-        ("device", "flush", 201_000, 301_000, 0, 0, 55, 0, 0),
+        ("device", "flush", 201_000, 301_000, None, 0, 100, 0, 0),
         ("device", "read", 401_000, 500_000, 5000 * 512, 4096, 100, 5, 0),
         ("device", "write", 10_000, 110_000, 1000 * 512, 8192, 100, 0, 0),
     ]

@@ -231,19 +231,23 @@ def test_the_same_file_twice_is_taken_once(write, imported):
     assert any("b.etl' is byte for byte the same as" in note for note in recording.manifest.quality.notes)
 
 
-def test_clocks_a_day_apart_are_named(write, imported):
+def test_sources_apart_are_refused_unless_that_is_meant(write, imported, tmp_path):
     """Nothing in common, and 30 hours between them."""
     msr = "{},host,0,Read,{},4096,100\n"
     ticks = xel.BASE
     one = write("one.csv", "".join(msr.format(ticks + 10_000 * n, 4096 * n) for n in range(50)))
     later = ticks + 30 * 36_000_000_000
     other = write("other.csv", "".join(msr.format(later + 10_000 * n, 8192 * n) for n in range(50)))
-    quality = imported(one, other).manifest.quality
-    assert any(
-        "other.csv begins 30.0 h after" in note and "a clock is wrong" in note for note in quality.notes
-    )
+    with pytest.raises(
+        IotraceError, match=r"other.csv' begins 30.00 h after '.*one.csv' ends: they share no time"
+    ) as told:
+        imported(one, other)
+    assert "--apart-in-time" in told.value.hint
+    assert not list(tmp_path.glob("*.iotrace"))
+    quality = import_files([one, other], tmp_path / "meant.iotrace", apart_in_time=True).manifest.quality
     assert quality.verdict == "usable"
-    assert quality.reasons == ["1 gap of over a day between sources: rates over the whole window are too low"]
+    assert quality.reasons == ["1 pair of sources without time in common"]
+    assert "they share no time" in quality.shared_time[0]
 
 
 def test_a_step_of_ten_years_inside_one_source_is_named(write, imported):

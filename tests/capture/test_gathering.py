@@ -66,7 +66,7 @@ def as_zip(folder, path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_all_that_is_a_trace_is_taken_and_the_rest_is_told(tmp_path, collected, packed):
     named = as_zip(collected, tmp_path / "collected.zip") if packed else collected
-    recording = import_files([named], tmp_path / "out.iotrace")
+    recording = import_files([named], tmp_path / "out.iotrace", apart_in_time=True)
     assert validate(recording.path) == []
     inner = f"{named}/collected" if packed else str(named)
     sources = {(source.name, source.kind) for source in recording.manifest.sources}
@@ -98,7 +98,7 @@ def test_a_folder_is_inspected_without_importing(collected):
 
 def test_a_recording_in_a_folder_is_left_out_and_one_that_is_named_is_refused(tmp_path, collected):
     made = import_files([collected / "kernel.etl"], collected / "made.iotrace")
-    recording = import_files([collected], tmp_path / "out.iotrace")
+    recording = import_files([collected], tmp_path / "out.iotrace", apart_in_time=True)
     assert recording.manifest.rows["io"] == 5
     assert any("made.iotrace' is a recording already" in note for note in recording.manifest.quality.notes)
     with pytest.raises(IotraceError, match="is a recording already"):

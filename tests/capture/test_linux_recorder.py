@@ -15,8 +15,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from iotrace.capture.importing import import_files
 from iotrace.capture.linux import record, tracefs
 from iotrace.schemas import IoFlags, validate
+
+from ..perf_lines import perf_lines
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
 
@@ -62,8 +65,9 @@ def recording_of(devices, path, **options):
     thread.start()
     try:
         started = time.monotonic()
-        while not is_tracing() and time.monotonic() < started + 30:
+        while not is_tracing() and time.monotonic() < started + 120:
             time.sleep(0.05)
+        time.sleep(0.2)  # the recorder looks at the kernel's counters next
         yield outcome
         time.sleep(0.1)
     finally:
@@ -72,8 +76,12 @@ def recording_of(devices, path, **options):
 
 
 def is_tracing():
-    switches = INSTANCES.glob(f"iotrace-{os.getpid()}-*/tracing_on")
-    return any(switch.read_text().strip() == "1" for switch in switches)
+    """A new instance is switched on before it is set up: only then are its events enabled."""
+    switches = [*INSTANCES.glob(f"iotrace-{os.getpid()}-*/tracing_on")]
+    events = [folder.parent / "events/block/block_rq_issue/enable" for folder in switches]
+    return any(
+        {path.read_text().strip() for path in pair} == {"1"} for pair in zip(switches, events, strict=True)
+    )
 
 
 def statistics(device):
@@ -112,6 +120,18 @@ def ask(path, sql):
     return database.execute(sql).fetchall()
 
 
+def assert_nothing_is_missing(recording):
+    """All that the kernel's own counters show is there: a request, or a flush asked for without data, each."""
+    quality = recording.manifest.quality
+    assert (quality.missing_ios, quality.missing_bytes, quality.verdict) == (0, 0, "good")
+    rows = ask(
+        recording.path,
+        """SELECT count(*) FILTER (layer = 'device' AND op <> 'flush' OR layer = 'block' AND op = 'flush'),
+        sum(size_bytes) FILTER (layer = 'device')::BIGINT FROM io""",
+    )
+    assert rows == [(quality.counted_ios, quality.counted_bytes)]
+
+
 @needs_fio
 def test_every_io_is_there_exactly_once(loop_device, tmp_path):
     path = tmp_path / "r.iotrace"
@@ -138,7 +158,7 @@ def test_every_io_is_there_exactly_once(loop_device, tmp_path):
 
     quality = outcome[0].manifest.quality
     assert (quality.events_lost, quality.unpaired_issues, quality.unpaired_completions) == (0, 0, 0)
-    assert quality.verdict == "good"
+    assert_nothing_is_missing(outcome[0])
     assert validate(path) == []
     # The layers nest: queued, issued, done; done is one event for both.
     nested = """
@@ -156,7 +176,7 @@ def test_buffered_writes_are_merged_and_split_without_losing_a_byte(loop_device,
     path = tmp_path / "r.iotrace"
     # Requests of at most 64 KiB, so that large bios have to be cut.
     Path("/sys/block", Path(loop_device).name, "queue/max_sectors_kb").write_text("64")
-    with recording_of([loop_device], path):
+    with recording_of([loop_device], path) as outcome:
         before = statistics(loop_device)
         write = ["dd", "if=/dev/zero", f"of={loop_device}", "bs=1M", "count=48", "conv=fsync"]
         subprocess.run(write, check=True, capture_output=True)
@@ -183,12 +203,13 @@ def test_buffered_writes_are_merged_and_split_without_losing_a_byte(loop_device,
             AND d.offset_bytes >= b.offset_bytes AND d.offset_bytes < b.offset_bytes + b.size_bytes)
     """
     assert ask(path, ends) == [(0,)]
+    assert_nothing_is_missing(outcome[0])
 
 
 @needs_fio
 def test_merged_bios_share_their_requests_end(loop_device, tmp_path):
     path = tmp_path / "r.iotrace"
-    with recording_of([loop_device], path):
+    with recording_of([loop_device], path) as outcome:
         before = statistics(loop_device)
         # Eight at a time under one plug: neighbours are merged before they are issued.
         batch = [
@@ -212,12 +233,13 @@ def test_merged_bios_share_their_requests_end(loop_device, tmp_path):
             AND b.offset_bytes BETWEEN d.offset_bytes AND d.offset_bytes + d.size_bytes - b.size_bytes)
     """
     assert ask(path, unlike) == [(0,)]
+    assert_nothing_is_missing(outcome[0])
 
 
 @needs_fio
 def test_flushes_are_counted_as_the_kernel_counts_them(loop_device, tmp_path):
     path = tmp_path / "r.iotrace"
-    with recording_of([loop_device], path):
+    with recording_of([loop_device], path) as outcome:
         before = statistics(loop_device)
         job = fio(loop_device, "--rw=write", "--bs=8k", "--ioengine=sync", "--fdatasync=1", "--number_ios=50")
         after = statistics(loop_device)
@@ -226,11 +248,12 @@ def test_flushes_are_counted_as_the_kernel_counts_them(loop_device, tmp_path):
     )
     assert ask(path, flushes.format("device")) == [(after["flushes"] - before["flushes"], 0, 0)]
     assert ask(path, flushes.format("block")) == [(job["sync"]["lat_ns"]["N"], 0, 0)]
+    assert_nothing_is_missing(outcome[0])
 
 
 def test_forced_unit_access_ends_after_its_flush(loop_device, tmp_path):
     path = tmp_path / "r.iotrace"
-    with recording_of([loop_device], path):
+    with recording_of([loop_device], path) as outcome:
         write = ["dd", "if=/dev/zero", f"of={loop_device}", "bs=4k", "count=20", "oflag=direct,dsync"]
         subprocess.run(write, check=True, capture_output=True)
     # Loop devices have no unit access of their own: data, then a flush, and only then is the write done.
@@ -242,6 +265,35 @@ def test_forced_unit_access_ends_after_its_flush(loop_device, tmp_path):
     """
     assert ask(path, ends) == [(20, 20)]
     assert ask(path, f"SELECT count(*) FROM io WHERE layer = 'device' AND flags & {through} > 0") == [(0,)]
+    assert_nothing_is_missing(outcome[0])
+
+
+@needs_fio
+def test_what_a_switched_off_trace_lacks_is_told(loop_device, tmp_path):
+    """Nothing is lost and nothing overflows: only the disk's own counters show that a second is not there."""
+    path = tmp_path / "r.iotrace"
+    options = ["--rw=randrw", "--bs=4k", "--ioengine=libaio", "--iodepth=8", "--time_based", "--runtime=4"]
+    with recording_of([loop_device], path) as outcome:
+        play = threading.Thread(
+            target=lambda: outcome.append(fio(loop_device, "--rate_iops=500,500", *options))
+        )
+        play.start()
+        time.sleep(1.5)
+        (switch,) = INSTANCES.glob(f"iotrace-{os.getpid()}-*/tracing_on")
+        switch.write_text("0")
+        time.sleep(1)
+        switch.write_text("1")
+        play.join()
+    job, recording = outcome
+    quality = recording.manifest.quality
+    assert quality.events_lost == 0
+    assert quality.verdict == "poor"
+    (seen,) = ask(path, "SELECT count(*) FROM io WHERE layer = 'device'")[0]
+    done = job["read"]["total_ios"] + job["write"]["total_ios"]
+    assert quality.counted_ios == done
+    assert quality.missing_ios == done - seen > 0
+    assert quality.missing_bytes == 4096 * quality.missing_ios
+    assert f"{quality.missing_ios:,} I/Os" in quality.reasons[0]
 
 
 @needs_fio
@@ -322,6 +374,45 @@ def test_a_kernel_without_large_pages_is_read_as_well(loop_device, tmp_path, mon
         (layer, job["read"]["total_ios"], job["read"]["io_bytes"]) for layer in ("block", "device")
     ]
     assert outcome[0].manifest.quality.events_lost == 0
+
+
+@needs_fio
+def test_the_kernels_text_of_the_same_ios_gives_the_same_rows(loop_device, tmp_path):
+    """A second tracing instance sees the same I/Os; it stamps them for itself, so times are not compared."""
+    number = Path(loop_device).stat().st_rdev
+    second = INSTANCES / f"beside-iotrace-{os.getpid()}"
+    with recording_of([loop_device], tmp_path / "live.iotrace"):
+        second.mkdir()
+        try:
+            for name in tracefs.BlockTrace.event_names():
+                event = second / "events" / "block" / name
+                (event / "filter").write_text(f"dev == {os.major(number) << 20 | os.minor(number)}")
+                (event / "enable").write_text("1")
+            fio(
+                loop_device,
+                "--ioengine=libaio",
+                "--rw=randrw",
+                "--size=8M",
+                "--io_size=2M",
+                "--iodepth=8",
+                "--fsync=8",
+            )
+            fio(loop_device, "--rw=randtrim", "--bs=64k", "--size=8M", "--io_size=1M")
+            subprocess.run(["blkdiscard", "--zeroout", "--length", "1M", loop_device], check=True)
+            (second / "tracing_on").write_text("0")
+            text = (second / "trace").read_text()
+        finally:
+            second.rmdir()
+    (tmp_path / "perf.txt").write_text(perf_lines(text))
+    import_files([tmp_path / "perf.txt"], tmp_path / "text.iotrace")
+    query = "select layer, op, offset_bytes, size_bytes, flags, error, count(*) n from '{}' group by all order by all"
+    with duckdb.connect() as connection:
+        live, told = (
+            connection.execute(query.format(tmp_path / name / "io.parquet")).fetchall()
+            for name in ("live.iotrace", "text.iotrace")
+        )
+    assert {row[1] for row in live} == {"read", "write", "flush", "discard"}
+    assert live == told
 
 
 @needs_fio

@@ -57,7 +57,12 @@ def recognised_as(path):
 
 def test_every_fixture_is_known():
     folders = ("linux", "public", "xperf", "array")
-    found = {f"{folder}/{path.name}" for folder in folders for path in (FIXTURES / folder).iterdir()}
+    found = {
+        f"{folder}/{path.name}"
+        for folder in folders
+        for path in (FIXTURES / folder).iterdir()
+        if path.is_file()
+    }
     assert {name for name in found if not name.endswith("README.md")} == set(EXPECTED)
 
 

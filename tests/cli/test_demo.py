@@ -26,8 +26,9 @@ def run_demo(folder: Path, *wrapper: str, **environment: str) -> subprocess.Comp
 
 def assert_whole_story(done: subprocess.CompletedProcess[str], folder: Path) -> None:
     assert done.returncode == 0, done.stderr
-    for chapter in ("Latency by layer", "Knee", "Steps", "Verdict"):
+    for chapter in ("Latency by layer", "Steps", "Verdict"):
         assert f"\n{chapter}\n" in done.stdout
+    assert re.search(r"\n(Knee|What the figures would say if .*)\n", done.stdout)
     assert [entry.name for entry in folder.iterdir()] == ["iotrace-demo-report.html"]
     assert "iotrace-demo-report.html" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr, "colours or cursor movements in a pipe"
@@ -62,6 +63,10 @@ def test_in_a_container_like_place(memory_folder: Path) -> None:
     assert_whole_story(done, memory_folder)
     said = " ".join(done.stdout.split())
     assert "the host's cache was in the way" in said
+    # On a machine too busy to drive any step the answer is that it cannot be judged.
+    answer = re.search("What the figures would say|Where the storage breaks cannot be judged", said)
+    assert answer
+    assert said.index("Not to be relied on: the sweep") < answer.start()
     assert re.search(r"(warning|invalid): .*threads", said)
     assert "measures memory and not storage" in " ".join(done.stderr.split())
 
@@ -75,7 +80,7 @@ def test_a_report_of_somebody_else_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "iotrace-demo-report.html").write_text("<title>Not ours</title>")
     done = run_demo(tmp_path)
     assert done.returncode == 2
-    assert "not from an earlier demo" in done.stderr
+    assert "iotrace-demo-report.html' is not as iotrace wrote it" in done.stderr
     assert (tmp_path / "iotrace-demo-report.html").read_text() == "<title>Not ours</title>"
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -8,14 +8,9 @@ import pytest
 
 from iotrace.schemas import Recording, Sweep, SweepWriter
 
+from ..attacks.cut_power import contents
 from .conftest import Result, make_recording
 from .test_errors import assert_refused, entries
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
-    }
 
 
 def make_sweep(path: Path) -> Path:

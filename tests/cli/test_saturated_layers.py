@@ -151,14 +151,23 @@ def test_a_starved_generator_is_named_and_the_storage_is_not_judged(
     (queue(few_requests) / "nr_requests").write_text("128")
     source = make_recording(tmp_path / "prod.iotrace", reads_per_second=2000, seconds=4).path
     replay = ["replay", source, "--target", few_requests, "--reads-only", "--json"]
-    step = [sys.executable, "-m", "iotrace.cli", *replay, "--scale", "2x", "-o", tmp_path / "a.iotrace"]
-
-    # Only the replay is starved, not the interpreter's start.
-    with subprocess.Popen([str(word) for word in step], stdout=subprocess.DEVNULL) as player:
-        time.sleep(1)
-        (starved / "cgroup.procs").write_text(str(player.pid))
-        player.wait()
-    again = ["knee", tmp_path / "a.iotrace", tmp_path / "a.iotrace", "--json"]
+    for scale in ("2x", "4x"):
+        step = [
+            sys.executable,
+            "-m",
+            "iotrace.cli",
+            *replay,
+            "--scale",
+            scale,
+            "-o",
+            tmp_path / f"{scale}.iotrace",
+        ]
+        # Only the replay is starved, not the interpreter's start.
+        with subprocess.Popen([str(word) for word in step], stdout=subprocess.DEVNULL) as player:
+            time.sleep(1)
+            (starved / "cgroup.procs").write_text(str(player.pid))
+            player.wait()
+    again = ["knee", tmp_path / "2x.iotrace", tmp_path / "4x.iotrace", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "iotrace.cli", *(str(word) for word in again)],
         capture_output=True,

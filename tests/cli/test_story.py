@@ -50,7 +50,6 @@ def test_a_replay_at_2x_takes_half_the_time_and_does_the_same_work(story: Path) 
         (["describe", "new.iotrace"], "workloads"),
         (["compare", "prod.iotrace", "new.iotrace"], "comparisons"),
         (["knee", "sweep.iotrace"], "state"),
-        (["knee", "prod.iotrace", "new.iotrace"], "state"),
         (["knee", "sweep.iotrace", "--slo", "p95<15ms"], "objectives"),
         (["validate", "prod.iotrace"], "whole"),
     ],

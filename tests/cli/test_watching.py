@@ -1,13 +1,14 @@
-"""The recorder beside a sweep, with a stand-in for it: what it is told, and when."""
+"""The recorder beside a replay, with a stand-in for it: what it is told, and when."""
 
 import os
 import sys
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
 
 from iotrace.cli import watching
-from iotrace.schemas import IotraceError
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is Linux's")
 
@@ -54,3 +55,34 @@ def test_a_recorder_that_fails_at_once_is_quoted(recorder: Path, tmp_path: Path)
         watching.watched(["/dev/sdz"], tmp_path / "seen.iotrace"),
     ):
         pytest.fail("nothing is recorded")
+
+
+def test_a_recorder_that_begins_late_is_waited_for(recorder: Path, tmp_path: Path, monkeypatch) -> None:
+    """On a host under load a minute may pass before it records; a clock that leaps stands for that."""
+    recorder.write_text(RECORDER.format(folder=tmp_path).replace("mkdir", "sleep 0.2; mkdir"))
+    times = chain([0.0], repeat(60.0))
+    monkeypatch.setattr(watching.time, "monotonic", lambda: next(times))
+    with watching.watched(["/dev/sdz"], tmp_path / "seen.iotrace"):
+        assert list((tmp_path / "instances").glob("*/events"))
+
+
+def test_what_was_watched_says_which_replay_it_was_and_when(tmp_path: Path) -> None:
+    """The replay began 3 s after the recorder, by the clock of the day, and lasted 20 s."""
+    with RecordingWriter(tmp_path / "seen.iotrace") as writer:
+        seen = writer.commit(Manifest("captured", "seen", Clock(7 * SECOND, 1.0, "test")))
+    with RecordingWriter(tmp_path / "played.iotrace") as writer:
+        clock = Clock(10 * SECOND, 1.0, "test")
+        played = writer.commit(
+            Manifest("replayed", "played", clock, window_end_ns=20 * SECOND, replay={"scale": 1.0})
+        )
+    watching.note_watched(seen, played)
+    noted = Recording.open(tmp_path / "seen.iotrace").manifest.watched
+    assert noted is not None
+    assert noted["replay_uuid"] == played.manifest.uuid
+    assert noted["replay"] == {"scale": 1.0}
+    from_ns, until_ns = noted["load_ns"]
+    assert 3 * SECOND - 5_000_000 < from_ns < 3 * SECOND
+    assert 23 * SECOND < until_ns < 23 * SECOND + 5_000_000
+
+
+SECOND = 1_000_000_000

@@ -1,13 +1,16 @@
 """What stands before the readers: zips, folders, and mappings of columns, each inspected and imported whole.
 
 An input of ``folder`` is its files, one after the other: a line ``==== NAME``, then the file's bytes. One of ``map`` is
-a mapping of columns and, after a line of the same kind, the CSV that it is to be used for.
+a mapping of columns and, after a line of the same kind, the CSV that it is to be used for. One of ``recording`` is a
+recording in the form of ``folder``, given to the commands that take one.
 """
 
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import commands
 
 from iotrace.capture.importing import import_files
 from iotrace.capture.inspecting import inspect_path
@@ -43,6 +46,7 @@ class Door:
                 return None
             assert not refused or maps, f"inspect refuses what import takes: {refused}"
             assert validate(recording.path) == []
+            commands.on_a_recording(commands.one_for(data), recording.path, folder)
             return sum(recording.manifest.rows.values())
 
 
@@ -78,4 +82,22 @@ def _map(folder, data):
     return path, [map_path]
 
 
-DOORS = [Door("zip", _zip), Door("folder", _folder), Door("map", _map)]
+@dataclass(frozen=True)
+class RecordingDoor:
+    """A recording's own files."""
+
+    name: str
+
+    def enter(self, data, room, _check_words):
+        """1 if a command had an answer, None if each refused it."""
+        with tempfile.TemporaryDirectory(dir=room) as folder:
+            named, _ = _folder(Path(folder), data)
+            recording = named.rename(named.with_name("r.iotrace"))
+            found = {
+                commands.on_a_recording(command, recording, folder)
+                for command in ("validate {}", commands.one_for(data))
+            }
+        return None if found == {2} else 1
+
+
+DOORS = [Door("zip", _zip), Door("folder", _folder), Door("map", _map), RecordingDoor("recording")]

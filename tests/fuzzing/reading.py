@@ -8,12 +8,14 @@ and its parent sees it.
 import os
 import resource
 import signal
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import commands
 import pyarrow.compute as pc
 from corpus import STORED
-from doors import Door
+from doors import DOORS
 
 from iotrace.capture.formats.format import HEAD_BYTES
 from iotrace.capture.recognition import FORMATS
@@ -48,7 +50,7 @@ def bounded(size_bytes):
 
 def read(entry, path, data):
     """Rows that came; None where the format does not recognise ``data``, or refuses it with a clear word."""
-    if isinstance(entry, Door):
+    if entry in DOORS:
         with bounded(len(data)):
             return entry.enter(data, path.parent, _check_words)
     if not entry.recognises(data[:HEAD_BYTES], path):
@@ -72,6 +74,19 @@ def read(entry, path, data):
     assert outcome.events >= 0
     outcome.quality.judge(rows)
     return rows
+
+
+def enter_commands(entry, path, data):
+    """What a user would type for a file of ``data``, and for what comes of it. `Door`s do so themselves."""
+    if entry in DOORS:
+        return
+    with bounded(len(data)), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        named = Path(folder) / _OWN_NAMES.get(entry.name, "trace")
+        named.write_bytes(data)
+        recording = Path(folder) / "out.iotrace"
+        commands.status("inspect", named)
+        if commands.status("import", named, "--output", recording) == 0:
+            commands.on_a_recording(commands.one_for(data), recording, folder)
 
 
 def recognise(path, data):

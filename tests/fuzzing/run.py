@@ -3,10 +3,11 @@
 Native readers under libFuzzer, guided by coverage; every format of `capture.recognition.FORMATS` as an import reads it,
 and what stands before the formats (`doors`), under the mutator beside this file. What a run finds is left in
 build/fuzz/findings; what libFuzzer learns stays in build/fuzz/corpus for the next run. Prints a line for each target;
-exit status 1 if there was a finding.
+exit status 1 if there was a finding. Every run is entered in build/fuzz/account.csv; ``--account`` adds it up.
 """
 
 import argparse
+import csv
 import hashlib
 import json
 import os
@@ -14,7 +15,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import corpus
@@ -26,10 +31,13 @@ ROOT = Path(__file__).parents[2]
 ROOM = ROOT / "build" / "fuzz"
 FINDINGS = ROOM / "findings"
 CRATE = ROOT / "capture" / "readers" / "fuzz"
+ACCOUNT = ROOM / "account.csv"
 WORKER = Path(__file__).parent / "worker.py"
 
 MEMORY_KIB = 2 << 20
-INPUT_S_MAX = 10
+INPUT_CPU_S_MAX = 10
+HUNG_S = 600
+"""On a machine at work elsewhere time passes without processor time."""
 INPUT_BYTES_MAX = 1 << 18
 
 
@@ -60,63 +68,106 @@ def build_native():
     return target / host / "release" / "readers"
 
 
+@dataclass
+class Outcome:
+    """What a run of one target came to."""
+
+    runs: int
+    cpu_s: float
+    finding: Path | None = None
+    problem: str = ""
+
+
+class Ended:
+    """A program run to its end: ``status``, ``out``, ``err`` and the processor time it took."""
+
+    def __init__(self, command, seconds_max, environment):
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            child = subprocess.Popen(command, env=os.environ | environment, stdout=out, stderr=err)
+            watch = threading.Timer(seconds_max, child.kill)
+            watch.start()
+            _, status, used = os.wait4(child.pid, 0)
+            watch.cancel()
+            self.status = child.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_s = used.ru_utime + used.ru_stime
+            self.out, self.err = (_text(file) for file in (out, err))
+
+
+def _text(file):
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
 def run_native(binary, name, seconds, seed):
-    """Returns how many inputs were run, and the finding's file or None, with the end of what was said."""
     grown = ROOM / "corpus" / name
     grown.mkdir(parents=True, exist_ok=True)
-    prefix = FINDINGS / f"native-{name}-"
-    command = [
-        *(
-            binary,
-            f"-max_total_time={seconds}",
-            f"-timeout={INPUT_S_MAX}",
-            f"-rss_limit_mb={MEMORY_KIB >> 10}",
-        ),
-        *(
-            f"-max_len={INPUT_BYTES_MAX}",
-            f"-artifact_prefix={prefix}",
-            "-print_final_stats=1",
-            f"-seed={seed}",
-        ),
-        *(grown, corpus.STORED / name),
+    prefix = FINDINGS / f"native-{name}."  # which no longer name begins with
+    limited = ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(MEMORY_KIB), str(binary)]
+    options = [
+        f"-max_total_time={seconds}",
+        f"-timeout={HUNG_S}",
+        f"-report_slow_units={INPUT_CPU_S_MAX}",
+        f"-rss_limit_mb={MEMORY_KIB >> 10}",
+        f"-max_len={INPUT_BYTES_MAX}",
+        f"-artifact_prefix={prefix}",
+        "-print_final_stats=1",
+        f"-seed={seed}",
     ]
+    chosen = {"IOTRACE_FUZZ_TARGET": name}
     before = set(FINDINGS.glob("*"))
-    done = subprocess.run(
-        ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(MEMORY_KIB), *map(str, command)],
-        env=os.environ | {"IOTRACE_FUZZ_TARGET": name}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
-        text=True, errors="replace", timeout=2 * seconds + 300,
-    )  # fmt: skip
-    runs = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
-    new = sorted(set(FINDINGS.glob(f"{prefix.name}*")) - before)
-    problem = done.stderr[-3000:] if done.returncode else ""
-    return int(runs[1]) if runs else 0, new[0] if new else None, problem
+    done = Ended([*limited, *options, str(grown), str(corpus.STORED / name)], seconds + 2 * HUNG_S, chosen)
+    runs = re.search(r"number_of_executed_units:\s*(\d+)", done.err)
+    found = Outcome(int(runs[1]) if runs else 0, done.cpu_s, problem=done.err[-3000:] if done.status else "")
+    for path in sorted(set(FINDINGS.glob(f"{prefix.name}*")) - before):
+        if "slow-unit-" in path.name:
+            alone = Ended([*limited, str(path)], 2 * HUNG_S, chosen)
+            if alone.cpu_s < INPUT_CPU_S_MAX:
+                path.unlink()
+                continue
+            found.problem = found.problem or f"one input took {alone.cpu_s:.0f} s of processor time"
+        found.finding = path
+    return found
 
 
 def run_format(name, seconds, seed):
-    """As `run_native`."""
     folder = ROOM / "work" / name
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, WORKER, "fuzz", name, folder, str(seconds), str(seed)]
-    try:
-        done = subprocess.run(
-            command, env=os.environ | {"MALLOC_ARENA_MAX": "2"}, capture_output=True, check=False, text=True,
-            errors="replace", timeout=2 * seconds + 300,
-        )  # fmt: skip
-        status, problem = done.returncode, done.stderr[-3000:]
-    except subprocess.TimeoutExpired:
-        done, status, problem = None, 1, "it hung without using the processor"
-    if not status:
-        return json.loads(done.stdout)["runs"], None, ""
+    done = Ended(command, seconds + 2 * HUNG_S, {"MALLOC_ARENA_MAX": "2"})
+    if not done.status:
+        return Outcome(json.loads(done.out)["runs"], done.cpu_s)
     current = folder / "current"
     if not current.exists():
-        return 0, None, problem
+        return Outcome(0, done.cpu_s, problem=done.err[-3000:])
     kept = FINDINGS / f"{name}-{hashlib.sha1(current.read_bytes()).hexdigest()[:10]}"
     shutil.copy(current, kept)
-    return (
-        0,
-        kept,
-        f"{problem}\nthe reader ended with status {status} (-27: too long, -6: aborted, -11: crashed)",
-    )
+    how = f"the reader ended with status {done.status} (-27: too long, -9: hung, -6: aborted, -11: crashed)"
+    return Outcome(0, done.cpu_s, kept, f"{done.err[-3000:]}\n{how}")
+
+
+def note(kind, name, outcome):
+    """Enter a run in the account."""
+    with ACCOUNT.open("a", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerow(
+            [kind, name, round(outcome.cpu_s), outcome.runs, int(bool(outcome.problem))]
+        )
+
+
+def print_account():
+    """All runs of the account, added up by target, as a table in Markdown."""
+    sums = {}
+    with ACCOUNT.open(newline="", encoding="utf-8") as file:
+        for kind, name, *figures in csv.reader(file):
+            sums.setdefault((name, kind), Counter()).update(
+                dict(zip(("cpu_s", "inputs", "findings"), map(int, figures), strict=True))
+            )
+    print("| target | reader | CPU minutes | inputs | findings |\n|---|---|---:|---:|---:|")
+    for (name, kind), sum_ in sorted(sums.items()):
+        print(
+            f"| {name} | {kind} | {sum_['cpu_s'] / 60:,.1f} | {sum_['inputs']:,} | {sum_['findings'] or ''} |"
+        )
+    total = sum(sums.values(), Counter())
+    print(f"| all | | {total['cpu_s'] / 60:,.1f} | {total['inputs']:,} | {total['findings']} |")
 
 
 def main():
@@ -125,7 +176,13 @@ def main():
     parser.add_argument("--target", default="", help="only this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--account", action="store_true", help="add up what all runs came to, and run nothing"
+    )
     options = parser.parse_args()
+    if options.account:
+        print_account()
+        return
     natives, formats = native_names(), [entry.name for entry in (*FORMATS, *doors.DOORS)]
     known = sorted({*natives, *formats})
     if options.target and options.target not in known:
@@ -145,13 +202,18 @@ def main():
     bad = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for kind, name, running in [(kind, name, pool.submit(run)) for kind, name, run in work]:
-            runs, finding, problem = running.result()
+            outcome = running.result()
+            note(kind, name, outcome)
+            said = "FINDING" if outcome.problem else "nothing found"
             print(
-                f"{kind} {name:16}{runs:>12,} inputs  {'FINDING' if problem else 'nothing found'}", flush=True
+                f"{kind} {name:16}{outcome.runs:>12,} inputs {outcome.cpu_s:8,.0f} s of CPU  {said}",
+                flush=True,
             )
-            if problem:
+            if outcome.problem:
                 bad += 1
-                print(f"{problem}\ninput: {finding or 'none: it failed before any'}", flush=True)
+                print(
+                    f"{outcome.problem}\ninput: {outcome.finding or 'none: it failed before any'}", flush=True
+                )
     sys.exit(1 if bad else 0)
 
 

@@ -31,6 +31,8 @@ from iotrace.capture.recognition import FORMATS
 
 ENTRIES = {entry.name: entry for entry in (*FORMATS, *doors.DOORS, *planted.FORMATS)}
 ROOM = str(Path(iotrace.capture.__file__).parent)
+COMMANDS_EVERY = 32
+"""One input of so many, and each that reaches something new, is given to the command line too, which takes longer."""
 
 
 class Coverage:
@@ -73,7 +75,7 @@ def fuzz(entry, folder, seconds, seed):
     path = folder / "current"
     pool = corpus.inputs(entry.name)
     coverage = Coverage()
-    counts = {"runs": 0, "read": 0, "kept": 0}
+    counts = {"runs": 0, "read": 0, "entered": 0, "kept": 0}
 
     def run(data):
         path.write_bytes(data)
@@ -81,6 +83,9 @@ def fuzz(entry, folder, seconds, seed):
             rows = reading.read(entry, path, data)
         if counts["runs"] % 16 == 0:
             reading.recognise(path, data)
+        if coverage.is_new or counts["runs"] % COMMANDS_EVERY == 0:
+            reading.enter_commands(entry, path, data)
+            counts["entered"] += 1
         counts["runs"] += 1
         counts["read"] += rows is not None
         return rows
@@ -110,6 +115,7 @@ def replay(paths):
         data = path.read_bytes()
         reading.recognise(path, data)
         reading.read(ENTRIES[path.parent.name], path, data)
+        reading.enter_commands(ENTRIES[path.parent.name], path, data)
 
 
 def damaged(data, chance):

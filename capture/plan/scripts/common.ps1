@@ -52,6 +52,67 @@ function Assert-Elevated {
     }
 }
 
+# Who may own and change what an administrator runs: Administrators, the system, and those who install Windows.
+$Trusted = @('S-1-5-32-544', 'S-1-5-18')
+$TrustedAbove = $Trusted + @('S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464', 'S-1-3-0')
+
+function New-FolderSecurity {
+    # Only administrators and the system may read or change it and what comes into it.
+    $security = New-Object Security.AccessControl.DirectorySecurity
+    $security.SetSecurityDescriptorSddlForm('O:BAG:BAD:P(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)')
+    return $security
+}
+
+function Assert-Locked {
+    # Throws unless nobody but administrators and the system owns a file or folder or has any right on it.
+    param([string] $Path)
+    if ([IO.File]::GetAttributes($Path) -band [IO.FileAttributes]::ReparsePoint) {
+        throw "$Path is a link. Remove it, or write the plan for another folder."
+    }
+    $sid = [Security.Principal.SecurityIdentifier]
+    $security = if ([IO.Directory]::Exists($Path)) {
+        [IO.Directory]::GetAccessControl($Path)
+    } else {
+        [IO.File]::GetAccessControl($Path)
+    }
+    $owner = $security.GetOwner($sid).Value
+    if ($Trusted -notcontains $owner) {
+        throw "$Path belongs to $owner, not to the administrators. Somebody else made it: look at it, and remove it."
+    }
+    foreach ($rule in $security.GetAccessRules($true, $true, $sid)) {
+        if ($rule.AccessControlType -eq 'Allow' -and $Trusted -notcontains $rule.IdentityReference.Value) {
+            throw "$Path may be used by $($rule.IdentityReference.Value). Look at it, and remove it."
+        }
+    }
+}
+
+function Assert-LockedAbove {
+    # Throws if somebody else may take away a folder above, and put another in its place.
+    param([string] $Path)
+    $sid = [Security.Principal.SecurityIdentifier]
+    $within = [Security.AccessControl.FileSystemRights] 'DeleteSubdirectoriesAndFiles, ChangePermissions, TakeOwnership'
+    $away = $within -bor [Security.AccessControl.FileSystemRights] 'Delete'
+    $folder = [IO.Directory]::GetParent($Path)
+    while ($folder -ne $null) {
+        if ($folder.Exists) {
+            # The root of a drive can be neither renamed nor deleted.
+            $taking = if ($folder.Parent -ne $null) { $away } else { $within }
+            if ($folder.Parent -ne $null -and ($folder.Attributes -band [IO.FileAttributes]::ReparsePoint)) {
+                throw "$($folder.FullName) is a link. Write the plan for a folder that is none and lies in none."
+            }
+            foreach ($rule in $folder.GetAccessControl().GetAccessRules($true, $true, $sid)) {
+                $applies = -not ($rule.PropagationFlags -band [Security.AccessControl.PropagationFlags]::InheritOnly)
+                if ($applies -and $rule.AccessControlType -eq 'Allow' -and ($rule.FileSystemRights -band $taking) -and
+                    $TrustedAbove -notcontains $rule.IdentityReference.Value) {
+                    throw ("$($folder.FullName) may be changed by $($rule.IdentityReference.Value), who could put other " +
+                        'scripts in place of these. Write the plan for a folder that only administrators may rename.')
+                }
+            }
+        }
+        $folder = $folder.Parent
+    }
+}
+
 function Invoke-Tool {
     # Runs a program of Windows and returns its words; throws with them when it reports a failure.
     param([string] $Program, [string[]] $Arguments)

@@ -23,6 +23,7 @@ function Assert-NothingOfThisNameExists {
         if (-not (Test-Path -LiteralPath $Iotrace.Folder -PathType Container)) {
             throw "$($Iotrace.Folder) is a file. Choose another folder when writing the plan."
         }
+        Assert-Locked $Iotrace.Folder
         # What collect.ps1 packed before may stay.
         $other = @(Get-ChildItem -LiteralPath $Iotrace.Folder -Force | Where-Object {
                 $_.Name -ne 'iotrace-capture.txt' -and $_.Name -ne 'log.txt' -and -not $_.Name.StartsWith($Iotrace.Name + '-')
@@ -62,20 +63,28 @@ function Assert-Room {
 
 function New-CaptureFolder {
     # Traces hold names of databases, folders and users, and a task runs the scripts from here with an administrator's
-    # rights: only administrators and the system may read or change them, whoever made the folder.
-    [void] [IO.Directory]::CreateDirectory($Iotrace.Folder)
-    [void] (Invoke-Tool $Icacls @($Iotrace.Folder, '/setowner', '*S-1-5-32-544'))
-    [void] (Invoke-Tool $Icacls @($Iotrace.Folder, '/reset'))
-    $administrators, $system = '*S-1-5-32-544:(OI)(CI)F', '*S-1-5-18:(OI)(CI)F'
-    [void] (Invoke-Tool $Icacls @($Iotrace.Folder, '/inheritance:r', '/grant:r', $administrators, $system))
+    # rights: only administrators and the system may read or change them. The folder has these rights from its first
+    # moment. If somebody made one since it was looked for, nothing is created here, and its owner gives it away.
+    [void] [IO.Directory]::CreateDirectory($Iotrace.Folder, (New-FolderSecurity))
+    Assert-Locked $Iotrace.Folder
+    Assert-LockedAbove $Iotrace.Folder
     $words = "Made by the capture plan $($Iotrace.Name). collect.ps1 packs it, uninstall.ps1 removes it.`r`n"
     [IO.File]::WriteAllText($OwnerFile, $words)
     foreach ($folder in @($FactsFolder, $StateFolder, $SqlFolder)) { [void] [IO.Directory]::CreateDirectory($folder) }
     $scripts = Join-Path $Iotrace.Folder 'scripts'
-    [void] [IO.Directory]::CreateDirectory($scripts)
+    if (Test-Path -LiteralPath $scripts) { throw "$scripts exists. Run collect.ps1, or move it away." }
+    [void] [IO.Directory]::CreateDirectory($scripts, (New-FolderSecurity))
     Get-ChildItem -LiteralPath $PSScriptRoot | Where-Object { $_.Extension -eq '.ps1' -or $_.Name -eq 'sql' } |
         Copy-Item -Destination $scripts -Recurse
     Get-ChildItem -LiteralPath $scripts -Recurse -File | Unblock-File
+    Assert-LockedScripts
+}
+
+function Assert-LockedScripts {
+    # Before anything in them is run.
+    $scripts = Join-Path $Iotrace.Folder 'scripts'
+    foreach ($path in @($Iotrace.Folder, $scripts)) { Assert-Locked $path }
+    foreach ($item in @(Get-ChildItem -LiteralPath $scripts -Recurse -Force)) { Assert-Locked $item.FullName }
 }
 
 function Get-SqlServer {
@@ -188,6 +197,7 @@ function Register-WatchTask {
 }
 
 function Start-Watch {
+    Assert-LockedScripts
     Start-ScheduledTask -TaskName $WatchTask
     for ($second = 0; $second -lt 60; $second++) {
         if (Test-Mark 'watching') {

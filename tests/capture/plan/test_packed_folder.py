@@ -1,7 +1,6 @@
 """What collect.ps1 packs, iotrace imports in one go: every kind of file that a plan brings home, on one clock."""
 
 import shutil
-import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,15 +21,16 @@ NOON = (
     // timedelta(microseconds=1)
     * 10
 )
+LENGTH_S, EVERY_S = 900, 15
+"""Counters and snapshots are taken all the while that traces run, as the plan has it."""
 SALES = "D:\\data\\Sales.mdf"
-
 
 KERNEL_SALES = "\\Device\\HarddiskVolume4\\data\\Sales.mdf"
 VOLUMES = 'volume_device,volume_path\r\n"\\Device\\HarddiskVolume4","D:\\"\r\n'
 
 
 def kernel_trace(offset: int = 4096, path: str = KERNEL_SALES) -> bytes:
-    done, end = etl_build.T0 + SECOND_TICKS, etl_build.T0 + 900 * SECOND_TICKS
+    done, end = etl_build.T0 + SECOND_TICKS, etl_build.T0 + LENGTH_S * SECOND_TICKS
     read = etl_build.transfer(offset=offset, size=8192, key=0xABC, irp=5)
     return etl_build.log(
         [
@@ -40,7 +40,7 @@ def kernel_trace(offset: int = 4096, path: str = KERNEL_SALES) -> bytes:
             etl_build.perfinfo(etl_build.FILE_RUNDOWN, end, etl_build.name(0xABC, path)),
         ],
         start=NOON,
-        end=NOON + 900 * SECOND_TICKS,
+        end=NOON + LENGTH_S * SECOND_TICKS,
     )
 
 
@@ -54,14 +54,18 @@ def storport_trace() -> bytes:
             etl_build.manifest(etl_build.STORPORT_GUID, 201, done, timed, version=2),
         ],
         start=NOON,
-        end=NOON + 900 * SECOND_TICKS,
+        end=NOON + LENGTH_S * SECOND_TICKS,
     )
 
 
 def extended_events(monkeypatch: pytest.MonkeyPatch, path: str = SALES) -> bytes:
     monkeypatch.setattr(xel_build, "BASE", NOON)
     io = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": path, "offset": 0}
-    return xel_build.file([xel_build.event("file_read_completed", SECOND_TICKS, io, {"event_sequence": 1})])
+    events = [
+        xel_build.event("file_read_completed", second * SECOND_TICKS, io, {"event_sequence": second})
+        for second in (1, LENGTH_S - 1)
+    ]
+    return xel_build.file(events)
 
 
 def counter_log(monkeypatch: pytest.MonkeyPatch) -> bytes:
@@ -71,10 +75,15 @@ def counter_log(monkeypatch: pytest.MonkeyPatch) -> bytes:
     rate = 0x10410400
     entry = perfmon_build.entry(rate, "PhysicalDisk", "Disk Reads/sec", instance="0 D:", hertz=SECOND_TICKS)
     samples = [
-        [perfmon_build.single(total, (700 + second) * SECOND_TICKS, local=local + second * SECOND_TICKS)]
-        for second, total in enumerate((0, 50, 150))
+        [
+            perfmon_build.single(
+                10 * second, (700 + second) * SECOND_TICKS, local=local + second * SECOND_TICKS
+            )
+        ]
+        for second in range(0, LENGTH_S + 1, EVERY_S)
     ]
-    return perfmon_build.samples_log([entry], samples, end=NOON + 900 * SECOND_TICKS)
+    end = NOON + LENGTH_S * SECOND_TICKS
+    return perfmon_build.samples_log([entry], samples, step=EVERY_S * SECOND_TICKS, end=end)
 
 
 def cell(value: object) -> str:
@@ -82,7 +91,8 @@ def cell(value: object) -> str:
 
 
 def file_stats(reads: int, second: int, path: str = SALES) -> str:
-    row = [f"2026-03-01T12:00:{second:02}.1234567", "SQL01", "2026-02-01T06:00:00.123", 7, 1, 1000 * second, reads,
+    at = f"2026-03-01T12:{second // 60:02}:{second % 60:02}.1234567"
+    row = [at, "SQL01", "2026-02-01T06:00:00.123", 7, 1, 1000 * second, reads,
            reads * 8192, reads * 2, "", 0, 0, 0, "", 1 << 30, "ROWS", "Sales", path]  # fmt: skip
     return ",".join(cell(value) for value in row) + "\r\n"
 
@@ -94,7 +104,10 @@ def snapshots_csv(plan, path: str = SALES) -> str:
     assert """'"' + (Format-Cell $row[$_]).Replace('"', '""') + '"'""" in script
     from iotrace.capture.formats.dmv_columns import FILE_STATS_COLUMNS
 
-    return ",".join(FILE_STATS_COLUMNS) + "\r\n" + file_stats(1000, 0, path) + file_stats(3000, 15, path)
+    rows = "".join(
+        file_stats(reads, at, path) for reads, at in ((1000, 0), (3000, EVERY_S), (3001, LENGTH_S))
+    )
+    return ",".join(FILE_STATS_COLUMNS) + "\r\n" + rows
 
 
 @pytest.fixture
@@ -166,14 +179,15 @@ def test_the_zip_of_it_is_taken_too(packed, tmp_path):
 
 def test_nothing_unpacked_is_open_when_it_is_removed(packed, tmp_path, monkeypatch):
     """Windows removes no open file; on Linux one is seen among the process's own."""
-    cleanup, still_open = tempfile.TemporaryDirectory.cleanup, []
+    remove, still_open = shutil.rmtree, []
 
-    def look_and_clean_up(room):
+    def look_and_remove(folder, **options):
         found = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
-        still_open.append([path.name for path in found if path.is_relative_to(room.name)])
-        cleanup(room)
+        if "-spill-" in Path(folder).name:
+            still_open.append([path.name for path in found if path.is_relative_to(folder)])
+        remove(folder, **options)
 
-    monkeypatch.setattr(tempfile.TemporaryDirectory, "cleanup", look_and_clean_up)
+    monkeypatch.setattr(shutil, "rmtree", look_and_remove)
     archive = shutil.make_archive(str(packed), "zip", packed)
     import_files([archive], tmp_path / "production.iotrace")
     assert [] in still_open
@@ -215,7 +229,7 @@ def mounted(packed, monkeypatch):
 def test_what_sql_server_says_of_a_file_goes_before_guesses(mounted, tmp_path):
     """The name says nothing, the events guess by the file's number, the snapshots know. Also where they begin last."""
     text = (mounted / "file-stats.csv").read_text("utf-8")
-    later = text.replace("T12:00:00", "T12:10:00").replace("T12:00:15", "T12:10:15")
+    later = text.replace("T12:00:00", "T12:00:20").replace("T12:00:15", "T12:00:35")
     (mounted / "file-stats.csv").write_bytes(later.encode())
     (file,) = import_files([mounted], tmp_path / "x.iotrace").read("files").to_pylist()
     assert (file["path"], file["role"], file["database"]) == (MOUNTED, "log", "Sales")
@@ -283,7 +297,7 @@ def test_rates_are_over_the_time_in_which_ios_were_recorded(packed, tmp_path):
     assert manifest.clock.resolution_ns < 1000
     assert manifest.host["processors"]
     times = recording.read("counters")["at_ns"].to_pylist()
-    assert min(times) == -59 * SECOND_TICKS * 100
+    assert min(times) == (EVERY_S - 60) * SECOND_TICKS * 100
     assert validate(recording.path) == []
 
 

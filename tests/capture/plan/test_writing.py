@@ -89,7 +89,7 @@ def test_what_is_no_untouched_plan_stays(tmp_path, make):
 def test_an_untouched_plan_is_replaced_only_when_asked(tmp_path):
     write_plan(OPTIONS, tmp_path / "plan")
     before = contents(tmp_path)
-    with pytest.raises(IotraceError, match="holds a plan already"):
+    with pytest.raises(IotraceError, match="exists already"):
         write_plan(PlanOptions(minutes=5), tmp_path / "plan")
     assert contents(tmp_path) == before
     write_plan(PlanOptions(minutes=5), tmp_path / "plan", overwrite=True)
