@@ -335,7 +335,7 @@ internal sealed class ExtendedEventSession : IDisposable
     {
         using var command = Command(connection, SessionStatements.Facts, NameOn(Environment.MachineName));
         using var reader = command.ExecuteReaderAsync(stop).GetAwaiter().GetResult();
-        if (!reader.Read())
+        if (!reader.ReadAsync(stop).GetAwaiter().GetResult())
         {
             throw new InvalidOperationException("the server told nothing of itself");
         }

@@ -230,6 +230,7 @@ internal sealed class RecordingFolder : IDisposable
         var recorder = _recorder!;
         IoBatch? batch = null;
         Tables? tables;
+        int older;
         // Whoever waits in Add holds the gate, and is helped by writing first.
         while (!recorder.Gate.TryEnter(TimeSpan.FromMilliseconds(20)))
         {
@@ -245,15 +246,17 @@ internal sealed class RecordingFolder : IDisposable
             {
                 (batch, _current) = (_current, empty);
             }
+            // What is handed over from here on is newer than this batch, and is written after it.
+            older = _filled.Count;
             tables = Changed(recorder);
         }
         finally
         {
             recorder.Gate.Exit();
         }
-        // Older batches come first.
-        while (_filled.TryTake(out var filled))
+        for (; older > 0; older--)
         {
+            var filled = _filled.Take();
             WriteBatch(filled);
             Recycle(filled);
         }

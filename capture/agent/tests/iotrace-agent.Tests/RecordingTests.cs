@@ -57,6 +57,43 @@ public class RecordingTests
     }
 
     [Fact]
+    public void Rows_are_written_in_the_order_in_which_they_came_while_batches_are_handed_over()
+    {
+        using var scratch = new Scratch();
+        Directory.CreateDirectory(scratch.In("r"));
+        var manifest = new RecordingManifest { Title = "order", ClockName = "played", StartUtcNs = 0, ResolutionNs = 100 };
+        using var done = new ManualResetEventSlim();
+        using (var recording = new RecordingFolder(scratch.In("r"), manifest))
+        {
+            var recorder = new TraceRecorder(new(0, PlayedHost.Hertz), recording.Add);
+            recording.Begin(recorder);
+            // The first batch holds the writer up until it has to save: it takes what is filling then, the third row, beside the
+            // second, and while it writes the second, the fourth is handed over.
+            Add(1, () =>
+            {
+                Thread.Sleep(RecordingFolder.FlushEvery * 1.2);
+                lock (recorder.Gate)
+                {
+                    Add(2, () => Add(4, done.Set));
+                    recorder.Read(3 * PlayedHost.Hertz);
+                }
+            });
+            Assert.True(done.Wait(TimeSpan.FromSeconds(60), TestContext.Current.CancellationToken));
+            recording.Finish(RecordingManifest.Normally);
+
+            void Add(int second, Action then)
+            {
+                lock (recorder.Gate)
+                {
+                    recorder.Read(second * PlayedHost.Hertz);
+                    recording.AfterThese(then);
+                }
+            }
+        }
+        Assert.Equal([1, 2, 3, 4], Fakes.Streams.Longs(scratch.In("r/io.arrows"), "completed_ns").Select(at => at / 1_000_000_000));
+    }
+
+    [Fact]
     public void A_full_volume_ends_a_recording_and_says_so()
     {
         using var scratch = new Scratch();
