@@ -51,7 +51,7 @@ import pyarrow as pa
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.spilling import private_room
 
-from .histogram import MACRO_SQL
+from .stats.histogram import MACRO_SQL
 
 MEMORY_LIMIT_BYTES: Final = 3 << 30
 """Leaves room below 4 GiB for Python and Arrow; smaller machines get half of what they have."""

@@ -8,9 +8,9 @@ import typer
 
 from iotrace.analyze import validity
 from iotrace.analyze.ceiling import read_path
-from iotrace.analyze.compare import compare_all
-from iotrace.analyze.comparison import Comparison
-from iotrace.analyze.describe import describe
+from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.compare.recordings import compare_all
+from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.report import write_report
 from iotrace.schemas import Recording, Sweep
 

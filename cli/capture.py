@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from iotrace.analyze.result_tables import results_of
+from iotrace.analyze.describe.results import results_of
 from iotrace.analyze.units import format_bytes
-from iotrace.capture.anonymizing import Anonymizer
-from iotrace.capture.anonymous_copy import copy_anonymously, is_recording
-from iotrace.capture.importing import import_any
-from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.importing.anonymizing import Anonymizer
+from iotrace.capture.importing.anonymous_copy import copy_anonymously, is_recording
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console

@@ -13,7 +13,7 @@ import typer
 from iotrace.analyze.report import write_report
 from iotrace.analyze.units import format_bytes, format_duration_ns
 from iotrace.analyze.validity import Finding
-from iotrace.analyze.validity_sweep import check_sweep
+from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target
 from iotrace.replay.characterize import (
     PRESETS,

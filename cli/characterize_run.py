@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from iotrace.analyze.knee_answer import Cause, Knee
-from iotrace.analyze.knee_causes import ceilings_by_size
-from iotrace.analyze.knee_closed import knee_of_closed
-from iotrace.analyze.knee_step import Samples, Step, measure
-from iotrace.analyze.saturation import BestSize, Saturation, batch_means, best_size, saturation
+from iotrace.analyze.knee.answer import Cause, Knee
+from iotrace.analyze.knee.causes import ceilings_by_size
+from iotrace.analyze.knee.closed_loop import knee_of_closed
+from iotrace.analyze.knee.saturation import BestSize, Saturation, batch_means, best_size, saturation
+from iotrace.analyze.knee.step import Samples, Step, measure
 from iotrace.replay import Progress
 from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter

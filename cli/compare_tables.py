@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from iotrace.analyze.compare_words import without_interval
-from iotrace.analyze.comparison import ClassComparison, Comparison, Figure, Side
-from iotrace.analyze.same_work import work_value_text
+from iotrace.analyze.compare.comparison import ClassComparison, Comparison, Figure, Side
+from iotrace.analyze.compare.same_work import work_value_text
+from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.units import (
     format_count,
     format_duration_ns,

@@ -12,25 +12,25 @@ from typing import Annotated, Final
 import typer
 
 from iotrace.analyze import validity
-from iotrace.analyze.compare import compare
-from iotrace.analyze.describe import describe
-from iotrace.analyze.knee import knee
+from iotrace.analyze.compare.recordings import compare
+from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.knee.next_load import StepSummary
+from iotrace.analyze.knee.sweep import knee
 from iotrace.analyze.report import write_report
 from iotrace.analyze.validity import Finding
-from iotrace.analyze.validity_sweep import check_sweep
-from iotrace.analyze.walk import StepSummary
+from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import DirectIoRefusedError, Progress, ReplayOptions
 from iotrace.schemas import IotraceError, Recording, RecordingWriter, Sweep
 from iotrace.schemas.replacing import check_file
 
 from . import console
 from .compare_tables import print_headline
-from .conduct import run_sweep, was_interrupted
 from .describe_tables import print_overview
 from .findings import has_invalid, print_disqualification, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
 from .options import Json, finite
+from .sweep_run import run_sweep, was_interrupted
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
 """A checkpoint and a stretch with more lookups; the scan at 110 s, a few times as fast, would be gigabytes a second."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from iotrace.analyze.description import Description, grade
+from iotrace.analyze.describe.description import Description, grade
 from iotrace.analyze.units import DASH, format_bytes, format_count, format_duration_ns, format_share
 
 from . import console

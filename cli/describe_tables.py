@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from iotrace.analyze.description import WITHHELD, Description, Workload
+from iotrace.analyze.describe.description import WITHHELD, Description, Workload
 from iotrace.analyze.units import (
     DASH,
     format_bytes,

@@ -2,9 +2,9 @@
 
 import math
 
-from iotrace.analyze.knee_answer import Knee
-from iotrace.analyze.knee_step import Step
-from iotrace.analyze.knee_votes import place, usl_text
+from iotrace.analyze.knee.agreement import place, usl_text
+from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.knee.step import Step
 from iotrace.analyze.units import DASH, format_duration_ns
 
 from . import console

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from iotrace.analyze import asking, library
+from iotrace.analyze import library, query
 from iotrace.analyze.units import DASH
 from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
@@ -80,18 +80,18 @@ def query_command(
         )
     seconds = parse_seconds(timeout)
     opened = _open(recording, step)
-    with asking.opened(opened) as connection:
+    with query.opened(opened) as connection:
         batches: Iterator[pa.RecordBatch]
         if _is_name(question):
-            batches = asking.ask(connection, opened, question, _words(parameters or []))
+            batches = query.ask(connection, opened, question, _words(parameters or []))
         elif parameters:
             raise IotraceError(
                 f"'{parameters[0]}' does not belong to a SELECT",
                 hint="put the whole SELECT in quotes; only queries of the library take NAME=VALUE",
             )
         else:
-            batches = asking.select(connection, question)
-        batches = asking.limited(connection, batches, seconds)
+            batches = query.select(connection, question)
+        batches = query.limited(connection, batches, seconds)
         with console.working("asking"):
             first = next(batches, None)
         if first is None:
@@ -156,7 +156,7 @@ def _print_library(*, json: bool) -> None:
                     "question": entry.question,
                     "columns": [_facts(column) for column in entry.columns],
                     "parameters": [
-                        _facts(parameter) | {"has_default": parameter.name in asking.defaults()}
+                        _facts(parameter) | {"has_default": parameter.name in query.defaults()}
                         for parameter in entry.parameters
                     ],
                 }
@@ -166,7 +166,7 @@ def _print_library(*, json: bool) -> None:
         return
     rows = []
     for entry in queries:
-        needed = [f"{one.name}=…" for one in entry.parameters if one.name not in asking.defaults()]
+        needed = [f"{one.name}=…" for one in entry.parameters if one.name not in query.defaults()]
         rows.append([entry.name, entry.question + (f" ({', '.join(needed)})" if needed else "")])
     console.table(["query", "question it answers"], rows, left=2)
     console.paragraph(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iotrace.analyze import validity
-from iotrace.analyze.fidelity import fidelity
+from iotrace.analyze.compare.fidelity import fidelity
 from iotrace.replay import parse_scale, replay
 from iotrace.schemas import Recording
 from iotrace.schemas.sweep import watched_path

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from iotrace.analyze.fidelity import Fidelity
+from iotrace.analyze.compare.fidelity import Fidelity
 from iotrace.analyze.units import (
     DASH,
     format_bytes,

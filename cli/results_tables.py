@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from iotrace.analyze.result_tables import Row, result_tables
+from iotrace.analyze.describe.results import Row, result_tables
 
 from . import console
 

@@ -11,23 +11,23 @@ from iotrace.analyze import slo as objectives
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.ceiling.beside_knee import beside_knee
-from iotrace.analyze.knee import knee
-from iotrace.analyze.knee_answer import Knee
-from iotrace.analyze.knee_results import is_tested
+from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.knee.next_load import StepSummary
+from iotrace.analyze.knee.results import is_tested
+from iotrace.analyze.knee.sweep import knee
 from iotrace.analyze.validity import Finding
-from iotrace.analyze.validity_sweep import check_sweep
-from iotrace.analyze.walk import StepSummary
+from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
 from .ceiling import print_beside_knee
-from .conduct import STEP_SECONDS, STEPS_MAX, run_sweep, was_interrupted
 from .findings import has_invalid, print_disqualification, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
 from .options import INTERRUPTED, CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title, finite
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
+from .sweep_run import STEP_SECONDS, STEPS_MAX, run_sweep, was_interrupted
 
 
 def register(app: typer.Typer) -> None:

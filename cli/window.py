@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from iotrace.analyze.busiest import busiest_window_ns
+from iotrace.analyze.describe.busiest import busiest_window_ns
 from iotrace.schemas import IotraceError, Recording
 
 from . import console

@@ -4,10 +4,10 @@ import warnings
 
 from ._engine import is_debug_build
 from .options import Progress, ReplayOptions
-from .refusals import DirectIoRefusedError, refuse_output_as_target
-from .run import replay
-from .scale import parse_scale
-from .selection import choose_layer, select
+from .plan.scale import parse_scale
+from .plan.selection import choose_layer, select
+from .run.replay import replay
+from .targets.refusals import DirectIoRefusedError, refuse_output_as_target
 
 if is_debug_build():
     warnings.warn("iotrace replays with an engine built without optimisation: its times lie", stacklevel=2)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from iotrace.schemas import IotraceError
 
-from .pacing import PACINGS
+from .run.pacing import PACINGS
 
 BACKENDS = ("auto", "io_uring", "threads")
 MODES = ("compress", "superpose", "think")

@@ -11,8 +11,7 @@ from .recording import Recording
 from .sweep import Sweep, SweepStep, SweepWriter
 from .tables import TABLES, conform
 from .validation import Finding, validate
-from .vocabulary import IoFlags, Kind, Layer, Op, Role
-from .words import counted
+from .vocabulary import IoFlags, Kind, Layer, Op, Role, counted
 from .writer import RecordingWriter
 
 __all__ = [

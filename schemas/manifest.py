@@ -11,8 +11,7 @@ import jsonschema
 
 from .errors import IotraceError
 from .tables import FORMAT_VERSION
-from .vocabulary import Kind
-from .words import counted
+from .vocabulary import Kind, counted
 
 QUALITY_WORDS: Final = {
     "good": "without known loss",

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from .errors import UNREADABLE, IotraceError
 from .recording import Recording
 from .tables import OPTIONAL_TABLES, TABLES, has_damaged_text
-from .words import counted
+from .vocabulary import counted
 
 REFERENCES: Final = {"device_id": "devices", "file_id": "files", "process_id": "processes"}
 """Columns of ``io`` that are keys of another table."""

@@ -7,6 +7,11 @@ word. Append, never insert. `recording.json` is the language-neutral copy.
 from enum import IntFlag, StrEnum
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A count with its noun: ``1 hole``, ``1,204 holes``. ``many`` is given where it is not ``one`` and an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 class Layer(StrEnum):
     """A place where a clock starts and stops, from the database down."""
 

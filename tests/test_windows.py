@@ -13,7 +13,7 @@ BUNDLED = ROOT / "cli/bundled/pgbench.iotrace"
 ROOMS = ("schemas", "capture", "replay", "analyze", "cli")
 NO_USE_ON_WINDOWS = {
     f"iotrace.capture.linux.{path.stem}" for path in (ROOT / "capture/linux").glob("*.py")
-} - {"iotrace.capture.linux.__init__", "iotrace.capture.linux.elsewhere"}
+} - {"iotrace.capture.linux.__init__", "iotrace.capture.linux.not_linux"}
 
 
 def as_on_windows(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

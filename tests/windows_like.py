@@ -64,7 +64,7 @@ def import_everything() -> None:
         print(room.__name__)
         for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             native = found.name.rpartition(".")[2].startswith("_")
-            reachable = not found.name.startswith(LINUX_ONLY) or found.name.endswith(".elsewhere")
+            reachable = not found.name.startswith(LINUX_ONLY) or found.name.endswith(".not_linux")
             if reachable and not native:
                 importlib.import_module(found.name)
                 print(found.name)

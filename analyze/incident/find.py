@@ -7,10 +7,10 @@ from typing import Final
 import duckdb
 import numpy as np
 
+from iotrace.analyze.describe.recording import LAYER_ORDER, workload_layer
 from iotrace.schemas import IotraceError, Recording, counted
 
 from .. import library
-from ..describe import LAYER_ORDER, workload_layer
 from ..units import format_duration_ns
 from .beside import counters_beside, markers_beside, waits_beside
 from .blame import Blame, Names

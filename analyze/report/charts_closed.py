@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..knee_answer import Knee
-from ..knee_step import Step
+from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.knee.step import Step
+
 from ..units import format_count, format_duration_ns, format_figure
 from .axes import Axis, linear
 from .charts import SERIES, STYLES, Band, Chart, Key, Line, Mark, Panel, Readout, Table

@@ -2,7 +2,8 @@
 
 import math
 
-from ..comparison import ClassComparison, Comparison, Figure
+from iotrace.analyze.compare.comparison import ClassComparison, Comparison, Figure
+
 from ..units import DASH, format_count, format_duration_ns, format_ratio_with_interval
 from .axes import Axis, categories
 from .charts import Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table

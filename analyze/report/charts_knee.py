@@ -3,8 +3,9 @@
 from itertools import pairwise
 from typing import Final
 
-from ..knee_answer import Knee
-from ..knee_step import Step
+from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.knee.step import Step
+
 from ..units import format_count, format_duration_ns, format_figure
 from .axes import linear, logarithmic
 from .charts import Band, Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table

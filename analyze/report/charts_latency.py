@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..histogram import IOS_BEYOND_MIN, Histogram
+from iotrace.analyze.stats.histogram import IOS_BEYOND_MIN, Histogram
+
 from ..units import DASH, format_duration_ns
 from .axes import Axis, logarithmic
 from .charts import SERIES, Chart, Key, Line, Panel, Readout, Table

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from ..comparison import WaterfallStep
+from iotrace.analyze.compare.comparison import WaterfallStep
+
 from ..units import (
     DASH,
     format_count,

@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from ..description import SizeCount
-from ..knee_words import percent_text
+from iotrace.analyze.describe.description import SizeCount
+from iotrace.analyze.knee.words import percent_text
+
 from ..units import format_bytes, format_count, format_share
 from .axes import categories, linear
 from .charts import Boxes, Chart, Key, Panel, Readout, Table

@@ -12,8 +12,9 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.analyze.stats.histogram import quantile_ns
+
 from .. import library
-from ..histogram import quantile_ns
 from ..incident.change_points import runs
 from ..units import format_count, format_duration_ns, format_figure, format_rate
 from .axes import elapsed, linear, logarithmic

@@ -4,11 +4,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.describe.description import Description
+from iotrace.analyze.knee.answer import Knee
+
 from ..ceiling.beside_knee import BesideKnee
-from ..comparison import Comparison
-from ..description import Description
 from ..incident import Incidents
-from ..knee_answer import Knee
 from ..slo import Objective
 
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.describe.description import Description
+from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.schemas import Recording, Sweep
 
 from .. import validity
-from ..comparison import Comparison
-from ..description import Description
 from ..slo import Objective
-from ..validity_sweep import check_sweep
 from .facts import FindingFacts
 
 _QUANTILE: Final = 0.95

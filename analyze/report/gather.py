@@ -4,20 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from iotrace.analyze import library
+from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.compare.recordings import compare_all
+from iotrace.analyze.compare.waterfall import waterfall
+from iotrace.analyze.compare.words import without_interval
+from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.knee.agreement import usl_text
+from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.stats import histogram
+from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.schemas import Recording, Sweep
 
-from .. import histogram, library
 from ..ceiling import Path as HardwarePath
 from ..ceiling.beside_knee import BesideKnee, beside_knee
-from ..compare import compare_all
-from ..compare_words import without_interval
-from ..comparison import Comparison
-from ..describe import describe
-from ..histogram import Histogram, Histograms
-from ..knee import knee
-from ..knee_votes import usl_text
 from ..slo import Objective
-from ..waterfall import waterfall
 from . import tables, verdict
 from .charts import Chart
 from .charts_closed import series_chart

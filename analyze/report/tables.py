@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.compare.same_work import work_value_text
+from iotrace.analyze.describe.description import Description, Flow, Latency, Workload
+from iotrace.analyze.describe.results import result_tables
+from iotrace.analyze.knee.answer import Vote
 from iotrace.schemas.manifest import QUALITY_WORDS
 
-from ..comparison import Comparison
-from ..description import Description, Flow, Latency, Workload
-from ..knee_answer import Vote
-from ..result_tables import result_tables
-from ..same_work import work_value_text
 from ..units import DASH, format_bytes, format_count, format_duration_ns, format_figure, format_share
 from .charts import Table, shortened
 from .facts import RecordingFacts, SweepFacts

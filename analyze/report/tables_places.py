@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from ..description import Description
+from iotrace.analyze.describe.description import Description
+
 from ..units import (
     DASH,
     format_bytes,

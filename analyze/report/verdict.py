@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ..comparison import Comparison, Verdict
-from ..description import Description
-from ..knee_answer import Cause, Knee, SloKnee
-from ..knee_causes import ceilings_by_size
-from ..knee_words import latency_text, load_text, percent_text, scale_text
-from ..result_tables import result_tables
+from iotrace.analyze.compare.comparison import Comparison, Verdict
+from iotrace.analyze.describe.description import Description
+from iotrace.analyze.describe.results import result_tables
+from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
+from iotrace.analyze.knee.causes import ceilings_by_size
+from iotrace.analyze.knee.words import latency_text, load_text, percent_text, scale_text
+
 from ..slo import Objective
 from ..units import format_bytes, format_duration_ns, format_figure, format_ratio_with_interval
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts

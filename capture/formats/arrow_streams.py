@@ -20,9 +20,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrace.capture.counters.names import PER_IO_METRICS, meaning
 from iotrace.schemas import TABLES, IoFlags, IotraceError, Layer, Manifest, Role, conform, counted
 
-from ..counter_names import PER_IO_METRICS, meaning
 from ..roles import classify, is_metadata
 from .format import Family, Format, Outcome, Progress, Trace, naming
 

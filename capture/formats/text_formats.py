@@ -2,21 +2,11 @@
 
 from typing import Final
 
-from . import (
-    alibaba,
-    array_csv,
-    biosnoop,
-    blktrace,
-    disksim,
-    fio_iolog,
-    msr,
-    ontap_polls,
-    tencent,
-    tracerpt,
-    vscsi,
-    xperf,
-)
+from .array import csv_files, ontap_polls
 from .format import Format
+from .linux import biosnoop, blktrace, fio_iolog
+from .public import alibaba, disksim, msr, tencent, vscsi
+from .windows import tracerpt, xperf
 
 FORMATS: Final[tuple[Format, ...]] = (
     blktrace.BINARY,
@@ -28,7 +18,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     xperf.DETAIL,
     tracerpt.CSV,
     tracerpt.XML,
-    array_csv.FORMAT,
+    csv_files.FORMAT,
     ontap_polls.FORMAT,
     msr.FORMAT,
     alibaba.FORMAT,

@@ -7,6 +7,6 @@ if sys.platform == "linux":
     from .live import record
     from .unfinished import recover, snapshot
 else:
-    from .elsewhere import Check, examine, record, recover, snapshot
+    from .not_linux import Check, examine, record, recover, snapshot
 
 __all__ = ["Check", "examine", "record", "recover", "snapshot"]

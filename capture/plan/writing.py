@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import jinja2
 
-from iotrace.schemas import IotraceError
-from iotrace.schemas.durable import create_folder, sync_tree
-from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
-
-from ..formats.dmv_columns import (
+from iotrace.capture.formats.windows.dmv_columns import (
     FILE_STATS_QUERY,
     FILE_STATS_QUERY_2012,
     WAIT_STATS_QUERY,
 )
+from iotrace.schemas import IotraceError
+from iotrace.schemas.durable import create_folder, sync_tree
+from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
+
 from . import quoting
 from .budget import BASELINE_SECONDS, MINUTES_AFTER_END, XEL_FILE_MIB, Budget, budget_of
 from .options import PlanOptions

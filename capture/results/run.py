@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from iotrace.capture.clocks.zones import Moment, settled_ns
 from iotrace.schemas import counted
-
-from .zones import Moment, settled_ns
 
 SERVICE: Final = "service"
 """The clock of a latency: from issue to completion."""

@@ -13,11 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from iotrace.capture.clocks.zones import Moment, moment
 from iotrace.schemas import IotraceError
 
 from .run import MILLISECOND_NS, SECOND_NS, SERVICE, TOTAL_OP, Figure, OpResult, Run, nanoseconds, real, small
 from .trace import CutOff, lines_of, read_text, result_format
-from .zones import Moment, moment
 
 TOOL: Final = "vdbench"
 _UNLIMITED: Final = 999_900.0

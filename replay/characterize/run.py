@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -12,17 +12,49 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.replay.run import result
+from iotrace.replay.run.play import Plan, Played, play
+from iotrace.replay.targets.fill import Fill
+from iotrace.replay.targets.refusals import Permission, refuse_recording
+from iotrace.replay.targets.silent_storage import refuse_silent
+from iotrace.replay.targets.target import Target, changes_of, open_target, refuse_changed
+from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 
-from .. import result
-from ..fill import Fill
-from ..liveness import refuse_silent
 from ..options import Progress, ReplayOptions
-from ..play import Plan, Played, play
-from ..refusals import Permission, refuse_recording
-from ..targets import Target, changes_of, open_target, refuse_changed
-from .plan import batches
 from .workload import Cell, Series
+
+_ROWS: Final = 1 << 16
+
+
+def batches(cell: Cell, target_bytes: int, seed: int) -> Iterator[pa.RecordBatch]:
+    """I/Os of ``cell`` on a target of ``target_bytes``, without end.
+
+    Random: every whole block of the I/O's size is equally likely. Sequential: one stream from a random place on, over
+    the whole target and round again, which all outstanding I/Os share.
+    """
+    random = np.random.default_rng([seed, cell.size_bytes, cell.outstanding])
+    places = max(1, target_bytes // cell.size_bytes)
+    next_place = int(random.integers(0, places))
+    flags = int(IoFlags.WRITE_THROUGH) if cell.durable else 0
+    while True:
+        if cell.pattern == "random":
+            place = random.integers(0, places, _ROWS)
+        else:
+            place = (next_place + np.arange(_ROWS)) % places
+            next_place = (next_place + _ROWS) % places
+        is_write = random.random(_ROWS) >= cell.read_share
+        yield pa.record_batch(
+            {
+                "intended_ns": np.zeros(_ROWS, np.int64),
+                "offset_bytes": place.astype(np.uint64) * np.uint64(cell.size_bytes),
+                "size_bytes": np.full(_ROWS, cell.size_bytes, np.uint32),
+                "op": is_write.astype(np.uint8),
+                "target": np.zeros(_ROWS, np.uint16),
+                "durable": pa.array(is_write & cell.durable),
+                "flags": np.where(is_write, np.uint32(flags), np.uint32(0)),
+            }
+        )
+
 
 FILE_BYTES: Final = 4 << 30
 """Size of a target file where nothing is asked for."""

@@ -18,9 +18,8 @@ from xml.etree import ElementTree as ET
 
 from iotrace.schemas import IotraceError
 
-from .dominant import Coverage, coverage, dominant, outstanding
 from .places import Region, bytes_by_path, lay_out, plain
-from .workload import LoadClass, Workload
+from .workload import Coverage, LoadClass, Workload, coverage, dominant, outstanding
 
 WARMUP_SECONDS = 5
 PAYLOAD_BYTES = 20 << 20

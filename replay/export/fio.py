@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 from iotrace.schemas import IotraceError
 
-from .dominant import Coverage, outstanding
 from .places import Region, bytes_by_path, lay_out, plain
-from .workload import SECTOR_BYTES, LoadClass, Workload
+from .workload import SECTOR_BYTES, Coverage, LoadClass, Workload, outstanding
 
 BAND_FACTOR_BITS = 2
 """Sizes of one band are less than a factor of 4 apart."""

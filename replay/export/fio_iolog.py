@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrace.replay.plan.addresses import AddressMap, Stretches, compact_bytes, lay_out
+from iotrace.replay.plan.extents import slot_of
+from iotrace.replay.plan.rows import Rows
+from iotrace.replay.plan.selection import select
+from iotrace.replay.plan.source import Source
+from iotrace.replay.plan.survey import Survey, survey
 from iotrace.schemas import IotraceError
 
-from ..addresses import AddressMap, Stretches, compact_bytes, lay_out
-from ..extents import slot_of
 from ..options import ReplayOptions
-from ..rows import Rows
-from ..selection import select
-from ..source import Source
-from ..survey import Survey, survey
 from .places import Region
 from .workload import SECTOR_BYTES, Workload, group_names
 

@@ -20,12 +20,12 @@ from typing import Final
 import duckdb
 import psutil
 
+from iotrace.replay.plan.selection import choose_layer
 from iotrace.schemas import IoFlags, IotraceError, Layer, Recording
 from iotrace.schemas.replacing import new_file
 from iotrace.schemas.spilling import private_room
 from iotrace.schemas.writer import refuse_over_source
 
-from ..selection import choose_layer
 from .formulas import defused_sql
 
 KINDS: Final = ("csv", "parquet", "msr")

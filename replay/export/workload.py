@@ -1,6 +1,7 @@
 """A recording as other load tools can be told of it: classes of transfers, each with its rate."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iotrace.replay.plan.addresses import align
+from iotrace.replay.plan.extents import Slots, Touched
+from iotrace.replay.plan.log_stream import is_log
+from iotrace.replay.plan.rows import FLUSH, NEVER, WRITE, Rows
+from iotrace.replay.plan.selection import log_files, select
+from iotrace.replay.plan.source import Source, space_names
 from iotrace.schemas import IotraceError, Recording
 
 from .. import _engine
-from ..addresses import align
-from ..extents import Slots, Touched
-from ..log_stream import is_log
 from ..options import ReplayOptions
-from ..rows import FLUSH, NEVER, WRITE, Rows
-from ..selection import log_files, select
-from ..source import Source, space_names
 
 SECTOR_BYTES = 512
 """Unbuffered I/O goes in whole sectors, so transfers of other sizes are widened to them."""
@@ -262,3 +263,47 @@ def describe(workload: Workload) -> dict[str, Any]:
         "widened_ios": workload.widened_ios,
         "left_out": dict(workload.left_out),
     }
+
+
+ENOUGH = 0.95
+"""Share of I/Os and of bytes beyond which no further class is added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a workload an export carries."""
+
+    ios: float
+    """Share of the I/Os."""
+    bytes: float
+    """Share of the bytes."""
+
+
+def dominant(workload: Workload, most: int, enough: float = ENOUGH) -> list[LoadClass]:
+    """The classes with the largest shares of I/Os and bytes together, until ``enough`` of both or ``most`` classes."""
+    chosen: list[LoadClass] = []
+    ios = size = 0
+    for one in sorted(
+        workload.classes, key=lambda one: -(one.ios / workload.ios + one.bytes / workload.bytes)
+    ):
+        if len(chosen) == most or (ios >= enough * workload.ios and size >= enough * workload.bytes):
+            break
+        chosen.append(one)
+        ios += one.ios
+        size += one.bytes
+    return chosen
+
+
+def coverage(workload: Workload, chosen: Sequence[LoadClass]) -> Coverage:
+    """What share of the workload the classes ``chosen`` are."""
+    return Coverage(
+        sum(one.ios for one in chosen) / workload.ios, sum(one.bytes for one in chosen) / workload.bytes
+    )
+
+
+def outstanding(in_flight: float, *, most: int = 256) -> int:
+    """I/Os to allow in flight: four times what the recording had on average, in a power of two, at least 4.
+
+    A tool that issues the next I/O only when another ends needs room above the mean to hold its rate through bursts.
+    """
+    return min(most, 1 << max(2, math.ceil(math.log2(max(1.0, 4 * in_flight)))))

@@ -6,9 +6,9 @@ import numpy as np
 from scipy import stats
 from scipy.signal import lfilter
 
-from iotrace.analyze.bootstrap import SLOTS_MAX
-from iotrace.analyze.class_latency import QUANTITIES, ClassLatency, SlotCounts
-from iotrace.analyze.histogram import Histogram, bucket_limits_ns, latency_bucket_ns
+from iotrace.analyze.compare.class_latency import QUANTITIES, ClassLatency, SlotCounts
+from iotrace.analyze.stats.bootstrap import SLOTS_MAX
+from iotrace.analyze.stats.histogram import Histogram, bucket_limits_ns, latency_bucket_ns
 
 SECOND = 1_000_000_000
 

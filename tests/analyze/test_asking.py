@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from iotrace.analyze import asking
+from iotrace.analyze import query
 from iotrace.schemas import IotraceError
 
 
@@ -15,13 +15,13 @@ def recording(make_recording):
 
 
 def select(recording, sql):
-    with asking.opened(recording) as connection:
-        return [row for batch in asking.select(connection, sql) for row in batch.to_pylist()]
+    with query.opened(recording) as connection:
+        return [row for batch in query.select(connection, sql) for row in batch.to_pylist()]
 
 
 def ask(recording, name, **words):
-    with asking.opened(recording) as connection:
-        return [row for batch in asking.ask(connection, recording, name, words) for row in batch.to_pylist()]
+    with query.opened(recording) as connection:
+        return [row for batch in query.ask(connection, recording, name, words) for row in batch.to_pylist()]
 
 
 def test_tables_are_views_named_after_their_files(recording):
@@ -72,8 +72,8 @@ def test_a_path_with_quotes_and_stars_is_only_a_path(recording, tmp_path):
 
 def test_answers_larger_than_memory_are_streamed(recording):
     """Ten thousand million rows: only as much is made as is looked at."""
-    with asking.opened(recording) as connection:
-        batches = asking.select(connection, "SELECT range AS n FROM range(10000000000)")
+    with query.opened(recording) as connection:
+        batches = query.select(connection, "SELECT range AS n FROM range(10000000000)")
         assert next(batches)["n"][0].as_py() == 0
 
 
@@ -97,8 +97,8 @@ def test_a_mistake_is_told_by_the_users_word(recording, sql, word, hint):
 
 
 def test_no_rows_still_have_columns(recording):
-    with asking.opened(recording) as connection:
-        (batch,) = asking.select(connection, "SELECT op FROM io WHERE FALSE")
+    with query.opened(recording) as connection:
+        (batch,) = query.select(connection, "SELECT op FROM io WHERE FALSE")
     assert (batch.num_rows, batch.schema.names) == (0, ["op"])
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from iotrace.analyze import bootstrap
-from iotrace.analyze.class_latency import QUANTITIES, estimate, estimate_together
+from iotrace.analyze.compare.class_latency import QUANTITIES, estimate, estimate_together
+from iotrace.analyze.stats import bootstrap
 
 from .planted import HEAVY, LOGNORMAL, Planted
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.analyze.busiest import busiest_window_ns
+from iotrace.analyze.describe.busiest import busiest_window_ns
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
 
 SECOND = 1_000_000_000

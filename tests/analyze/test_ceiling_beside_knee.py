@@ -7,7 +7,7 @@ import pytest
 
 from iotrace.analyze.ceiling import parse_path
 from iotrace.analyze.ceiling.beside_knee import BesideKnee, beside_knee, hold_against, read_share_of_bytes
-from iotrace.analyze.knee import knee
+from iotrace.analyze.knee.sweep import knee
 
 sys.path.insert(0, str(Path(__file__).parent))
 import knee_simulator as simulator

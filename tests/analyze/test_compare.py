@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from iotrace.analyze.compare import compare, compare_all
-from iotrace.analyze.compare_words import without_interval
+from iotrace.analyze.compare.recordings import compare, compare_all
+from iotrace.analyze.compare.words import without_interval
 from iotrace.schemas import IotraceError, Quality
 
 from .planted import LOGNORMAL, SECOND, Planted

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from iotrace.analyze import library, units
-from iotrace.analyze.compare import compare
-from iotrace.analyze.describe import describe
-from iotrace.analyze.description import grade
-from iotrace.analyze.onepass.measure import Subject, measure
-from iotrace.analyze.onepass.streams import Stream
+from iotrace.analyze.compare.recordings import compare
+from iotrace.analyze.describe.description import grade
+from iotrace.analyze.describe.one_pass import Subject, measure
+from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.describe.streams import Stream
 from iotrace.schemas import writer
 
 MS = 1_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iotrace.analyze.describe import describe
+from iotrace.analyze.describe.recording import describe
 from iotrace.schemas import Recording
 
 SECOND = 1_000_000_000

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iotrace.analyze import knee_step
-from iotrace.analyze.knee import knee
-from iotrace.analyze.walk import next_scale, summarise_step
+from iotrace.analyze.knee import step as knee_step
+from iotrace.analyze.knee.next_load import next_scale, summarise_step
+from iotrace.analyze.knee.sweep import knee
 from iotrace.schemas import IotraceError
 
 sys.path.insert(0, str(Path(__file__).parent))

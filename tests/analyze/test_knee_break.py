@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee_break import latency_break
+from iotrace.analyze.knee.step import latency_break
 
 LOAD = np.full(48, 1000.0)
 

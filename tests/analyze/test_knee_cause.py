@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.analyze import knee_cause
-from iotrace.analyze.estimate import Estimate
-from iotrace.analyze.knee import knee
-from iotrace.analyze.knee_layers import Layers
+from iotrace.analyze.knee import causes
+from iotrace.analyze.knee.layers import Layers
+from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.stats.estimate import Estimate
 from iotrace.schemas import Clock, Manifest, RecordingWriter
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,7 +39,7 @@ def layers(name, total_ms, block_ms, device_ms, in_flight=1.0, most=4):
     ],
 )
 def test_layer_that_took_the_time_is_named(high, kind, layer, words):
-    cause = knee_cause.layer(layers("1x", 0.25, 0.23, 0.2), layers("4x", *high))
+    cause = causes.layer(layers("1x", 0.25, 0.23, 0.2), layers("4x", *high))
 
     assert (cause.kind, cause.layer) == (kind, layer)
     assert words in cause.sentence
@@ -48,8 +48,8 @@ def test_layer_that_took_the_time_is_named(high, kind, layer, words):
 def test_no_layer_is_named_where_nothing_climbed_or_nothing_took_most_of_it():
     low = layers("1x", 0.25, 0.23, 0.2)
 
-    assert knee_cause.layer(low, layers("4x", 0.3, 0.28, 0.22)) is None
-    assert knee_cause.layer(low, layers("4x", 10.2, 5.2, 0.3)) is None
+    assert causes.layer(low, layers("4x", 0.3, 0.28, 0.22)) is None
+    assert causes.layer(low, layers("4x", 10.2, 5.2, 0.3)) is None
 
 
 LOADS = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -66,25 +66,25 @@ LOADS = [1, 2, 4, 8, 16, 32, 64, 128]
     ids=["not round", "no corner", "too vague", "one load beyond"],
 )
 def test_no_queue_depth_is_claimed(knee, loads, is_corner):
-    assert knee_cause.queue_depth(knee, loads, is_corner=is_corner) is None
+    assert causes.queue_depth(knee, loads, is_corner=is_corner) is None
 
 
 def test_queue_depth_is_claimed_for_a_round_plateau():
-    cause = knee_cause.queue_depth(Estimate(32, 30, 34), LOADS, is_corner=True)
+    cause = causes.queue_depth(Estimate(32, 30, 34), LOADS, is_corner=True)
     assert "queue depth of 32" in cause.clause
 
 
 def test_what_is_the_same_at_every_size_is_the_ceiling():
     sizes = [8192, 65536, 262144]
-    bandwidth = knee_cause.ceiling_by_size([(size, 400e6 / size) for size in sizes])
-    rate = knee_cause.ceiling_by_size([(size, 5000.0) for size in sizes])
+    bandwidth = causes.ceiling_by_size([(size, 400e6 / size) for size in sizes])
+    rate = causes.ceiling_by_size([(size, 5000.0) for size in sizes])
 
     assert (bandwidth.kind, rate.kind) == ("bandwidth", "iops")
     assert "400 MB/s" in bandwidth.clause
     assert "5,000 IOPS" in rate.clause
     # A disk that takes 0.2 ms and 0.01 ms for each 4 KiB is neither.
-    assert knee_cause.ceiling_by_size([(size, 1 / (0.0002 + size / 4096 * 1e-5)) for size in sizes]) is None
-    assert knee_cause.ceiling_by_size([(8192, 5000.0)]) is None
+    assert causes.ceiling_by_size([(size, 1 / (0.0002 + size / 4096 * 1e-5)) for size in sizes]) is None
+    assert causes.ceiling_by_size([(8192, 5000.0)]) is None
 
 
 def stretches(random, *, limit):
@@ -97,7 +97,7 @@ def stretches(random, *, limit):
 
 @pytest.mark.parametrize("limit", ["bandwidth", "iops"])
 def test_what_stays_flat_while_sizes_change_is_the_ceiling(limit):
-    cause = knee_cause.ceiling_in_time([stretches(np.random.default_rng(1), limit=limit)])
+    cause = causes.ceiling_in_time([stretches(np.random.default_rng(1), limit=limit)])
 
     assert cause.kind == limit
     assert ("200 MB/s" if limit == "bandwidth" else "2,000 IOPS") in cause.clause
@@ -107,9 +107,9 @@ def test_no_ceiling_is_claimed_where_sizes_do_not_change():
     random = np.random.default_rng(2)
     ios = 2000 * np.exp(random.normal(0, 0.05, 40))
 
-    assert knee_cause.ceiling_in_time([(ios, ios * 8192)]) is None
-    assert knee_cause.ceiling_in_time([(ios[:5], ios[:5] * 8192)]) is None
-    assert knee_cause.ceiling_in_time([]) is None
+    assert causes.ceiling_in_time([(ios, ios * 8192)]) is None
+    assert causes.ceiling_in_time([(ios[:5], ios[:5] * 8192)]) is None
+    assert causes.ceiling_in_time([]) is None
 
 
 def watched(folder, step, arrival_s, device_s, completed_s):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee_flow import Flow, carried
+from iotrace.analyze.knee.flow import Flow, carried
 
 SLOT_S = 0.01
 BASE_S = 0.0005

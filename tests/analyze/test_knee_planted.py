@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee import knee, knee_of
-from iotrace.analyze.knee_step import measure
-from iotrace.analyze.walk import next_scale, summary_of
+from iotrace.analyze.knee.next_load import next_scale, summary_of
+from iotrace.analyze.knee.step import measure
+from iotrace.analyze.knee.sweep import knee, knee_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import knee_simulator as simulator

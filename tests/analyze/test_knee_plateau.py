@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee_cause import queue_depth
-from iotrace.analyze.knee_plateau import fit_plateau
-from iotrace.analyze.saturation import Units, saturation_of
+from iotrace.analyze.knee.causes import queue_depth
+from iotrace.analyze.knee.saturation import Units, fit_plateau, saturation_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from published import DISKSPD_128K_READS, SQLIO_64K_RANDOM_READS

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee import knee, knee_of
-from iotrace.analyze.knee_step import measure
+from iotrace.analyze.knee.step import measure
+from iotrace.analyze.knee.sweep import knee, knee_of
 from iotrace.schemas import IotraceError, Recording
 
 from . import knee_simulator as simulator

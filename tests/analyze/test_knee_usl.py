@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee_usl import fit_usl
+from iotrace.analyze.knee.estimators import fit_usl
 
 LOAD = np.array([1, 2, 4, 8, 12, 16, 24, 32, 48, 64])
 

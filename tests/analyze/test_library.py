@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.analyze import histogram, library
+from iotrace.analyze import library
+from iotrace.analyze.stats import histogram
 from iotrace.schemas import IotraceError, Recording
 
 QUERIES = library.list_queries()

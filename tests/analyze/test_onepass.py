@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.analyze import histogram, library
+from iotrace.analyze import library
 from iotrace.analyze._tally import Tally
-from iotrace.analyze.onepass import measure as onepass_measure
-from iotrace.analyze.onepass import rows as onepass_rows
-from iotrace.analyze.onepass.measure import Subject, measure
-from iotrace.analyze.onepass.streams import Stream
+from iotrace.analyze.describe import one_pass as onepass_measure
+from iotrace.analyze.describe import one_pass as onepass_rows
+from iotrace.analyze.describe.one_pass import Subject, measure
+from iotrace.analyze.describe.streams import Stream
+from iotrace.analyze.stats import histogram
 from iotrace.schemas import IotraceError, RecordingWriter, writer
 
 MS = 1_000_000

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import validate
 
 from .planted_truth import counters, described, incidents, merges

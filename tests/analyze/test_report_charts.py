@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from iotrace.analyze import library
-from iotrace.analyze.comparison import WaterfallStep
-from iotrace.analyze.description import SizeCount
-from iotrace.analyze.histogram import Histogram
-from iotrace.analyze.knee import knee
+from iotrace.analyze.compare.comparison import WaterfallStep
+from iotrace.analyze.describe.description import SizeCount
+from iotrace.analyze.knee.sweep import knee
 from iotrace.analyze.report import axes, svg
 from iotrace.analyze.report.charts import Band, Boxes, Chart, Key, Limit, Line, Note, Panel, Readout, Table
 from iotrace.analyze.report.charts_knee import knee_charts
@@ -17,6 +16,7 @@ from iotrace.analyze.report.charts_latency import pair_chart, percentile_chart
 from iotrace.analyze.report.charts_layers import layer_chart
 from iotrace.analyze.report.charts_size import size_chart
 from iotrace.analyze.report.charts_time import SLOTS_MAX, Marked, slot_ns, time_charts
+from iotrace.analyze.stats.histogram import Histogram
 
 from .test_knee_results import published_sqlio
 

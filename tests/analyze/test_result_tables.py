@@ -1,6 +1,6 @@
 """Results as tables: what each run was, dashes where too few lie beyond a quantile, one line where a total repeats."""
 
-from iotrace.analyze.result_tables import quantile_ns, result_tables
+from iotrace.analyze.describe.results import quantile_ns, result_tables
 from iotrace.schemas import TABLES
 
 EMPTY = dict.fromkeys(TABLES["results"].names)

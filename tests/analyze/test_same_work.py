@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.compare import compare
-from iotrace.analyze.same_work import Work, check_same_work
+from iotrace.analyze.compare.recordings import compare
+from iotrace.analyze.compare.same_work import Work, check_same_work
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee import knee
-from iotrace.analyze.knee_causes import ceilings_by_size
-from iotrace.analyze.knee_step import measure
-from iotrace.analyze.saturation import batch_means, best_size, saturation
+from iotrace.analyze.knee.causes import ceilings_by_size
+from iotrace.analyze.knee.saturation import batch_means, best_size, saturation
+from iotrace.analyze.knee.step import measure
+from iotrace.analyze.knee.sweep import knee
 from iotrace.schemas import IotraceError, Recording
 
 from .knee_simulator import write_step

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.analyze import library, validity
-from iotrace.analyze.describe import describe
+from iotrace.analyze.describe.recording import describe
 from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter
 
 from .planted_truth import described

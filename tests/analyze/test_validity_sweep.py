@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from iotrace.analyze import validity_sweep
-from iotrace.analyze.validity import Finding
+from iotrace.analyze.validity import Finding, sweep
 
 
 @pytest.mark.parametrize(
@@ -24,8 +23,8 @@ def test_steps_are_named_while_they_are_few(
     steps = [SimpleNamespace(manifest=SimpleNamespace(replay={"scale": load})) for load in range(1, 11)]
     finding = Finding("too-short", "invalid", "too short", "short", "play longer")
     monkeypatch.setattr(
-        validity_sweep, "check", lambda step: [finding] if step.manifest.replay["scale"] <= fired else []
+        sweep, "check", lambda step: [finding] if step.manifest.replay["scale"] <= fired else []
     )
-    (found,) = validity_sweep.check_sweep(cast("Any", steps))
+    (found,) = sweep.check_sweep(cast("Any", steps))
     assert found.detail == expected
     assert found.level == ("invalid" if fired == 10 else "warning")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iotrace.analyze.walk import PROOF_TIMES, StepSummary, next_scale, next_step, why_ended
+from iotrace.analyze.knee.next_load import PROOF_TIMES, StepSummary, next_scale, next_step, why_ended
 
 
 def step(scale, capacity_iops, *, rate_1x=500.0, latency_ns=200_000.0, limited_above=None):

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from scipy.signal import lfilter
 
-from iotrace.analyze.compare import compare
-from iotrace.analyze.waterfall import waterfall_with_intervals
+from iotrace.analyze.compare.recordings import compare
+from iotrace.analyze.compare.waterfall import waterfall_with_intervals
 
 MS = 1_000_000
 SECOND = 1_000_000_000

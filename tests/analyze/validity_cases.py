@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iotrace.analyze.compare import compare
+from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.validity import Subject
 from iotrace.schemas import Alignment, Clock, Quality, Source
 

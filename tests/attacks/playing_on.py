@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import Target, open_target
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import Target, open_target
 from iotrace.schemas import IotraceError
 
 from .evidence import evidence

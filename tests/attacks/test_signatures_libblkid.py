@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay import libblkid, signatures
+from iotrace.replay.targets import libblkid, signatures
 
 from .playing_on import MIB, attached, refused, tool
 

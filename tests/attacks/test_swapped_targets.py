@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.replay import ReplayOptions, fill, replay
-from iotrace.replay import run as run_module
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import open_target
+from iotrace.replay import ReplayOptions, replay
+from iotrace.replay.run import replay as run_module
+from iotrace.replay.targets import fill
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import open_target
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter
 
 from .evidence import evidence_of

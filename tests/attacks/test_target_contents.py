@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from iotrace.replay.databases import find_database
+from iotrace.replay.targets.databases import find_database
 
 from ..ordinary import USER, open_folder
 from .playing_on import MIB, attached, refused, run, tool

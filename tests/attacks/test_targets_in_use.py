@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from iotrace.cli.main import run as iotrace
-from iotrace.replay import holders
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import open_target
+from iotrace.replay.targets import holders
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import open_target
 from iotrace.schemas import IotraceError
 
 from .evidence import device_sum, evidence

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iotrace.analyze.describe import describe
+from iotrace.analyze.describe.recording import describe
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
 
 _FILES = 20

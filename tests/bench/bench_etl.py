@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.capture import _readers
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 
 TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parents[1] / "shared" / "samples" / "etl"

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow.compute as pc
 from fio_peer import has_fio, write_log
 
-from iotrace.analyze.compare import compare
+from iotrace.analyze.compare.recordings import compare
 from iotrace.cli.watching import note_watched, watched
 from iotrace.replay import ReplayOptions, replay
 from iotrace.schemas import Recording

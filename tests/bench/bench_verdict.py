@@ -23,7 +23,7 @@ from pathlib import Path
 from bench_round_trip import fio, loop_over
 from fio_peer import has_fio
 
-from iotrace.analyze.compare import compare
+from iotrace.analyze.compare.recordings import compare
 from iotrace.cli.watching import note_watched, watched
 from iotrace.replay import ReplayOptions, replay
 from iotrace.schemas import Recording

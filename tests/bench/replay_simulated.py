@@ -41,7 +41,7 @@ def peak_bytes() -> int:
 def main() -> None:
     """Replay, and tell time and memory."""
     source, target, output = sys.argv[1:]
-    sys.modules["iotrace.replay.play"]._engine = SimpleNamespace(Engine=Engine)  # type: ignore[attr-defined]
+    sys.modules["iotrace.replay.run.play"]._engine = SimpleNamespace(Engine=Engine)  # type: ignore[attr-defined]
     out = replay(Recording.open(source), Path(output), ReplayOptions(targets=(target,)), overwrite=True)
     facts = out.manifest.replay or {}
     whole_s = time.monotonic() - BEGAN_S

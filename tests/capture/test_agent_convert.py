@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import validate
 
 ROOT = Path(__file__).parents[2]

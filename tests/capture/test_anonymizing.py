@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.anonymizing import Anonymizer
+from iotrace.capture.importing.anonymizing import Anonymizer
 
 
 def test_a_path_keeps_its_shape_and_nothing_else() -> None:

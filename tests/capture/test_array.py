@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.formats.array_csv import ArrayTrace, with_map
-from iotrace.capture.formats.array_mapping import load_mapping, ready_mappings
-from iotrace.capture.importing import import_files
+from iotrace.capture.formats.array.csv_files import ArrayTrace, with_map
+from iotrace.capture.formats.array.mapping import load_mapping, ready_mappings
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "array"

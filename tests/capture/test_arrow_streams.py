@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from iotrace.capture.formats import arrow_streams
-from iotrace.capture.importing import import_files
-from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import TABLES, Clock, IotraceError, Manifest, conform, validate
 
 BATCHES, ROWS = 5, 40

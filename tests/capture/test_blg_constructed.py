@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.counter_cooking import RULES, is_base
-from iotrace.capture.formats import blg
-from iotrace.capture.importing import import_files
+from iotrace.capture.counters.cooking import RULES, is_base
+from iotrace.capture.formats.windows import blg
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 _SPEC = importlib.util.spec_from_file_location(

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from iotrace.capture.formats import blg
-from iotrace.capture.importing import import_files
+from iotrace.capture.formats.windows import blg
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "linux"

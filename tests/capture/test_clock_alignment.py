@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, Recording, validate
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

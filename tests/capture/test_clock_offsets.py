@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.capture.clock_offsets import NO_TIME, ClockOffset, IoSample, NoOffset, measure
+from iotrace.capture.clocks.offsets import NO_TIME, ClockOffset, IoSample, NoOffset, measure
 
 UTC_NS = 1_772_000_000 * 10**9
 SECOND = 10**9

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.formats import blg, perfmon_csv
+from iotrace.capture.formats.windows import blg, perfmon_csv
 from iotrace.schemas import IotraceError, conform
 
 _SPEC = importlib.util.spec_from_file_location(

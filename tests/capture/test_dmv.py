@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.formats import dmv, dmv_lines
-from iotrace.capture.formats.dmv_columns import (
+from iotrace.capture.formats.windows import dmv, dmv_lines
+from iotrace.capture.formats.windows.dmv_columns import (
     FILE_STATS_COLUMNS,
     FILE_STATS_QUERY,
     WAIT_STATS_COLUMNS,
     WAIT_STATS_QUERY,
 )
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "dmv"

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from iotrace.capture import _readers
-from iotrace.capture.formats import etl as reader
-from iotrace.capture.importing import import_files
+from iotrace.capture.formats.windows import etl as reader
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 _SPEC = importlib.util.spec_from_file_location(

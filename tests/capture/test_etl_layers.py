@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IoFlags, validate
 
 _SPEC = importlib.util.spec_from_file_location(

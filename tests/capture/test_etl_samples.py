@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from iotrace.capture import _readers
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import validate
 
 A = "perfview_net.4.5.2.x64"
@@ -445,7 +445,7 @@ def test_rows_do_not_depend_on_what_is_decoded_twice(log):
 
 
 def test_inspection_of_a(samples, log):
-    from iotrace.capture.formats import etl
+    from iotrace.capture.formats.windows import etl
 
     found = etl.inspect(log(A), "a.etl")
     assert (found["whole"], found["problems"], found["buffers"], found["events"]) == (True, [], 360, 179_474)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
-from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iotrace.capture.linux.host_counters import HostCounters
+from iotrace.capture.linux.counters import HostCounters
 
 SECOND_NS = 1_000_000_000
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture import _readers, recognition
-from iotrace.capture.archives import RATIO_FREE_BYTES
-from iotrace.capture.importing import import_files
+from iotrace.capture import _readers
+from iotrace.capture.importing import recognition
+from iotrace.capture.importing.inputs import RATIO_FREE_BYTES
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, Recording, validate
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -185,9 +186,9 @@ def test_a_zip_that_lies_about_its_sizes_is_refused_as_it_unpacks(tmp_path, outp
 def test_zip_limits(tmp_path, output, monkeypatch, limit):
     path = zipped(tmp_path / "a.zip", **{"a.etl": small_log(), "b.etl": small_log()})
     if limit == "bytes":
-        monkeypatch.setattr("iotrace.capture.archives.BYTES_MAX", 200_000)
+        monkeypatch.setattr("iotrace.capture.importing.inputs.BYTES_MAX", 200_000)
     else:
-        monkeypatch.setattr("iotrace.capture.archives.MEMBERS_MAX", 1)
+        monkeypatch.setattr("iotrace.capture.importing.inputs.MEMBERS_MAX", 1)
     with pytest.raises(IotraceError) as caught:
         import_files([path], output)
     refused(caught.value, path)

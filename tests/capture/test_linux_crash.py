@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.linux import record, recover, snapshot, watching
+from iotrace.capture.linux import host_events, record, recover, snapshot
 from iotrace.schemas import IotraceError, Recording, validate
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
@@ -220,7 +220,7 @@ def test_a_device_that_vanishes_ends_it(loop_device, load, tmp_path):
 
 def test_a_machine_that_slept_is_told(loop_device, tmp_path, monkeypatch):
     slept = iter([0, 0, 7_000_000_000])
-    monkeypatch.setattr(watching, "asleep_ns", lambda: next(slept, 7_000_000_000))
+    monkeypatch.setattr(host_events, "asleep_ns", lambda: next(slept, 7_000_000_000))
     quality = record([loop_device], tmp_path / "r.iotrace", seconds=2.5).manifest.quality
     assert quality.clock_steps == 1
     assert any(note.startswith("the machine slept for 7.0 s") for note in quality.notes)
@@ -228,9 +228,9 @@ def test_a_machine_that_slept_is_told(loop_device, tmp_path, monkeypatch):
 
 
 def test_a_clock_that_was_set_is_told(loop_device, tmp_path, monkeypatch):
-    true = watching.utc_offset_ns()[0]
+    true = host_events.utc_offset_ns()[0]
     offsets = iter([true, true, true + 3_600_000_000_000])
-    monkeypatch.setattr(watching, "utc_offset_ns", lambda: (next(offsets, true + 3_600_000_000_000), 100))
+    monkeypatch.setattr(host_events, "utc_offset_ns", lambda: (next(offsets, true + 3_600_000_000_000), 100))
     recording = record([loop_device], tmp_path / "r.iotrace", seconds=2.5)
     assert recording.manifest.quality.clock_steps == 1
     assert any("was set by +3,600.000 s" in note for note in recording.manifest.quality.notes)
@@ -261,7 +261,7 @@ def test_a_snapshot_is_whole_and_the_recorder_goes_on(loop_device, load, tmp_pat
 
 def test_a_ring_keeps_the_last_of_it(loop_device, load, tmp_path):
     monkey = pytest.MonkeyPatch()
-    monkey.setattr("iotrace.capture.linux.keeping._RING_PIECE_NS_MIN", 500_000_000)
+    monkey.setattr("iotrace.capture.linux.limits._RING_PIECE_NS_MIN", 500_000_000)
     path = tmp_path / "r.iotrace"
     with monkey.context():
         recording = record([loop_device], path, seconds=5, ring_seconds=2)

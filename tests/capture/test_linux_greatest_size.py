@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.linux.keeping import Keeper
+from iotrace.capture.linux.limits import Keeper
 from iotrace.schemas import TABLES, Clock, GrowingRecording, Manifest, growing, validate
 from iotrace.schemas.streams import StreamFile, stream_bytes
 
@@ -102,7 +102,7 @@ def test_more_at_once_than_there_is_room_for(tmp_path: Path, sizes: list[int]) -
 
 
 def test_in_a_ring_the_oldest_makes_way_first(tmp_path: Path, sizes: list[int], monkeypatch) -> None:
-    monkeypatch.setattr("iotrace.capture.linux.keeping._RING_PIECE_NS_MIN", SECOND)
+    monkeypatch.setattr("iotrace.capture.linux.limits._RING_PIECE_NS_MIN", SECOND)
     keeper, recording = record(
         tmp_path / "r.iotrace",
         lambda grown: Keeper(grown, max_bytes=MAX_BYTES // 2, ring_ns=20 * SECOND),

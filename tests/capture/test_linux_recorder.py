@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.capture.linux import record, tracefs
 from iotrace.schemas import IoFlags, validate
 

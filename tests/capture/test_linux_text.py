@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "linux"

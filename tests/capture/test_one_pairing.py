@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.capture import _recorder
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import conform
 
 from ..perf_lines import perf_lines

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.formats.ontap_polls import COUNTERS
-from iotrace.capture.importing import import_files
+from iotrace.capture.formats.array.ontap_polls import COUNTERS
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "array"

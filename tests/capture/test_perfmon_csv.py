@@ -6,11 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.counter_names import METRICS, meaning
-from iotrace.capture.counter_translations import _COUNTERS, _OBJECTS
-from iotrace.capture.formats import perfmon_csv
-from iotrace.capture.formats.perfmon_text import split_path
-from iotrace.capture.importing import import_files
+from iotrace.capture.counters.names import _COUNTERS, _OBJECTS, METRICS, meaning
+from iotrace.capture.formats.windows import perfmon_csv
+from iotrace.capture.formats.windows.perfmon_text import split_path
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 READ = r"\\HOST\PhysicalDisk(0 C:)\Avg. Disk sec/Read"
@@ -410,7 +409,7 @@ def test_a_header_without_counters_is_refused(tmp_path, text):
 
 def test_a_log_of_many_pieces(read, monkeypatch):
     """Lines across the ends of pieces, and a segment that goes on in the next piece."""
-    monkeypatch.setattr("iotrace.capture.formats.perfmon_text.PIECE_BYTES", 100)
+    monkeypatch.setattr("iotrace.capture.formats.windows.perfmon_text.PIECE_BYTES", 100)
     start = datetime(2020, 12, 29, 18, 34, 28, tzinfo=UTC)
     moments = [start + timedelta(seconds=number) for number in range(500)]
     rows, trace = read(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture import recognition
 from iotrace.capture.formats.format import HEAD_BYTES
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing import recognition
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.capture import recognition
 from iotrace.capture.formats.format import HEAD_BYTES
-from iotrace.capture.importing import import_any, import_files
-from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.importing import recognition
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.traces import import_any, import_files
 from iotrace.schemas import (
     Clock,
     IotraceError,
@@ -396,7 +396,7 @@ def test_any_damage_gives_a_recording_or_a_clear_error(tmp_path, seed):
 
 
 def test_names_go_where_they_are_asked_to(tmp_path):
-    from iotrace.capture.anonymizing import Anonymizer
+    from iotrace.capture.importing.anonymizing import Anonymizer
 
     paths = [FIXTURES / "diskspd.txt", FIXTURES / "diskspd.xml"]
     made = import_any(paths, tmp_path / "out.iotrace", anonymizer=Anonymizer("key"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_any, import_files
-from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.traces import import_any, import_files
 from iotrace.capture.results.fio_json import quantiles_of
 from iotrace.schemas import IotraceError, Recording, validate
 

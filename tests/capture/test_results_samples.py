@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_any, import_files
+from iotrace.capture.importing.traces import import_any, import_files
 from iotrace.schemas import Recording, Sweep, validate
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "results"

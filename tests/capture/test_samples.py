@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 
 # Results of load tools are read by readers of their own kind, not as traces.

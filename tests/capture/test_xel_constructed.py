@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from iotrace.capture.formats import xel
-from iotrace.capture.importing import import_files
+from iotrace.capture.formats.windows import xel
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 _SPEC = importlib.util.spec_from_file_location(

@@ -5,7 +5,7 @@ import random
 import struct
 from pathlib import Path
 
-from iotrace.capture.formats import xel
+from iotrace.capture.formats.windows import xel
 from iotrace.schemas import IotraceError, conform
 from iotrace.schemas.tables import TABLES
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.capture.formats import xel
-from iotrace.capture.importing import import_files
+from iotrace.capture.formats.windows import xel
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import validate
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "xel"

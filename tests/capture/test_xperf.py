@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IoFlags, validate
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "xperf"

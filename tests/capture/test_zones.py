@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from iotrace.capture.importing import import_files
-from iotrace.capture.results.zones import ABBREVIATIONS, check_timezone, moment, seconds_east, settled_ns
+from iotrace.capture.clocks.zones import ABBREVIATIONS, check_timezone, moment, seconds_east, settled_ns
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 
 SUMMER, WINTER = datetime(2019, 7, 5, 9, 55, 26), datetime(2019, 1, 5, 9, 55, 26)  # noqa: DTZ001

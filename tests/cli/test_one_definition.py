@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iotrace.analyze.compare import compare
-from iotrace.analyze.describe import describe
+from iotrace.analyze.compare.recordings import compare
+from iotrace.analyze.describe.recording import describe
 from iotrace.cli.main import run
 from iotrace.replay.export import measure
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.selection import select
-from iotrace.replay.source import Source
-from iotrace.replay.survey import survey
+from iotrace.replay.plan.selection import select
+from iotrace.replay.plan.source import Source
+from iotrace.replay.plan.survey import survey
 from iotrace.schemas import Recording
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

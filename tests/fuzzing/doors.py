@@ -12,8 +12,8 @@ from pathlib import Path
 
 import commands
 
-from iotrace.capture.importing import import_files
-from iotrace.capture.inspecting import inspect_path
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 MARK = b"\n==== "

@@ -18,7 +18,7 @@ from corpus import STORED
 from doors import DOORS
 
 from iotrace.capture.formats.format import HEAD_BYTES
-from iotrace.capture.recognition import FORMATS
+from iotrace.capture.importing.recognition import FORMATS
 from iotrace.schemas import IotraceError, conform
 from iotrace.schemas.tables import TABLES
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import corpus
 import doors
 
-from iotrace.capture.recognition import FORMATS
+from iotrace.capture.importing.recognition import FORMATS
 
 ROOT = Path(__file__).parents[2]
 ROOM = ROOT / "build" / "fuzz"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.recognition import FORMATS
+from iotrace.capture.importing.recognition import FORMATS
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="memory and time are bounded by what Linux offers"

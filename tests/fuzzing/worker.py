@@ -27,7 +27,7 @@ import reading
 from mutation import mutate
 
 import iotrace.capture
-from iotrace.capture.recognition import FORMATS
+from iotrace.capture.importing.recognition import FORMATS
 
 ENTRIES = {entry.name: entry for entry in (*FORMATS, *doors.DOORS, *planted.FORMATS)}
 ROOM = str(Path(iotrace.capture.__file__).parent)

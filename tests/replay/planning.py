@@ -4,15 +4,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from iotrace.replay.assignment import assign, folder_target
-from iotrace.replay.blockdevice import DeviceFacts
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.scale import needs_streams
-from iotrace.replay.schedule import Schedule, schedule
-from iotrace.replay.selection import select
-from iotrace.replay.source import Source, space_names
-from iotrace.replay.survey import survey
-from iotrace.replay.targets import Target
+from iotrace.replay.plan.assignment import assign, folder_target
+from iotrace.replay.plan.scale import needs_streams
+from iotrace.replay.plan.schedule import Schedule, schedule
+from iotrace.replay.plan.selection import select
+from iotrace.replay.plan.source import Source, space_names
+from iotrace.replay.plan.survey import survey
+from iotrace.replay.targets.block_device import DeviceFacts
+from iotrace.replay.targets.target import Target
 from iotrace.schemas import Recording
 
 

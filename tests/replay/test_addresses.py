@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.replay.addresses import (
+from iotrace.replay.plan.addresses import (
     AddressMap,
     Layout,
     Stretches,
@@ -16,7 +16,7 @@ from iotrace.replay.addresses import (
     identity_bytes,
     lay_out,
 )
-from iotrace.replay.extents import Slots, Touched, slot_of
+from iotrace.replay.plan.extents import Slots, Touched, slot_of
 from iotrace.schemas import IotraceError
 
 Transfers = list[tuple[int, int, int]]
@@ -200,7 +200,7 @@ def test_stretches_cover_exactly_the_granules_that_transfers_touch(ios: Transfer
 def test_more_stretches_than_memory_allows_are_joined_across_the_smallest_gaps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("iotrace.replay.extents.EXTENTS_MAX", 8)
+    monkeypatch.setattr("iotrace.replay.plan.extents.EXTENTS_MAX", 8)
     touched = Touched()
     for pair in range(10):  # ten pairs, a granule apart within a pair, far from pair to pair
         for offset in (pair << 30, (pair << 30) + 8192):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay import blockdevice
+from iotrace.replay.targets import block_device
 
 SDA, SDA1, SDB, MD0 = (os.makedev(8, 0), os.makedev(8, 1), os.makedev(8, 16), os.makedev(9, 0))
 
@@ -33,50 +33,50 @@ def system(tmp_path: Path) -> Path:
 
 
 def test_a_device_nobody_uses(system: Path) -> None:
-    assert blockdevice.use(SDA, root=system) is None
-    assert blockdevice.use(SDA1, root=system) is None
+    assert block_device.use(SDA, root=system) is None
+    assert block_device.use(SDA1, root=system) is None
 
 
 def test_a_mounted_device(system: Path) -> None:
     (system / "proc/self/mountinfo").write_text("30 22 8:16 / /my\\040data rw - xfs /dev/sdb rw\n")
-    assert blockdevice.use(SDB, root=system) == "it is mounted on /my data"
+    assert block_device.use(SDB, root=system) == "it is mounted on /my data"
 
 
 def test_a_disk_whose_partition_is_mounted(system: Path) -> None:
     (system / "proc/self/mountinfo").write_text("30 22 8:1 / /boot rw - ext4 /dev/sda1 rw\n")
-    assert blockdevice.use(SDA, root=system) == "its partition sda1 is mounted on /boot"
-    assert blockdevice.use(SDA1, root=system) == "it is mounted on /boot"
+    assert block_device.use(SDA, root=system) == "its partition sda1 is mounted on /boot"
+    assert block_device.use(SDA1, root=system) == "it is mounted on /boot"
 
 
 def test_a_disk_whose_partition_is_in_a_raid(system: Path) -> None:
     (system / "sys/block/sda/sda1/holders/md0").mkdir()
-    assert blockdevice.use(SDA, root=system) == "its partition sda1 is part of md0 (RAID, LVM or the like)"
+    assert block_device.use(SDA, root=system) == "its partition sda1 is part of md0 (RAID, LVM or the like)"
 
 
 def test_a_partition_of_a_disk_that_is_held_as_a_whole(system: Path) -> None:
     (system / "sys/block/sda/holders/dm-0").mkdir()
-    assert blockdevice.use(SDA1, root=system) == "its disk sda is part of dm-0"
+    assert block_device.use(SDA1, root=system) == "its disk sda is part of dm-0"
 
 
 def test_a_device_the_system_does_not_know(system: Path) -> None:
-    assert blockdevice.use(MD0, root=system) == "the system does not know it as a block device"
+    assert block_device.use(MD0, root=system) == "the system does not know it as a block device"
 
 
 def test_facts_of_a_partition_are_those_of_its_disk(system: Path) -> None:
-    facts = blockdevice.facts(SDA1, root=system)
+    facts = block_device.facts(SDA1, root=system)
     assert (facts.name, facts.partition) == ("sda1", True)
     assert (facts.logical_block_bytes, facts.physical_block_bytes) == (512, 4096)
     assert (facts.write_cache, facts.rotational, facts.model) == (True, False, None)
 
 
 def test_facts_where_there_is_no_device(system: Path) -> None:
-    assert blockdevice.facts(os.makedev(0, 50), root=system).logical_block_bytes == 4096
+    assert block_device.facts(os.makedev(0, 50), root=system).logical_block_bytes == 4096
 
 
 def test_counters_are_in_bytes_and_nanoseconds(system: Path) -> None:
     """Fields as Documentation/admin-guide/iostats.rst of the kernel numbers them; sectors are 512 bytes."""
     (system / "proc/diskstats").write_text("   8       0 sda 10 1 80 5 20 2 400 7 3 11 12 0 0 0 0 0 0\n")
-    assert blockdevice.counters(SDA, root=system) == {
+    assert block_device.counters(SDA, root=system) == {
         "reads": 10,
         "read_bytes": 80 * 512,
         "writes": 20,
@@ -86,12 +86,12 @@ def test_counters_are_in_bytes_and_nanoseconds(system: Path) -> None:
         "in_flight": 3,
         "busy_ns": 11_000_000,
     }
-    assert blockdevice.counters(SDB, root=system) is None
+    assert block_device.counters(SDB, root=system) is None
 
 
 def test_the_nearest_mount_point_tells_the_file_system(system: Path, tmp_path: Path) -> None:
     (system / "proc/self/mountinfo").write_text(
         f"1 0 254:0 / / rw - ext4 /dev/vda rw\n2 1 0:40 / {tmp_path}/fast rw shared:1 - tmpfs tmpfs rw\n"
     )
-    assert blockdevice.filesystem_of(tmp_path / "fast/x", root=system) == "tmpfs"
-    assert blockdevice.filesystem_of(tmp_path / "faster/x", root=system) == "ext4"
+    assert block_device.filesystem_of(tmp_path / "fast/x", root=system) == "tmpfs"
+    assert block_device.filesystem_of(tmp_path / "faster/x", root=system) == "ext4"

@@ -20,7 +20,7 @@ from iotrace.replay.characterize import (
     Matrix,
     aligned,
 )
-from iotrace.replay.characterize.plan import batches
+from iotrace.replay.characterize.run import batches
 from iotrace.schemas import IoFlags, IotraceError, Recording
 
 FILE_BYTES = 4 << 20

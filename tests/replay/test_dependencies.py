@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iotrace.replay import ReplayOptions, replay
-from iotrace.replay.dependencies import Dependencies
-from iotrace.replay.rows import NAMES, NEVER, Rows
+from iotrace.replay.plan.dependencies import Dependencies
+from iotrace.replay.plan.rows import NAMES, NEVER, Rows
 
 from .conftest import MakeRecording
 from .planning import plan_of
@@ -84,7 +84,7 @@ def test_the_last_completion_on_the_thread_or_log_is_waited_for(
 
 
 def test_what_lies_too_far_back_stays_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iotrace.replay.dependencies.DISTANCE_MAX", 5)
+    monkeypatch.setattr("iotrace.replay.plan.dependencies.DISTANCE_MAX", 5)
     ios = [(0, 1, 1, 0), *[(n, n + 1, -1, 0) for n in range(2, 8)], (20, 21, 1, 0)]
     after, _ = Dependencies(np.zeros(0, np.int32)).infer(rows_of(ios), 0)
     assert after.tolist() == [0] * 8

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.replay.export import export_table
-from iotrace.replay.export.output import MARK, new_folder
+from iotrace.replay.export.folders import MARK, new_folder
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.replacing import new_file
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.replay.export import defused, export_table
 from iotrace.schemas import IoFlags, IotraceError, Recording
 

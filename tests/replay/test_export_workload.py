@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iotrace.replay.export import measure, parse_targets
-from iotrace.replay.export.dominant import coverage, dominant, outstanding
+from iotrace.replay.export.workload import coverage, dominant, outstanding
 from iotrace.schemas import IotraceError, Recording
 
 MakeRecording = Callable[..., Recording]

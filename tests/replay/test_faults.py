@@ -35,7 +35,7 @@ def on_simulated_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def engine(*files: Any, **words: Any) -> _engine.Engine:
             return _engine.Engine(*files, **words, simulate=disk)
 
-        monkeypatch.setattr(sys.modules["iotrace.replay.play"], "_engine", SimpleNamespace(Engine=engine))
+        monkeypatch.setattr(sys.modules["iotrace.replay.run.play"], "_engine", SimpleNamespace(Engine=engine))
 
     return simulate
 

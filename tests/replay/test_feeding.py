@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from iotrace.replay.play import Plan, _Pump
+from iotrace.replay.run.play import Plan, _Pump
 
 
 class Hungry:

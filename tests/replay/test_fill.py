@@ -9,11 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.replay import fill
-from iotrace.replay.allocation import _unwritten_bytes, unallocated_bytes
-from iotrace.replay.fill import Fill
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import open_target
+from iotrace.replay.targets import fill
+from iotrace.replay.targets.fill import Fill, _unwritten_bytes, unallocated_bytes
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import open_target
 from iotrace.schemas import IotraceError
 
 MIB = 1 << 20

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.replay import ReplayOptions, _engine, pacing, result
-from iotrace.replay.play import Played
+from iotrace.replay import ReplayOptions, _engine
+from iotrace.replay.run import pacing, result
+from iotrace.replay.run.play import Played
 from iotrace.schemas import Clock, IotraceError, Manifest, RecordingWriter
 
 MICROSECOND = 1_000

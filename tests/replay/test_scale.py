@@ -3,7 +3,7 @@
 import pytest
 
 from iotrace.replay import parse_scale
-from iotrace.replay.scale import whole_and_part
+from iotrace.replay.plan.scale import whole_and_part
 from iotrace.schemas import IotraceError
 
 

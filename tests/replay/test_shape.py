@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.replay.rows import FLUSH, NAMES, READ, WRITE, Rows, constant
-from iotrace.replay.shape import Shape
+from iotrace.replay.plan.rows import FLUSH, NAMES, READ, WRITE, Rows, constant
+from iotrace.replay.plan.shape import Shape
 
 
 def rows_of(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay.signatures import find_signature
+from iotrace.replay.targets.signatures import find_signature
 
 from ..attacks.playing_on import attached, run
 

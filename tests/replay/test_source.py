@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.rows import Rows, concatenate
-from iotrace.replay.selection import select
-from iotrace.replay.source import Source
-from iotrace.replay.survey import survey
+from iotrace.replay.plan.rows import Rows, concatenate
+from iotrace.replay.plan.selection import select
+from iotrace.replay.plan.source import Source
+from iotrace.replay.plan.survey import survey
 from iotrace.schemas import IotraceError, Recording
 
 from .conftest import MakeRecording

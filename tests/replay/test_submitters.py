@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.replay import ReplayOptions, _engine, replay
-from iotrace.replay.submitters import submitters_for
+from iotrace.replay.plan.schedule import submitters_for
 from iotrace.schemas import IotraceError, validate
 
 from .conftest import MakeRecording

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay import blockdevice, targets
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import open_target
+from iotrace.replay.targets import block_device, target
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import open_target
 from iotrace.schemas import IotraceError
 
 MIB = 1 << 20
@@ -46,13 +46,13 @@ def two_disks(tmp_path: Path) -> Iterator[list[str]]:
 
 def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Let ``act`` happen after the device was looked at and before it is opened."""
-    real = targets.refuse_device_by_name
+    real = target.refuse_device_by_name
 
     def looked_at(*words: object) -> None:
         real(*words)  # type: ignore[arg-type]
         act()
 
-    monkeypatch.setattr(targets, "refuse_device_by_name", looked_at)
+    monkeypatch.setattr(target, "refuse_device_by_name", looked_at)
 
 
 def refused(name: str) -> None:
@@ -86,7 +86,7 @@ def test_a_disk_that_is_pulled_and_another_put_in_its_place(
 ) -> None:
     """The same name and the same number; only the kernel's count of disks tells."""
     device = two_disks[0]
-    if blockdevice.sequence(Path(device).stat().st_rdev) is None:
+    if block_device.sequence(Path(device).stat().st_rdev) is None:
         pytest.skip("this kernel does not count disks")
     precious = tmp_path / "precious"
     precious.write_bytes(bytes(8 * MIB))
@@ -107,12 +107,12 @@ def test_a_file_that_is_exchanged_for_another_of_iotraces_own(
     one, other = tmp_path / "one", tmp_path / "other"
     for path in (one, other):
         open_target(str(path), writes=True, permission=Permission(), direct=False, needed_bytes=MIB).close()
-    real = targets._own_fill
+    real = target._own_fill
 
     def exchanged(path: Path) -> object:
         found = real(path)
         other.replace(one)
         return found
 
-    monkeypatch.setattr(targets, "_own_fill", exchanged)
+    monkeypatch.setattr(target, "_own_fill", exchanged)
     refused(str(one))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay import blockdevice, fill
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import Target, open_target
+from iotrace.replay.targets import block_device, fill
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import Target, open_target
 from iotrace.schemas import IotraceError
 
 MIB = 1 << 20
@@ -337,7 +337,7 @@ def test_a_disk_that_really_is_full(tmp_path: Path) -> None:
 
 def test_memory_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Path("/dev/shm")
-    if blockdevice.filesystem_of(memory) != "tmpfs":
+    if block_device.filesystem_of(memory) != "tmpfs":
         pytest.skip("no tmpfs at /dev/shm")
     path = memory / f"iotrace-test-{os.getpid()}"
     with pytest.raises(IotraceError, match="lies on tmpfs, which keeps its files in memory") as caught:
@@ -381,7 +381,7 @@ def test_a_device_needs_both_permissions(permission: Permission, message: str, s
 
 def test_the_disk_of_the_root_file_system_is_never_written() -> None:
     number = Path("/").stat().st_dev
-    name = blockdevice.facts(number).name
+    name = block_device.facts(number).name
     path = Path("/dev") / name
     if not name or not path.is_block_device():
         pytest.skip("the root file system lies on no device that can be named")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from iotrace.replay import DirectIoRefusedError
-from iotrace.replay.windows_rules import (
+from iotrace.replay.targets.windows_rules import (
     error_word,
     refuse_attributes,
     refuse_changed_bytes,

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from iotrace.replay.fill import Fill
-from iotrace.replay.refusals import Permission
+from iotrace.replay.targets.fill import Fill
+from iotrace.replay.targets.refusals import Permission
 from iotrace.schemas import IotraceError
 
 from .windows_stand_in import WindowsFiles
@@ -23,19 +23,19 @@ MARK = ".iotrace-mark"
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> WindowsFiles:
     stand_in = WindowsFiles()
-    monkeypatch.setitem(sys.modules, "iotrace.replay.windows_files", stand_in)
-    monkeypatch.setattr("iotrace.replay.windows_files", stand_in, raising=False)
+    monkeypatch.setitem(sys.modules, "iotrace.replay.targets.windows_files", stand_in)
+    monkeypatch.setattr("iotrace.replay.targets.windows_files", stand_in, raising=False)
     return stand_in
 
 
 @pytest.fixture
 def targets(files: WindowsFiles, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """`windows_targets`, imported as on Windows."""
-    monkeypatch.delitem(sys.modules, "iotrace.replay.windows_targets", raising=False)
+    monkeypatch.delitem(sys.modules, "iotrace.replay.targets.windows_targets", raising=False)
     with monkeypatch.context() as windows:
         windows.setattr(sys, "platform", "win32")
-        found = importlib.import_module("iotrace.replay.windows_targets")
-    monkeypatch.delitem(sys.modules, "iotrace.replay.windows_targets")
+        found = importlib.import_module("iotrace.replay.targets.windows_targets")
+    monkeypatch.delitem(sys.modules, "iotrace.replay.targets.windows_targets")
     monkeypatch.setattr(found, "_attributes", lambda _found: files.attributes)
     return found
 

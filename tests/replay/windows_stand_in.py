@@ -20,7 +20,7 @@ class WindowsFiles(ModuleType):
     """Open files are known by their numbers here, so that deleting by handle is deleting what is open."""
 
     def __init__(self) -> None:
-        super().__init__("iotrace.replay.windows_files")
+        super().__init__("iotrace.replay.targets.windows_files")
         self.filesystem = "NTFS"
         self.attributes = 0
         self.open_elsewhere: set[Path] = set()

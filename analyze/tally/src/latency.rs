@@ -1,4 +1,4 @@
-//! How long I/Os took, counted in buckets of which each doubling has 1,024 (`analyze/histogram.py` names them).
+//! How long I/Os took, counted in buckets of which each doubling has 1,024 (`analyze/stats/histogram.py` names them).
 
 const PART_BITS: u32 = 10;
 const PARTS: usize = 1 << PART_BITS;
@@ -100,7 +100,7 @@ fn name_ns(exponent: u32, part: u32) -> i64 {
 mod tests {
     use super::Latencies;
 
-    /// The rule as `analyze/histogram.py` states it.
+    /// The rule as `analyze/stats/histogram.py` states it.
     fn rule(value: i64) -> i64 {
         let shift = value.checked_ilog2().unwrap_or(0).saturating_sub(10);
         ((value >> shift) << shift) + ((1_i64 << shift) >> 1)

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iotrace.replay.result import is_generator_limited
-from iotrace.replay.rows import NAMES, READ, Rows, constant
-from iotrace.replay.seconds import counters_table
-from iotrace.replay.shape import Shape
+from iotrace.replay.plan.rows import NAMES, READ, Rows, constant
+from iotrace.replay.plan.shape import Shape
+from iotrace.replay.run.result import counters_table, is_generator_limited
 from iotrace.schemas import Clock, IoFlags, Kind, Manifest, Quality, Recording, RecordingWriter, Source
 
 from .devices import Device

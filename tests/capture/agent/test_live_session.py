@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import Recording, validate
 
 from . import plays

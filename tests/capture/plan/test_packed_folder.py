@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.anonymizing import Anonymizer
-from iotrace.capture.importing import import_files
-from iotrace.capture.inspecting import inspect_path
-from iotrace.capture.recognition import recognise
+from iotrace.capture.importing.anonymizing import Anonymizer
+from iotrace.capture.importing.inspecting import inspect_path
+from iotrace.capture.importing.recognition import recognise
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
 from .conftest import FIXTURES, etl_build, perfmon_build, plan_of, text_of, xel_build
@@ -102,7 +102,7 @@ def snapshots_csv(plan, path: str = SALES) -> str:
     script = text_of(plan, "sql.ps1")
     assert "($names -join ',') + \"`r`n\"" in script
     assert """'"' + (Format-Cell $row[$_]).Replace('"', '""') + '"'""" in script
-    from iotrace.capture.formats.dmv_columns import FILE_STATS_COLUMNS
+    from iotrace.capture.formats.windows.dmv_columns import FILE_STATS_COLUMNS
 
     rows = "".join(
         file_stats(reads, at, path) for reads, at in ((1000, 0), (3000, EVERY_S), (3001, LENGTH_S))

@@ -1,0 +1,261 @@
+"""Whether two recordings did the same work: a latency compared across different work compares the work.
+
+Each aspect of the work is held against what it had to be: a's own figure, or, where b replays a, what the replay was
+asked for. A difference is said with what it does to latencies, and whose it makes look better.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from iotrace.analyze.units import DASH, format_bytes, format_duration_ns, format_rate, format_share
+
+from .comparison import WorkAspect
+
+TOLERANCE: Final = 0.05
+"""Relative difference of rates and sizes, and absolute difference of shares, from which on it is worth a warning."""
+_TOLERANCE_OF: Final = {"footprint": 0.10, "burstiness": 0.25, "length": 0.50}
+"""Coarser ones: a few strays widen a footprint, and burstiness rests on the longest gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was asked for in ``span_ns``: ``mix`` counts I/Os by (operation, size_bytes). None is unknown."""
+
+    title: str
+    layer: str
+    span_ns: int
+    mix: dict[tuple[str, int], int]
+    footprint_bytes: int | None = None
+    sequential_share: dict[str, float | None] = field(default_factory=dict)
+    interarrival_cv: float | None = None
+
+    def io_count(self) -> dict[str, int]:
+        """I/Os by operation."""
+        counts: dict[str, int] = {}
+        for (op, _), count in self.mix.items():
+            counts[op] = counts.get(op, 0) + count
+        return counts
+
+    def size_bytes(self, *ops: str) -> int:
+        """Bytes moved by these operations; read and written, if none is named."""
+        wanted = ops or ("read", "write")
+        return sum(size * count for (op, size), count in self.mix.items() if op in wanted)
+
+    def ios_per_s(self) -> float:
+        """I/Os of any kind per second."""
+        return sum(self.mix.values()) * 1e9 / self.span_ns if self.span_ns > 0 else 0.0
+
+    def bytes_per(self, op: str) -> float | None:
+        """Mean size of an operation's I/Os."""
+        count = self.io_count().get(op, 0)
+        return self.size_bytes(op) / count if count else None
+
+    def read_share(self) -> float | None:
+        """Reads among reads and writes."""
+        counts = self.io_count()
+        transfers = counts.get("read", 0) + counts.get("write", 0)
+        return counts.get("read", 0) / transfers if transfers else None
+
+
+@dataclass(frozen=True, slots=True)
+class SameWork:
+    """What `check_same_work` found. ``mix_distance``: 0 the same mix of operations and sizes, 1 nothing shared."""
+
+    mix_distance: float
+    aspects: list[WorkAspect]
+    warnings: list[str]
+
+
+_MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
+    "rate": (
+        "{b} carried more load: its queues are longer for that",
+        "{b} carried less load: its queues are shorter for that",
+        "a",
+    ),
+    "read share": (
+        "reads and writes cost differently: judge them apart",
+        "reads and writes cost differently: judge them apart",
+        None,
+    ),
+    "bytes per read": ("larger transfers take longer", "smaller transfers take less time", "a"),
+    "bytes per write": ("larger transfers take longer", "smaller transfers take less time", "a"),
+    "footprint": ("{b}'s caches hold a smaller part of it", "{b}'s caches hold a larger part of it", "a"),
+    "sequential reads": ("read-ahead helps {b} more", "read-ahead helps {b} less", "b"),
+    "sequential writes": (
+        "merging and full stripes help {b} more",
+        "merging and full stripes help {b} less",
+        "b",
+    ),
+    "burstiness": (
+        "{b}'s I/Os came in sharper bursts and queued for one another",
+        "{b}'s I/Os came more evenly and queued less for one another",
+        "a",
+    ),
+    "length": (
+        "the shorter one saw fewer checkpoints, backups and cache flushes",
+        "the shorter one saw fewer checkpoints, backups and cache flushes",
+        None,
+    ),
+}
+"""What it means that b has more, or less, of an aspect than it should; whose latencies look better with more of it.
+
+``{b}`` stands for b's label.
+"""
+
+
+def mix_distance(a: Work, b: Work) -> float:
+    """Half the L1 distance between the shares of each operation and size (total variation): 0 same, 1 disjoint."""
+    a_total, b_total = max(sum(a.mix.values()), 1), max(sum(b.mix.values()), 1)
+    return (
+        sum(
+            abs(a.mix.get(key, 0) / a_total - b.mix.get(key, 0) / b_total)
+            for key in a.mix.keys() | b.mix.keys()
+        )
+        / 2
+    )
+
+
+def check_same_work(
+    a: Work, b: Work, replay: dict[str, Any] | None, *, label: str = "B", is_watched: bool = False
+) -> SameWork:
+    """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a; ``label`` is b's name.
+
+    ``is_watched``: b is what a recorder saw of that replay, whose host may have split or merged I/Os.
+    """
+    distance = mix_distance(a, b)
+    aspects = [
+        replace(aspect, meaning=aspect.meaning.replace("{b}", label))
+        for aspect in (_mix_aspect(distance), *_aspects(a, b, replay))
+    ]
+    warnings = [_in_words(aspect) for aspect in aspects if aspect.differs]
+    if replay is not None and not is_watched:
+        warnings += _check_replay(a, b, replay)
+    return SameWork(distance, aspects, warnings)
+
+
+def _mix_aspect(distance: float) -> WorkAspect:
+    differs = distance > TOLERANCE
+    meaning = "only classes that both have are like with like" if differs else ""
+    return WorkAspect(
+        "other operations or sizes", "share", 0.0, 0.0, distance, differs=differs, meaning=meaning
+    )
+
+
+def _aspects(a: Work, b: Work, replay: dict[str, Any] | None) -> list[WorkAspect]:
+    closed = replay is not None and replay.get("mode") == "think"
+    footprint, burstiness = (
+        None if one is None else one * _scaled(replay, name)
+        for one, name in ((a.footprint_bytes, "footprint_bytes"), (a.interarrival_cv, "cv_interarrival"))
+    )
+    rate = (a.ios_per_s(), *_rates(a, b, replay))
+    sequential_a, sequential_b = a.sequential_share, b.sequential_share
+    found = [
+        # A closed loop takes as long as the storage makes it take, which is an outcome and no work.
+        _aspect("rate", "I/Os per second", *rate, asked=not closed),
+        _aspect("read share", "share", a.read_share(), a.read_share(), b.read_share()),
+        *(
+            _aspect(f"bytes per {op}", "bytes", a.bytes_per(op), a.bytes_per(op), b.bytes_per(op))
+            for op in ("read", "write")
+        ),
+        _aspect("footprint", "bytes", a.footprint_bytes, footprint, b.footprint_bytes),
+        *(
+            _aspect(f"sequential {op}s", "share", sequential_a.get(op), sequential_a.get(op), sequential_b.get(op))
+            for op in ("read", "write")
+        ),
+        _aspect("burstiness", "CV of gaps", a.interarrival_cv, burstiness, b.interarrival_cv, asked=not closed),
+    ]  # fmt: skip
+    if replay is None:
+        found.append(_aspect("length", "ns", a.span_ns, a.span_ns, b.span_ns))
+    return [aspect for aspect in found if aspect.a is not None or aspect.b is not None]
+
+
+def _scaled(replay: dict[str, Any] | None, name: str) -> float:
+    """By how much scaling was to change a figure of the load; 1 where the replay does not say."""
+    scaling = (replay or {}).get("scaling") or {}
+    before, after = ((scaling.get(when) or {}).get(name) for when in ("before", "after"))
+    return float(after) / float(before) if before and after else 1.0
+
+
+def _rates(a: Work, b: Work, replay: dict[str, Any] | None) -> tuple[float | None, float]:
+    """Rate that was to be, and that was; of a replay over the time it took to issue, as its plan is."""
+    if replay is None:
+        return a.ios_per_s(), b.ios_per_s()
+    planned_ns, span_ns = replay.get("planned_duration_ns") or 0, replay.get("issued_span_ns") or 0
+    planned_ios = replay.get("planned_ios") or 0
+    if not planned_ns or not span_ns or not planned_ios:
+        return None, b.ios_per_s()
+    return planned_ios * 1e9 / planned_ns, sum(b.mix.values()) * 1e9 / span_ns
+
+
+def _aspect(
+    name: str, unit: str, a: float | None, expected: float | None, b: float | None, *, asked: bool = True
+) -> WorkAspect:
+    more, less, better_with_more = _MORE_LESS[name]
+    differs = False
+    if asked and expected is not None and b is not None:
+        tolerance = _TOLERANCE_OF.get(name, TOLERANCE)
+        largest = 1.0 if unit == "share" else max(abs(expected), abs(b))
+        differs = abs(expected - b) > tolerance * largest
+    if not differs or expected is None or b is None:
+        return WorkAspect(name, unit, a, expected, b, differs=False)
+    favours = better_with_more
+    if b < expected and better_with_more is not None:
+        favours = "a" if better_with_more == "b" else "b"
+    meaning = more if b > expected else less
+    return WorkAspect(name, unit, a, expected, b, differs=True, meaning=meaning, favours=favours)
+
+
+def _in_words(aspect: WorkAspect) -> str:
+    if aspect.name == "other operations or sizes":
+        return f"the mix of operations and sizes differs: {aspect.b:.0%} of the I/Os have no counterpart"
+    expected, b = aspect.expected or 0.0, aspect.b or 0.0
+    if aspect.unit == "share":
+        figures = f"{b:.0%} instead of {expected:.0%}"
+    elif aspect.unit == "ns":
+        figures = f"{format_duration_ns(b)} instead of {format_duration_ns(expected)}"
+    elif aspect.unit == "CV of gaps":
+        figures = f"{b:.2f} instead of {expected:.2f}"
+    else:
+        figures = f"{b:,.0f} {aspect.unit} instead of {expected:,.0f}"
+    return f"{aspect.name}: {figures}: {aspect.meaning}"
+
+
+def _check_replay(a: Work, b: Work, replay: dict[str, Any]) -> list[str]:
+    """A replay does exactly what was asked of it: equal counts, in the time that was planned."""
+    warnings = []
+    scale = float(replay.get("scale") or 1.0)
+    repeat = int(replay.get("repeat") or 1)
+    # What a replay says that it planned counts copies, fractions, loops and filters; older ones do not say.
+    planned_by_op: dict[str, int] | None = replay.get("planned_by_op")
+    left, right = a.io_count(), b.io_count()
+    for op in sorted(left.keys() | right.keys()):
+        expected = 0 if replay.get("reads_only") and op != "read" else left.get(op, 0) * repeat
+        if planned_by_op is not None and not replay.get("skipped_ios"):
+            expected = planned_by_op.get(op, 0)
+        if right.get(op, 0) != expected:
+            reasons = [
+                f"{replay[f'{why}_ios']:,} {why}" for why in ("skipped", "failed") if replay.get(f"{why}_ios")
+            ]
+            because = f" ({', '.join(reasons)})" if reasons else ""
+            many = "flushes" if op == "flush" else f"{op}s"
+            warnings.append(f"{right.get(op, 0):,} {many} were replayed, {expected:,} were to be{because}")
+    planned, span = replay.get("planned_duration_ns") or 0, replay.get("issued_span_ns") or 0
+    if replay.get("mode") != "think" and abs(planned - span) > TOLERANCE * max(planned, span):
+        warnings.append(
+            f"the replay issued its I/Os in {format_duration_ns(span)}; "
+            f"{format_duration_ns(planned)} were planned at {scale:g}x"
+        )
+    return warnings
+
+
+def work_value_text(aspect: WorkAspect, value: float | None) -> str:
+    """A figure of ``aspect`` in its unit, for a table."""
+    if value is None:
+        return DASH
+    if aspect.unit == "share":
+        return format_share(value)
+    if aspect.unit == "bytes":
+        return format_bytes(value)
+    if aspect.unit == "ns":
+        return format_duration_ns(value)
+    return format_rate(value) if aspect.unit == "I/Os per second" else f"{value:.2f}"

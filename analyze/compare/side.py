@@ -1,0 +1,218 @@
+"""One recording of a comparison: what it did and how long it took, at one layer, over one span of time.
+
+Everything is asked of DuckDB and comes back as counts and sums per class, bucket or slot of time, so memory does not
+grow with the recording; what depends on order comes from the same pass over the I/Os as in describe.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iotrace.analyze import library
+from iotrace.analyze.describe.figures import Measured
+from iotrace.analyze.describe.one_pass import Subject, measure, streams_of
+from iotrace.analyze.describe.recording import workload_layer
+from iotrace.analyze.describe.streams import MOVING
+from iotrace.analyze.stats.bootstrap import SLOTS_MAX
+from iotrace.analyze.stats.histogram import Histogram
+from iotrace.schemas import IotraceError, Recording
+
+from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
+from .comparison import Side, WaterfallStep
+from .paired import replay_facts
+from .same_work import Work
+from .waterfall import waterfall_with_intervals
+
+_SLOT_NS_MIN: Final = 1_000_000
+
+Ask = Callable[..., pa.Table]
+"""`library.run` on one recording: the name of a query and its parameters."""
+Span = tuple[str, int, int]
+"""A layer, and from when until when (not included) on the recording's clock, in nanoseconds."""
+
+
+def span_of(ask: Ask, recording: Recording) -> Span:
+    """The layer load is counted at and the span of its I/Os. Raises `IotraceError` if there are none."""
+    layers = {row["layer"]: row for row in ask("layers").to_pylist()}
+    layer = workload_layer(layers)
+    if layer is None:
+        raise IotraceError(
+            f"'{recording.path}' holds no I/Os", hint="compare needs recordings of single I/Os"
+        )
+    load_ns = (recording.manifest.watched or {}).get("load_ns")
+    if load_ns:
+        # Before and after it the replay looked at its target.
+        played = replay_facts(recording).get("layer")
+        layer = str(played) if played in layers else layer
+        return layer, int(load_ns[0]), int(load_ns[1])
+    return layer, layers[layer]["first_issued_ns"], layers[layer]["last_seen_ns"] + 1
+
+
+def replayed_span(ask: Ask, recording: Recording, replay: dict[str, Any]) -> Span:
+    """What of ``recording`` a replay played: one layer, and a window if one was chosen."""
+    layer, from_ns, until_ns = span_of(ask, recording)
+    layers = ask("layers")["layer"].to_pylist()
+    if replay.get("layer") in layers:
+        layer = str(replay["layer"])
+    window = replay.get("window_ns")
+    if isinstance(window, list | tuple) and len(window) == 2 and window[0] < window[1]:
+        from_ns, until_ns = int(window[0]), int(window[1])
+    return layer, from_ns, until_ns
+
+
+def is_in_step(replay: dict[str, Any]) -> bool:
+    """Whether each I/O of a replay was due at its recorded time divided by the scale, once."""
+    return (
+        replay.get("mode") in {"compress", None}
+        and not any(replay.get(name) for name in ("loop_seconds", "ramp_seconds", "thinning"))
+        and int(replay.get("repeat") or 1) == int(replay.get("copies") or 1) == 1
+    )
+
+
+class ComparedSide:
+    """Figures of one recording over one span; each is asked for once."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        recording: Recording,
+        span: Span,
+        *,
+        seed: int,
+        number: int,
+        alongside: "ComparedSide | None" = None,
+    ) -> None:
+        """``number`` is the recording's place among those compared: with ``seed`` it makes its random draws.
+
+        ``alongside`` is the side that this one replays in step, if it does: its slots are the same I/Os.
+        """
+        self._run, self.recording, self.span = ask, recording, span
+        self.layer, self.from_ns, self.until_ns = span
+        self._seed = (seed, number)
+        self._kept: dict[Any, Any] = {}
+        self.is_paired = alongside is not None
+        manifest = recording.manifest
+        self.span_ns = self.until_ns - self.from_ns
+        self._is_whole = span_of(ask, recording)[1:] == span[1:]
+        if alongside is None:
+            self.slot_ns = max(-(-(self.until_ns - self.from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
+            self.slots = -(-(self.until_ns - self.from_ns) // self.slot_ns)
+        else:
+            scale = float(replay_facts(recording).get("scale") or 1.0)
+            if manifest.watched is None:
+                self.from_ns = min(self.from_ns, 0)
+            self.slots = alongside.slots
+            self.slot_ns = max(round(alongside.slot_ns / scale), 1)
+
+    def work(self) -> Work:
+        """What was asked of the storage."""
+        if "work" not in self._kept:
+            rows = self._ask("work_mix", layer=self.layer).to_pylist()
+            mix = {(row["op"], row["size_bytes"]): row["io_count"] for row in rows}
+            measured = self._measured()
+            self._kept["work"] = Work(
+                title=self.recording.manifest.title or self.recording.name,
+                layer=self.layer,
+                span_ns=self.span_ns,
+                mix=mix,
+                footprint_bytes=measured.touched_bytes(None, None, MOVING, is_total=True),
+                sequential_share=measured.sequential_shares(),
+                interarrival_cv=measured.all_arrivals.coefficient_of_variation,
+            )
+        found: Work = self._kept["work"]
+        return found
+
+    def histograms(self, metric: str, *, with_roles: bool) -> dict[ClassKey, Histogram]:
+        """Latencies of each class, and of each operation."""
+        key = ("histograms", metric, with_roles)
+        if key not in self._kept:
+            table = self._ask("class_latency", layer=self.layer, metric=metric, with_roles=with_roles)
+            self._kept[key] = histograms_by_class(table) if table.num_rows else {}
+        found: dict[ClassKey, Histogram] = self._kept[key]
+        return found
+
+    def latency(self, metric: str, key: ClassKey, *, with_roles: bool) -> ClassLatency:
+        """One class: its histogram and its course over time."""
+        return ClassLatency(
+            self.histograms(metric, with_roles=with_roles)[key],
+            self._courses(metric, with_roles=with_roles)[key],
+        )
+
+    def seed(self, key: ClassKey, quantity: str) -> list[int]:
+        """Of the random draws for a figure of a class: the same whatever else is compared."""
+        return [*self._seed, zlib.crc32(repr((*key, quantity)).encode())]
+
+    def figures(self, label: str) -> Side:
+        """The side as it is shown."""
+        work, manifest = self.work(), self.recording.manifest
+        return Side(
+            label=label,
+            title=work.title,
+            uuid=manifest.uuid,
+            kind=manifest.kind,
+            layer=self.layer,
+            quality_verdict=manifest.quality.verdict,
+            span_ns=self.span_ns,
+            io_count=work.io_count(),
+            size_bytes=work.size_bytes(),
+            ios_per_s=work.ios_per_s(),
+            footprint_bytes=work.footprint_bytes or 0,
+            sequential_share=work.sequential_share,
+            interarrival_cv=work.interarrival_cv,
+            waterfall=self._waterfall(),
+        )
+
+    def _waterfall(self) -> list[WaterfallStep]:
+        """Of all layers over the span, and of a whole recording over all of it: layers need not begin together."""
+        from_ns, until_ns = self.from_ns, self.until_ns
+        if self._is_whole:
+            layers = self._run("layers")
+            from_ns = pc.min(layers["first_issued_ns"]).as_py()
+            until_ns = pc.max(layers["last_seen_ns"]).as_py() + 1
+        slot_ns = max(-(-(until_ns - from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
+        table = self._run("layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns)
+        slots = -(-(until_ns - from_ns) // slot_ns)
+        return waterfall_with_intervals(table, slots, np.random.default_rng([*self._seed, 0]))
+
+    def _ask(self, query_name: str, **parameters: Any) -> pa.Table:  # noqa: ANN401 (whatever DuckDB can bind)
+        return self._run(query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters)
+
+    def _courses(self, metric: str, *, with_roles: bool) -> dict[ClassKey, SlotCounts]:
+        key = ("courses", metric, with_roles)
+        if key not in self._kept:
+            histograms = self.histograms(metric, with_roles=with_roles)
+            classes = [
+                {
+                    "class_key": position,
+                    "role": one.role,
+                    "op": one.op,
+                    "size_class_bytes": one.size_class_bytes,
+                    "limits_ns": limits_ns(histogram),
+                    "op_limits_ns": limits_ns(histograms[ClassKey(one.op, None, None)]),
+                }
+                for position, (one, histogram) in enumerate(histograms.items())
+                if one.role is not None
+            ]
+            table = self._ask(
+                "class_slots",
+                layer=self.layer,
+                metric=metric,
+                with_roles=with_roles,
+                slot_ns=self.slot_ns,
+                classes=classes,
+            )
+            self._kept[key] = slots_by_class(table, classes, self.slots)
+        found: dict[ClassKey, SlotCounts] = self._kept[key]
+        return found
+
+    def _measured(self) -> Measured:
+        """What one pass over the span finds out."""
+        span_ns = (self.from_ns, self.until_ns)
+        with library.opened(self.recording) as connection:
+            streams = streams_of(connection, library.run(connection, "layers")["layer"].to_pylist())
+            subject = Subject(self.layer, span_ns, ("service",), has_errors=False, span_ns=span_ns)
+            return measure(connection, self.recording, streams, subject)

@@ -1,0 +1,245 @@
+"""What a comparison says in sentences: which clocks are held against each other, and the answer per operation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from iotrace.analyze.stats.bootstrap import SLOTS_MIN
+from iotrace.analyze.units import (
+    format_duration_ns,
+    format_duration_with_interval,
+    format_ratio_with_interval,
+    format_share_with_interval,
+)
+
+from .comparison import ClassComparison, Figure, Interval, Paired, Side, Verdict, WorkAspect
+
+_CLOCKS: Final = {
+    "sql": "from the worker's request until SQL Server saw the completion",
+    "filesystem": "from entering to leaving the read or write call",
+    "block": "from the block driver's queue to completion, the host's queue included",
+    "device": "from handing over to the driver to completion: wire and controller",
+}
+_DOING: Final = {"read": "Reads", "write": "Writes", "flush": "Flushes", "discard": "Discards"}
+
+ROUND_TRIP: Final = 0.05
+"""How close a replay is meant to come to its recording on the same storage: a goal, not a measured spread."""
+ROUND_TRIP_TAIL: Final = 0.15
+"""The same for a p99."""
+
+Direction = Literal["faster", "slower", "no difference", "unknown"]
+
+
+def basis(
+    a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: str | None, is_watched: bool = False
+) -> list[str]:
+    """Which clock of a is held against which of b, and what of it is like with like."""
+    name = b.label
+    found = [f"A is measured at its {a.layer} layer: {_CLOCKS[a.layer]}."]
+    if is_replay_of_a:
+        load = "" if scale is None else f" at {scale:g}x of its load"
+        loop = ", as a closed loop that waits for completions" if mode == "think" else ""
+        found.append(
+            f"{name} {'was recorded beside a replay of' if is_watched else 'replays'} A{load}{loop}."
+        )
+    if b.kind == "replayed":
+        like = (
+            f"it is the like of A's {a.layer} latency"
+            if a.layer == b.layer
+            else f"A's {a.layer} layer has more in it than that"
+            if a.layer in {"sql", "filesystem"}
+            else f"it has the host's queue in it, which A's {a.layer} layer has not"
+        )
+        found.append(
+            f"A replay's service runs from handing an I/O to the kernel until its completion was seen: {like}. Its "
+            "response runs from when the I/O was due, and is what users would have waited."
+        )
+    elif a.layer != b.layer:
+        found.append(
+            f"{name} is measured at its {b.layer} layer: {_CLOCKS[b.layer]}. This is not like with like: part of any "
+            "difference is what lies between the two clocks."
+        )
+    else:
+        found.append(f"{name} is measured at the same layer.")
+    return found + _below(a, b)
+
+
+def without_interval(classes: Sequence[ClassComparison]) -> str:
+    """How many of the ratios have no interval, and why and what would give them one; empty where all have."""
+    given = [figure for entry in classes for figure in entry.figures if figure.ratio is not None]
+    missing = [figure for figure in given if figure.ratio_interval is None]
+    if not missing:
+        return ""
+    names = ", ".join(dict.fromkeys(figure.quantity for figure in missing))
+    return (
+        f"{len(missing)} of {len(given)} ratios ({names}) have no interval: the I/Os beyond the figure came from a few "
+        f"stretches of time, or there are fewer than {SLOTS_MIN} stretches at all, so that how much the next one may "
+        "differ is not known. Longer recordings give intervals."
+    )
+
+
+def _below(a: Side, b: Side) -> list[str]:
+    """What the layers below tell of one side only."""
+    found = []
+    for one, other in ((a, b), (b, a)):
+        steps = [step for step in one.waterfall if step.layer == "device"]
+        others = {step.layer for step in other.waterfall}
+        if one.layer != "block" or not steps or "device" in others or other.layer != "block":
+            continue
+        shares = " and ".join(
+            f"{format_share_with_interval(step.share, step.share_interval)} of a mean {step.op}"
+            for step in steps
+        )
+        found.append(
+            f"{one.label}'s device layer makes up {shares}; the rest is the host's queue above it. What has no device "
+            f"layer is to be held against {one.label}'s block layer only, for it has a queue in it as well."
+        )
+    return found
+
+
+def verdicts(
+    label: str,
+    classes: Sequence[ClassComparison],
+    headline_metric: str,
+    work: Sequence[WorkAspect],
+    paired: Sequence[Paired] = (),
+    replay: Mapping[str, Any] | None = None,
+) -> list[Verdict]:
+    """The answer per operation, by the headline metric at the highest quantile that both sides can show.
+
+    Of a ``replay`` of a, a difference counts from where it is more than one storage shows from one round to the next
+    (`ROUND_TRIP`) and more than the replay itself adds. Where its I/Os are ``paired`` with a's, the pairs at the lowest
+    layer decide, and beside them the tail.
+    """
+    found = []
+    for entry in classes:
+        if entry.role is None and entry.b_metric == headline_metric:
+            service = next(
+                (
+                    one
+                    for one in classes
+                    if one.role is None
+                    and one.op == entry.op
+                    and one.b_metric == "service" != headline_metric
+                ),
+                None,
+            )
+            verdict = _verdict(label, entry, service, work, replay or {})
+            by_pairs = next((one for one in paired if one.op == entry.op and one.ratio_interval), None)
+            if by_pairs is not None:
+                verdict = _by_pairs(label, by_pairs, verdict, work)
+            if verdict is not None:
+                found.append(verdict)
+    return sorted(found, key=lambda one: list(_DOING).index(one.op))
+
+
+def _by_pairs(label: str, one: Paired, tail: Verdict | None, work: Sequence[WorkAspect]) -> Verdict:
+    """The answer of the pairs; where they show no difference, that of the tail."""
+    direction = _direction(one.ratio_interval, ROUND_TRIP)
+    reservation = _reservation(label, direction, work)
+    ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
+    sentence = (
+        f"{_DOING[one.op]}, each held against the same one of A at the {one.layer} layer: {label} took {ratio} of A's "
+        f"time, {format_duration_with_interval(one.difference_ns, one.difference_interval_ns)} more at the mean: "
+        f"{_in_words(direction)}."
+    )
+    if reservation:
+        sentence += f" {reservation}"
+    if tail is not None:
+        sentence += f" {tail.sentence}"
+        if direction == "no difference" and tail.direction in {"slower", "faster"}:
+            direction = tail.direction
+    return Verdict(one.op, "typical", direction, one.ratio, one.ratio_interval, reservation, sentence)
+
+
+def _own_ns(replay: Mapping[str, Any], quantity: str, metric: str) -> float:
+    """What a replay itself adds to a figure, as far as it knows: its lateness, and its share of the service."""
+    lateness = replay.get("generator_lateness_ns") or {}
+    late_ns = (
+        lateness.get("p50" if quantity in {"mean", "p50"} else "p99") or 0 if metric == "response" else 0
+    )
+    return float(late_ns + max(0.0, (replay.get("pacing") or {}).get("own_service_ns_mean") or 0.0))
+
+
+def _verdict(
+    label: str,
+    entry: ClassComparison,
+    service: ClassComparison | None,
+    work: Sequence[WorkAspect],
+    replay: Mapping[str, Any],
+) -> Verdict | None:
+    figure = _highest(entry)
+    if figure is None or figure.ratio is None:
+        return None
+    direction, own = _direction(figure.ratio_interval), ""
+    if replay:
+        margin = ROUND_TRIP_TAIL if figure.quantity == "p99" else ROUND_TRIP
+        direction = _direction(figure.ratio_interval, margin)
+        own_ns = _own_ns(replay, figure.quantity, entry.b_metric)
+        if direction == "slower" and own_ns > 0 and figure.ratio_interval is not None:
+            share = own_ns / (figure.a_ns or 1.0)
+            low, high = figure.ratio_interval
+            direction = _direction((low - share, high), margin)
+            own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
+    reservation = _reservation(label, direction, work)
+    values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
+    ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
+    sentence = (
+        f"{_DOING[entry.op]}: {label}'s {figure.quantity} {entry.b_metric} is {values}, {ratio} of A's{own}: "
+        f"{_in_words(direction)}"
+    )
+    by_service = None if service is None else _same(service, figure.quantity)
+    if by_service is not None and by_service.ratio is not None:
+        ratio = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
+        sentence += f"; by service alone {ratio}"
+    sentence += f". {reservation}" if reservation else "."
+    return Verdict(
+        entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
+    )
+
+
+def _highest(entry: ClassComparison) -> Figure | None:
+    """The highest quantile with an interval, else the highest there is."""
+    given = [figure for figure in entry.figures if figure.ratio is not None]
+    return next((one for one in reversed(given) if one.ratio_interval), given[-1] if given else None)
+
+
+def _same(entry: ClassComparison, quantity: str) -> Figure | None:
+    return next((figure for figure in entry.figures if figure.quantity == quantity), None)
+
+
+def _direction(found: Interval | None, margin: float = 0.0) -> Direction:
+    """A ratio is a difference where its whole interval lies beyond ``margin``, either way."""
+    if found is None:
+        return "unknown"
+    return "faster" if found[1] < 1 / (1 + margin) else "slower" if found[0] > 1 + margin else "no difference"
+
+
+def _in_words(direction: Direction) -> str:
+    if direction == "unknown":
+        return "too few independent stretches of time to say whether that is chance"
+    return "no difference that these recordings can show" if direction == "no difference" else direction
+
+
+def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -> str:
+    """What in the work makes a direction doubtful, or all the more certain."""
+    easier, harder, unclear = (
+        [aspect.name for aspect in work if aspect.differs and aspect.favours == whom]
+        for whom in ("b", "a", None)
+    )
+    if direction == "unknown":
+        return ""
+    said = []
+    if easier and direction in {"faster", "no difference"}:
+        said.append(f"{label} had it easier ({', '.join(easier)}): this may flatter it")
+    if harder and direction in {"slower", "no difference"}:
+        said.append(f"{label} had it harder ({', '.join(harder)}): this may be why")
+    if direction == "faster" and harder and not easier:
+        said.append(f"{label} had it harder ({', '.join(harder)}) and is faster all the same")
+    if direction == "slower" and easier and not harder:
+        said.append(f"{label} had it easier ({', '.join(easier)}) and is slower all the same")
+    if unclear:
+        said.append(
+            f"the work differs ({', '.join(unclear)}): the classes that match say more than the whole"
+        )
+    sentence = "; ".join(said)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""

@@ -1,0 +1,266 @@
+"""The pass itself: rows in order of time into the native tally, what comes next being read meanwhile.
+
+The rows of ``io`` in order of time, piece by piece, as the native tally takes them.
+
+Row groups are read once, in the order of their first I/O; with each goes the time until when nothing that was issued
+earlier can follow, so that the tally can put in order what overlaps. Where they overlap by more than memory should hold
+(several traces of one night, one after another), DuckDB sorts the table first, on disk where it must.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence as Listed
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from iotrace.analyze import library
+from iotrace.analyze._tally import Tally
+from iotrace.schemas import IotraceError, Recording
+
+from .figures import Measured
+from .streams import LAYERS, OPS, Numbering, Stream
+
+Columns = dict[str, npt.NDArray[Any]]
+"""Columns of ``io`` as numbers; nulls and words as `_tally.Tally.add` says."""
+Piece = tuple[Columns, int]
+"""Rows in any order, and the time before which everything has been given out with them."""
+
+_NEVER_NS: Final = -(1 << 63)
+_NOWHERE: Final = (1 << 64) - 1
+_NOBODY: Final = -(1 << 31)
+_KINDS: Final = {
+    "issued_ns": (pa.int64(), 0), "completed_ns": (pa.int64(), _NEVER_NS), "intended_ns": (pa.int64(), _NEVER_NS),
+    "offset_bytes": (pa.uint64(), _NOWHERE), "size_bytes": (pa.uint32(), 0), "device_id": (pa.int32(), _NOBODY),
+    "file_id": (pa.int32(), _NOBODY), "error": (pa.int32(), 0),
+}  # fmt: skip
+"""Type, and what stands for null."""
+_WORDS: Final = {"layer": LAYERS, "op": OPS}
+_ALWAYS: Final = (
+    "op", "issued_ns", "completed_ns", "offset_bytes", "size_bytes", "device_id", "file_id"
+)  # fmt: skip
+_FIRST_NS: Final = -(1 << 62)
+_LAST_NS: Final = 1 << 62
+_OVERLAP_ROWS_MAX: Final = 1 << 23
+_READ_AHEAD: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _RowGroup:
+    """Where rows can be read, with the times of the first and last issue."""
+
+    first_ns: int
+    last_ns: int
+    row_count: int
+    read: Callable[[], pa.Table]
+
+
+def pieces(
+    recording: Recording, connection: duckdb.DuckDBPyConnection, more_columns: Sequence[str]
+) -> Iterator[Piece]:
+    """The I/Os of ``recording``, whose tables ``connection`` has, with what columns are needed beside the usual ones.
+
+    Raises `IotraceError` for words that the vocabulary lacks, and what pyarrow and DuckDB raise for damaged files.
+    """
+    columns = [*_ALWAYS, *more_columns]
+    groups = _row_groups(recording, columns)
+    if _overlap_rows(groups) > _OVERLAP_ROWS_MAX:
+        yield from _sorted_by_duckdb(connection, columns)
+    else:
+        yield from _in_order(groups)
+
+
+def _row_groups(recording: Recording, columns: list[str]) -> list[_RowGroup]:
+    found = []
+    for path in recording.parquet_paths("io"):
+        metadata = pq.read_metadata(path)
+        names = metadata.schema.to_arrow_schema().names
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise ValueError(f"it has no column {', '.join(missing)}")
+        column = names.index("issued_ns")
+        for index in range(metadata.num_row_groups):
+            group = metadata.row_group(index)
+            statistics = group.column(column).statistics
+            known = statistics is not None and statistics.has_min_max
+            first, last = (int(statistics.min), int(statistics.max)) if known else (_FIRST_NS, _LAST_NS)
+            found.append(_RowGroup(first, last, group.num_rows, _reader(path, metadata, index, columns)))
+    return sorted(found, key=lambda group: group.first_ns)
+
+
+def _reader(path: Path, metadata: pq.FileMetaData, index: int, columns: list[str]) -> Callable[[], pa.Table]:
+    def read() -> pa.Table:
+        with pq.ParquetFile(path, metadata=metadata) as file:
+            return file.read_row_group(index, columns=columns, use_threads=False)
+
+    return read
+
+
+def _overlap_rows(groups: list[_RowGroup]) -> int:
+    """The most rows that have to be held at once to give them out in order."""
+    changes = [(group.first_ns, group.row_count) for group in groups]
+    changes += [(group.last_ns + 1, -group.row_count) for group in groups]
+    held = most = 0
+    for _, change in sorted(changes):
+        held += change
+        most = max(most, held)
+    return most
+
+
+def _in_order(groups: list[_RowGroup]) -> Iterator[Piece]:
+    ends = [group.first_ns for group in groups[1:]] + [_LAST_NS]
+
+    def decoded(group: _RowGroup) -> Columns:
+        return decode(group.read())
+
+    with ThreadPoolExecutor(1) as pool:
+        ahead: deque[tuple[Future[Columns], int]] = deque()
+        for group, end in zip(groups, ends, strict=True):
+            ahead.append((pool.submit(decoded, group), end))
+            if len(ahead) > _READ_AHEAD:
+                future, until = ahead.popleft()
+                yield future.result(), until
+        for future, until in ahead:
+            yield future.result(), until
+
+
+def _sorted_by_duckdb(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> Iterator[Piece]:
+    names = ", ".join(columns)
+    with connection.cursor() as cursor:
+        reader = cursor.sql(f"SELECT {names} FROM io ORDER BY issued_ns").to_arrow_reader(1 << 19)  # noqa: S608
+        for batch in reader:
+            if len(batch):
+                # I/Os of the same nanosecond may follow in the next batch.
+                yield decode(pa.Table.from_batches([batch])), batch.column("issued_ns")[-1].as_py()
+
+
+def decode(table: pa.Table) -> Columns:
+    """Columns of ``io`` as numbers."""
+    return {
+        name: _positions(table[name], _WORDS[name], name)
+        if name in _WORDS
+        else _numbers(table[name], *_KINDS[name])
+        for name in table.column_names
+    }
+
+
+def _numbers(column: pa.ChunkedArray, kind: pa.DataType, null: int) -> npt.NDArray[Any]:
+    column = column.cast(kind)
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(null, kind))
+    return _frozen(column.to_numpy())
+
+
+def _positions(column: pa.ChunkedArray, words: Sequence[str], name: str) -> npt.NDArray[Any]:
+    """Positions of a word column in the vocabulary."""
+    parts = [np.zeros(0, dtype=np.uint8)]
+    for chunk in column.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.cast(pa.string()).dictionary_encode()
+        own = coded.dictionary.to_pylist()
+        if any(word not in words for word in own):
+            strange = next(word for word in own if word not in words)
+            raise IotraceError(
+                f"the recording's io has a {name} '{strange}' that this iotrace does not know",
+                hint="update iotrace on this machine; iotrace validate checks a recording",
+            )
+        if coded.null_count:
+            raise IotraceError(
+                f"the recording's io has rows without {name}", hint="iotrace validate checks a recording"
+            )
+        places = np.array([words.index(word) for word in own], dtype=np.uint8)
+        parts.append(places[coded.indices.to_numpy(zero_copy_only=False)])
+    return _frozen(np.concatenate(parts))
+
+
+def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    values = np.ascontiguousarray(values)
+    values.flags.writeable = False
+    return values
+
+
+SLICES_MAX: Final = 30
+ROOM_BYTES: Final = 1 << 30
+"""What notes on touched blocks may take; beyond, blocks are made larger."""
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is asked: the layer load is counted at, the window, the metrics, and whether anything failed."""
+
+    layer: str
+    window_ns: tuple[int, int]
+    metrics: tuple[str, ...]
+    has_errors: bool
+    span_ns: tuple[int, int] | None = None
+    """Only what was issued in it counts, if it is given; its end is not included."""
+
+
+def measure(
+    connection: duckdb.DuckDBPyConnection, recording: Recording, streams: Listed[Stream], subject: Subject
+) -> Measured:
+    """Pass over the recording attached to ``connection``; ``streams`` names every combination that occurs.
+
+    I/Os in flight are counted inside the window, those that were in flight when it began included. Raises
+    `IotraceError` for damaged data.
+    """
+    numbering = Numbering(streams, subject.layer)
+    borders_ns = _slices(subject.window_ns)
+    tally = Tally(
+        list(numbering.rows()),
+        metrics=list(subject.metrics),
+        window_ns=subject.window_ns,
+        cuts_ns=borders_ns[1:-1],
+        room_bytes=ROOM_BYTES,
+    )
+    columns = [] if len({stream.layer for stream in streams}) <= 1 else ["layer"]
+    columns += ["error"] if subject.has_errors else []
+    columns += ["intended_ns"] if subject.metrics != ("service",) else []
+    try:
+        for piece, until_ns in pieces(recording, connection, columns):
+            tally.add(**(piece if subject.span_ns is None else _within(piece, subject.span_ns)))
+            tally.advance(until_ns)
+        tally.finish()
+    except (OSError, ValueError, BufferError, pa.ArrowException, duckdb.IOException) as problem:
+        raise IotraceError(
+            f"'{recording.path}' has a damaged table io: {str(problem).splitlines()[0][:200]}",
+            hint=f"iotrace validate {recording.path} tells what is left of it",
+        ) from problem
+    return Measured(tally, numbering, subject.window_ns, borders_ns)
+
+
+def _within(piece: Columns, span_ns: tuple[int, int]) -> Columns:
+    issued_ns = piece["issued_ns"]
+    inside = (issued_ns >= span_ns[0]) & (issued_ns < span_ns[1])
+    if inside.all():
+        return piece
+    found = {name: column[inside] for name, column in piece.items()}
+    for column in found.values():
+        column.flags.writeable = False
+    return found
+
+
+def streams_of(connection: duckdb.DuckDBPyConnection, layers: Listed[str]) -> list[Stream]:
+    """Every combination of layer, device, file, role and operation that occurs in the layers."""
+    return [
+        Stream(layer, row["device_id"], row["file_id"], row["role"], row["op"])
+        for layer in layers
+        for row in library.run(connection, "streams", layer=layer).to_pylist()
+    ]
+
+
+def _slices(window_ns: tuple[int, int]) -> list[int]:
+    """Borders of slices of time, of a length people like: 1, 2, 5, 10, 15, 30 s, minutes, hours."""
+    length = max(window_ns[1] - window_ns[0], 1)
+    nice = [s * _SECOND_NS for m in (1, 60, 3600) for s in (m, 2 * m, 5 * m, 10 * m, 15 * m, 30 * m)]
+    step = next((step for step in nice if length <= step * SLICES_MAX), -(-length // SLICES_MAX))
+    return [*range(window_ns[0], window_ns[1], step), window_ns[1]]

@@ -1,0 +1,366 @@
+"""Where does the storage break? The knee of a sweep: an interval, or the plain answer that it was not reached.
+
+Method. Load is IOPS carried; latency is the median response of all reads and writes (the median, because a step
+seldom has the 10,000 I/Os a p99 needs, and because everything queues behind a saturated device; the p99 is fitted as
+well, and is what ``slo`` is for). Log latency over load is fitted with two segments (`estimators`).
+
+A saturated step, one that carried under 97 % of what was offered or whose backlog was still growing, has no latency
+of its own: it grows with the step's length. All such steps together are one point: the wall, at the greatest
+throughput that was carried. The bend is looked for below the wall and, among fits that are equally good, as late as
+possible. Where it lies within 15 % of the wall, the knee is the interval from the bend to the wall. Where latency
+bends clearly earlier (bursts queue, although on average the storage keeps up), the knee is the wall, and the bend is
+reported beside it as the onset, from which headroom is counted.
+
+Storage that lives on saved credits (`flow`, `judged_steps`) carries more for a while: a step that broke counts from
+there on, and steps that kept up above the rate then seen are no part of the curve. Without a saturated step there is no
+knee, however latency climbs: where it has doubled, that is the onset of queueing.
+
+Intervals are 95 %: block bootstrap within steps (`curve`), widened to hold the answers found with any one
+inner step left out. They hold for this workload on this storage on that day. Kneedle, the Universal Scalability Law,
+peak power and the fit of the tail vote (`agreement`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from iotrace.analyze import slo as slo_module
+from iotrace.analyze.stats.estimate import Estimate
+from iotrace.schemas import IotraceError, Kind, Recording
+
+from .agreement import agreement, open_votes
+from .answer import Credits, Knee
+from .capacity import PRECISION, overloaded, sustained, wall_of
+from .causes import causes
+from .closed_loop import is_closed, knee_closed
+from .curve import REPLICATES, Curve, interval, widened
+from .judged_steps import Sorted, has_enough, is_carried_late, left_out_words, sort_out
+from .objective import slo_knee
+from .results import is_tested, knee_results
+from .step import Samples, Step, measure, scales_relative
+from .words import credits_caveat, describe_knee, describe_slo, headroom, latency_breaks
+
+_USE: Final = (
+    "a knee takes replays of one recording at several loads, as iotrace sweep makes them; iotrace compare A B holds "
+    "two recordings against each other, iotrace describe shows one"
+)
+
+_SAME: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+    "recordings that were replayed": lambda replay: replay.get("source_uuid"),
+    "targets": lambda replay: [target.get("name") for target in replay.get("targets") or ()] or None,
+    "parts of the recording": lambda replay: replay.get("window_ns"),
+    "modes": lambda replay: replay.get("mode"),
+    "filters": lambda replay: replay.get("filters"),
+}
+"""What steps have in common, where their manifests say it."""
+
+
+def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> None:
+    """Raise `IotraceError` where ``steps`` are no steps of one sweep.
+
+    ``has_scales``: a sweep says what their loads are.
+    """
+    seen: dict[str, Recording] = {}
+    for step in steps:
+        twin = seen.setdefault(step.manifest.uuid, step)
+        if twin is not step:
+            raise IotraceError(f"'{twin.path}' and '{step.path}' are one recording, given twice", hint=_USE)
+        if step.manifest.kind != Kind.REPLAYED:
+            raise IotraceError(
+                f"'{step.path}' is no step of a sweep: it was {step.manifest.kind}, not replayed", hint=_USE
+            )
+    for name, fact in _SAME.items():
+        known = [(step, value) for step in steps if (value := fact(step.manifest.replay or {})) is not None]
+        for step, value in known[1:]:
+            if value != known[0][1]:
+                raise IotraceError(
+                    f"'{known[0][0].path}' and '{step.path}' are no steps of one sweep: their {name} differ",
+                    hint=_USE,
+                )
+    scales = [(step.manifest.replay or {}).get("scale") for step in steps]
+    if not has_scales and len(steps) > 1 and None not in scales and len(set(scales)) == 1:
+        raise IotraceError(
+            f"these {len(steps)} replays are all at {scales[0]:g}x, so there is no load to find a knee over",
+            hint=_USE,
+        )
+
+
+NEAR_WALL: Final = 0.85
+_DOUBLED: Final = 2.0
+
+Floats = npt.NDArray[np.float64]
+
+
+def knee(
+    steps: Sequence[Recording],
+    *,
+    slo: str | Sequence[slo_module.Objective] | None = None,
+    scales: Sequence[float] | None = None,
+    watched: Sequence[Recording | None] | None = None,
+    baseline: str = "1x",
+    seed: int = 0,
+) -> Knee:
+    """Find the knee of a sweep's steps, in any order, and the load at which each objective of ``slo`` is crossed.
+
+    ``slo`` is text as `slo.parse` takes it, or its result. ``scales`` are the steps' loads relative to the recording
+    they replay; by default what each replay noted. ``watched`` has for each step what a recorder saw of its target
+    meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is. Runs of closed loops go by
+    their numbers outstanding instead (`closed_loop`), imported results by what they differ in (`results`). The
+    same steps and ``seed`` give the same answer. Raises `IotraceError` for no steps, unreadable ones, recordings that
+    are no steps of one sweep, or a bad objective.
+    """
+    objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
+    if not steps:
+        raise IotraceError(
+            "there is no step to find a knee in", hint="iotrace sweep writes one recording per step"
+        )
+    if scales is not None and len(scales) != len(steps):
+        raise ValueError(f"{len(scales)} scales for {len(steps)} steps")
+    watched = watched or [None] * len(steps)
+    if any(is_tested(one) for one in steps):
+        return knee_results(steps, objectives=objectives, seed=seed)
+    if any(is_closed(one) for one in steps):
+        return knee_closed(steps, objectives=objectives, seed=seed)
+    refuse_unless_series(steps, has_scales=scales is not None)
+    measured = [
+        measure(one, None if scales is None else scales[index], beside)
+        for index, (one, beside) in enumerate(zip(steps, watched, strict=True))
+    ]
+    return knee_of(measured, objectives=objectives, baseline=baseline, seed=seed)
+
+
+def knee_of(
+    measured: Sequence[tuple[Step, Samples]],
+    *,
+    objectives: Sequence[slo_module.Objective] = (),
+    baseline: str = "1x",
+    seed: int = 0,
+) -> Knee:
+    """`knee` of steps that are measured already."""
+    ordered = sorted(measured, key=lambda pair: pair[0].offered_iops)
+    steps = [step for step, _ in ordered]
+    samples = [one for _, one in ordered]
+    answer = Knee(
+        "not_judged",
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        steps[0].offered_iops,
+        steps[-1].offered_iops,
+        scales_relative(steps),
+        steps,
+        baseline=baseline,
+    )
+    found = sort_out(steps)
+    words = left_out_words(steps)
+    if words:
+        left_out = sum(not step.is_judged for step in steps)
+        answer.notes.append(f"{left_out} of {len(steps)} steps are left out. {words}")
+    is_enough = has_enough(steps, found)
+    if is_enough:
+        _judge(answer, steps, samples, found, seed)
+    _convert(answer)
+    answer.causes = causes(answer, [samples[index] for index in found.fell_behind])
+    for objective in objectives:
+        one = slo_knee(
+            objective,
+            steps,
+            samples,
+            sustained_iops=answer.sustained_iops.value if answer.sustained_iops else None,
+            iops_at_1x=answer.iops_at_1x,
+            seed=seed,
+        )
+        if not is_enough:
+            one = replace(one, state="not_judged", iops=None, scale=None)
+        one.sentence = describe_slo(one, answer)
+        answer.objectives.append(one)
+    answer.notes += latency_breaks(steps)
+    answer.sentence = describe_knee(answer)
+    if not is_enough and words:
+        answer.sentence += f" Left out are {words}."
+        answer.notes.clear()
+    answer.headroom = headroom(answer)
+    caveat = credits_caveat(answer)
+    if caveat:
+        answer.notes.append(caveat)
+    return answer
+
+
+def _judge(answer: Knee, steps: Sequence[Step], samples: Sequence[Samples], found: Sorted, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    kept_up, saturated = found.kept_up, found.fell_behind
+    below = steps[: saturated[0]] if saturated else []
+    late = [step.achieved_iops for step in below if is_carried_late(step)]
+    carried = max([*(steps[index].achieved_iops for index in kept_up), *late], default=0.0)
+    wall = wall_of(steps, samples, found.at_wall, carried, random)
+    if kept_up:
+        answer.highest_kept_up_iops = steps[kept_up[-1]].offered_iops
+        answer.highest_kept_up_scale = steps[kept_up[-1]].scale
+        answer.doubled_iops = _doubled([steps[index] for index in kept_up])
+    if wall is not None:
+        top = sustained(wall, carried, steps[saturated[0]].offered_iops)
+        over = overloaded(steps, samples, found.at_wall, random)
+        if (
+            not found.on_credits
+            and over.value < top.low
+            and not _holds_after_overload(steps, found, over.value)
+        ):
+            top = Estimate(top.value, over.low, top.high)
+            answer.notes.append(
+                f"overload carried only {over.value:,.0f} IOPS, less than a load below it: either overload costs "
+                "throughput, or the load below lived on saved credits; the interval spans both"
+            )
+        answer.sustained_iops = top
+        answer.credits = _credits(steps, found, top.value)
+    watched = [steps[index].busy_s or steps[index].duration_s for index in saturated]
+    answer.watched_s = max(watched or [steps[index].duration_s for index in kept_up[-1:]], default=None)
+    if wall is None:
+        answer.state = "onset" if answer.doubled_iops is not None else "not_reached"
+    elif kept_up:
+        curve = Curve(steps, samples, kept_up, saturated, wall, random)
+        _judge_saturated(answer, curve, wall)
+        _vote(answer, curve, _tail(steps, samples, kept_up, saturated, wall, random))
+    else:
+        _judge_without_latency(answer, is_bounded=carried > 0)
+
+
+def _holds_after_overload(steps: Sequence[Step], found: Sorted, overload_iops: float) -> bool:
+    """Whether a step that ran after an overload carried clearly more than the overload did, so without credits."""
+    first = min(steps[index].started_utc_ns for index in found.fell_behind)
+    return any(
+        steps[index].started_utc_ns > first
+        and steps[index].achieved_iops > (1 + PRECISION) * overload_iops / NEAR_WALL
+        for index in found.kept_up
+    )
+
+
+def _credits(steps: Sequence[Step], found: Sorted, rate: float) -> Credits | None:
+    """What was carried beyond the sustained ``rate``: until a step broke, or all through one that kept up above it."""
+    seen = [
+        (step.burst_iops or 0.0, step.credits_ios or 0.0, step)
+        for step in (steps[index] for index in found.fell_behind)
+        if step.credits_ios is not None
+    ]
+    seen += [
+        (step.achieved_iops, (step.achieved_iops - rate) * step.duration_s, step)
+        for step in (steps[index] for index in found.on_credits)
+    ]
+    if not seen:
+        return None
+    most, ios, step = max(rate for rate, _, _ in seen), *max(seen, key=lambda one: one[1])[1:]
+    moved = step.achieved_mb_per_s * 1e6 / step.achieved_iops
+    return Credits(most, ios, ios * moved, next((one.limited_op for *_, one in seen if one.limited_op), None))
+
+
+def _doubled(kept_up: Sequence[Step]) -> Estimate | None:
+    """Load from which on mean response is twice the lowest of any load: between two loads, log latency a line there."""
+    load = np.array([step.achieved_iops for step in kept_up])
+    log_mean = np.log([max(step.response_ns_mean, 1.0) for step in kept_up])
+    limit = float(log_mean.min() + np.log(_DOUBLED))
+    below = np.flatnonzero(log_mean < limit)
+    last = int(below[-1])
+    if last == len(load) - 1:
+        return None
+    share = (limit - log_mean[last]) / (log_mean[last + 1] - log_mean[last])
+    value = load[last] + share * (load[last + 1] - load[last])
+    return Estimate(float(value), float(load[last]), float(load[last + 1]))
+
+
+def _judge_saturated(answer: Knee, curve: Curve, wall: Floats) -> None:
+    knees = np.minimum(curve.knees(), curve.load[-1])
+    # With no bend before it, the knee is the wall itself and moves with it.
+    at_wall = knees >= curve.load[-1] * (1 - 1e-9)
+    knees = np.where(at_wall, wall, knees)
+    bend = widened(_widened(interval(knees), curve.without_one()), PRECISION)
+    top = answer.sustained_iops
+    assert top is not None
+    answer.state = "reached"
+    if bend.value >= NEAR_WALL * top.value:
+        answer.basis = "saturation"
+        answer.iops = Estimate(bend.value, bend.low, max(top.high, bend.value))
+        is_early = False
+    else:
+        answer.basis = "throughput"
+        answer.iops = top
+        answer.onset_iops = bend
+        is_early = True
+    gap_from, gap_to = curve.load[-2], curve.load[-1]
+    if gap_from < 0.9 * gap_to and not is_early:
+        answer.notes.append(
+            f"no load between {gap_from:,.0f} and {gap_to:,.0f} IOPS kept up or was tested: "
+            "latency may start to climb anywhere between them"
+        )
+
+
+def _judge_without_latency(answer: Knee, *, is_bounded: bool) -> None:
+    """No step below the wall has latencies to speak of; that a late generator's load was carried is still known."""
+    if not is_bounded:
+        answer.state = "before_range"
+        return
+    answer.state, answer.basis = "reached", "throughput"
+    answer.iops = answer.sustained_iops
+    answer.notes.append("latency below the knee is not judged: it may start to climb earlier")
+
+
+def _tail(
+    steps: Sequence[Step],
+    samples: Sequence[Samples],
+    kept_up: list[int],
+    saturated: list[int],
+    wall: Floats | None,
+    random: np.random.Generator,
+) -> tuple[str, float | None] | None:
+    """The highest quantile that all steps have, and the load at which it bends; None for that where it does not."""
+    used = [*kept_up, *saturated[:1]]
+    for name, quantile in (("p99", 0.99), ("p95", 0.95)):
+        if all(steps[index].response_ns[name] is not None for index in used):
+            points = Curve(steps, samples, kept_up, saturated, wall, random, quantile)
+            bend = float(points.knees()[0])
+            seen = bend < points.load[-1] or points.has_wall
+            return name, bend if seen and len(points.load) >= 4 else None
+    return None
+
+
+def _vote(answer: Knee, curve: Curve, tail: tuple[str, float | None] | None) -> None:
+    """Let the other estimators speak."""
+    steps = [step for step in answer.steps if step.is_judged]
+    points = [(step.in_flight_mean, step.achieved_iops, step.response_ns_mean) for step in steps]
+    in_flight, carried, mean_ns = np.array(points).T
+    marks = [mark for mark in (answer.iops, answer.onset_iops) if mark is not None]
+    answer.votes, answer.usl = open_votes(
+        marks,
+        curve.load,
+        np.exp(curve.logs[:, 0]),
+        (in_flight, carried, mean_ns),
+        has_wall=curve.has_wall,
+        tail=tail,
+    )
+    if answer.iops is not None:
+        answer.agreement = agreement(answer.votes, f"{answer.iops.value:,.0f} IOPS")
+
+
+def _widened(estimate: Estimate, others: Floats) -> Estimate:
+    values = [estimate.low, estimate.high, *others.tolist()]
+    return Estimate(estimate.value, min(values), max(values))
+
+
+def _convert(answer: Knee) -> None:
+    if answer.iops is None:
+        return
+    carried = sum(step.achieved_mb_per_s for step in answer.steps) / sum(
+        step.achieved_iops for step in answer.steps
+    )
+    answer.mb_per_s = answer.iops.scaled(carried)
+    if answer.iops_at_1x:
+        answer.scale = answer.iops.scaled(1 / answer.iops_at_1x)
+
+
+__all__ = ["REPLICATES", "Knee", "knee", "knee_of"]

@@ -1,0 +1,243 @@
+"""The knee in words: sentences that claim no more than was measured."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from iotrace.analyze.stats.estimate import Estimate
+from iotrace.analyze.units import format_bytes
+from iotrace.schemas import counted
+
+from .answer import Knee, SloKnee
+from .step import Step
+
+_NOT_EXCLUDED: Final = (
+    "Saved credits that last longer (of a token bucket, a write cache, an SLC cache) cannot be excluded."
+)
+
+
+def load_text(iops: Estimate, scale: Estimate | None) -> str:
+    """A load with its interval: ``3.6x [3.3, 3.9] (2,010 IOPS)``, without a scale ``2,010 IOPS [1,840, 2,180]``."""
+    digits = 0 if iops.value >= 100 else 1
+    rate = f"{iops.value:,.{digits}f} IOPS"
+    if scale is not None:
+        return f"{scale_text(scale)} ({rate})"
+    return f"{rate} [{iops.low:,.{digits}f}, {iops.high:,.{digits}f}]"
+
+
+def scale_text(scale: Estimate) -> str:
+    """A scale with its interval: ``3.6x [3.3, 3.9]``."""
+    digits = 2 if scale.value < 10 and scale.high - scale.low < 0.1 * scale.value else 1
+    return f"{scale.value:.{digits}f}x [{scale.low:.{digits}f}, {scale.high:.{digits}f}]"
+
+
+def latency_text(value_ns: float) -> str:
+    """A latency with three digits: ``0.213 ms``, ``12.4 ms``, ``3.1 s``."""
+    if value_ns >= 1e9:
+        return f"{value_ns / 1e9:.3g} s"
+    return f"{value_ns / 1e6:.3g} ms" if value_ns >= 1e5 else f"{value_ns / 1e3:.3g} µs"
+
+
+def percent_text(share: float) -> str:
+    """A share of 1: ``42 %``."""
+    return f"{100 * share:.0f} %"
+
+
+def step_text(step: Step) -> str:
+    """A step's load: ``4x (1,985 IOPS)``."""
+    return _load(step.offered_iops, step.scale)
+
+
+def describe_knee(knee: Knee) -> str:
+    """One or two sentences on where the knee lies, and one on saved credits where there are any."""
+    return f"{_where(knee)} {_credits(knee)}".rstrip()
+
+
+def _where(knee: Knee) -> str:
+    judged = [step for step in knee.steps if step.is_judged]
+    if knee.state == "not_judged":
+        return (
+            f"Where the storage breaks cannot be judged: of {counted(len(knee.steps), 'step')} {len(judged) or 'none'} "
+            "can be used. It takes at least two steps, and at least half of the loads that were run."
+        )
+    if knee.state == "before_range":
+        assert knee.sustained_iops is not None
+        lowest = step_text(judged[0])
+        return (
+            f"The knee lies below the lowest load tested, {lowest}: the storage carried at most "
+            f"{load_text(knee.sustained_iops, _scaled(knee.sustained_iops, knee))}."
+        )
+    if knee.state == "reached" and knee.iops is not None:
+        return _describe_reached(knee)
+    top = _load(knee.highest_kept_up_iops or 0.0, knee.highest_kept_up_scale)
+    level = _level(judged)
+    time = f" for {seconds_text(knee.watched_s)}" if knee.watched_s else ""
+    if knee.state == "onset":
+        assert knee.doubled_iops is not None
+        doubled = load_text(knee.doubled_iops, _scaled(knee.doubled_iops, knee))
+        return (
+            f"I/Os begin to queue: mean response has doubled at {doubled}. Where the storage breaks was not reached: "
+            f"it kept up{time} with {top}, the highest load judged ({level}). {_NOT_EXCLUDED}"
+        )
+    return (
+        f"The knee was not reached: the storage kept up{time} with {top}, the highest load judged ({level}). "
+        f"{_NOT_EXCLUDED}"
+    )
+
+
+def _credits(knee: Knee) -> str:
+    """What was carried on saved credits, beside what is sustained."""
+    if knee.credits is None or knee.sustained_iops is None:
+        return ""
+    most = knee.credits
+    who = f" Only {most.limited_op}s are held back." if most.limited_op else ""
+    return (
+        f"The storage sustains {load_text(knee.sustained_iops, None)}. It carried up to {most.burst_iops:,.0f} IOPS "
+        "while saved credits lasted (a token bucket, a write cache or an SLC cache): at least "
+        f"{most.ios:,.0f} I/Os or {format_bytes(most.size_bytes)} beyond that rate.{who}"
+    )
+
+
+def credits_caveat(knee: Knee) -> str:
+    """For how long the storage was watched at its limit, where the sentence does not say it; empty where unknown."""
+    if knee.state not in {"reached", "before_range"} or not knee.watched_s:
+        return ""
+    return (
+        f"at its limit the storage was watched for {seconds_text(knee.watched_s)} without a pause; credits that last "
+        "longer (of a token bucket, a write cache, an SLC cache) cannot be excluded"
+    )
+
+
+def latency_breaks(steps: Sequence[Step]) -> list[str]:
+    """What is said of steps that carried all of their load, but slower from some moment on."""
+    return [
+        f"at {step_text(step)} median response rose from {latency_text(broke.before_ns)} to "
+        f"{latency_text(broke.after_ns)} after {seconds_text(broke.at_share * step.duration_s)} and stayed there, "
+        "although all of the load was carried: a cache was full, saved credits were spent, or something else used the "
+        "device. Only the later figure can be counted on"
+        for step in steps
+        if step.is_judged and not step.is_saturated and (broke := step.latency_break) is not None
+    ]
+
+
+def seconds_text(value_s: float) -> str:
+    """A length of time: ``10 s``, ``0.8 s``."""
+    return f"{value_s:.0f} s" if value_s >= 3 else f"{value_s:.2g} s"
+
+
+def describe_slo(one: SloKnee, knee: Knee) -> str:
+    """One sentence on an objective."""
+    what = f"{one.objective.subject} stays under {latency_text(one.objective.limit_ns)}"
+    passes = f"{one.objective.subject} passes {latency_text(one.objective.limit_ns)}"
+    if one.state == "crossed":
+        assert one.iops is not None
+        return f"The storage carries {load_text(one.iops, one.scale)} before {passes}."
+    if one.state == "met_everywhere":
+        assert one.highest_met_iops is not None
+        return f"{_capital(what)} at every load judged, up to {_load(one.highest_met_iops, one.highest_met_scale)}."
+    if one.state == "missed_at_lowest":
+        lowest = next(step for step in knee.steps if step.is_judged)
+        return f"{_capital(passes)} already at the lowest load judged, {step_text(lowest)}."
+    if one.state == "too_few_ios":
+        needed = round(100 / (1 - one.objective.quantile))
+        return (
+            f"Whether {what} cannot be told: it takes {needed:,} such I/Os in a step to give a "
+            f"{one.objective.percentile_name}; run longer steps or ask for a lower percentile."
+        )
+    if one.state == "contradicted":
+        return f"Whether {what} cannot be told: {_contradiction(one, knee)}."
+    if one.state == "not_judged":
+        return f"Whether {what} cannot be told: too few steps tell of the storage's latency."
+    return f"No I/O in these steps is covered by '{one.objective}'."
+
+
+def _contradiction(one: SloKnee, knee: Knee) -> str:
+    """The highest load that missed an objective, and the lowest above it that met it."""
+    limit_ns = one.objective.limit_ns
+    held = [
+        (step, value)
+        for step, value in zip(knee.steps, one.quantile_ns, strict=True)
+        if step.is_judged and not step.is_saturated and not step.is_on_credits and value is not None
+    ]
+    first = next(place for place, (_, value) in enumerate(held) if value > limit_ns)
+    met = next(place for place in range(first, len(held)) if held[place][1] <= limit_ns)
+    (missed_step, missed_ns), (met_step, met_ns) = held[met - 1], held[met]
+    return (
+        f"it is {latency_text(missed_ns)} at {step_text(missed_step)} and {latency_text(met_ns)} at a higher load, "
+        f"{step_text(met_step)}; run these loads again, for longer"
+    )
+
+
+def headroom(knee: Knee) -> str:
+    """What 1x leaves free below the nearest limit, in words; empty where there is no 1x to compare with."""
+    if knee.iops_at_1x is None or knee.state == "not_judged":
+        return ""
+    limits = [(one.iops, str(one.objective)) for one in knee.objectives if one.iops and one.iops.low > 0]
+    if knee.onset_iops is not None:
+        limits.append((knee.onset_iops, "the onset of climbing latency"))
+    elif knee.iops is not None and knee.state == "reached":
+        limits.append((knee.iops, "the knee"))
+    elif knee.state == "onset" and knee.doubled_iops is not None:
+        limits.append((knee.doubled_iops, "which mean response has doubled"))
+    elif knee.state == "before_range" and knee.sustained_iops is not None:
+        limits.append((knee.sustained_iops, "what the storage can carry"))
+    if not limits:
+        top = (knee.highest_kept_up_iops or 0.0) / knee.iops_at_1x
+        missed = any(one.state == "missed_at_lowest" for one in knee.objectives)
+        if top < 1 or missed or knee.state != "not_reached":
+            return ""
+        if top <= 1.05:
+            return ""
+        time = f" for {seconds_text(knee.watched_s)}" if knee.watched_s else ""
+        return f"{knee.baseline} is at most {percent_text(1 / top)} of what the storage carried{time}"
+    limit, name = min(limits, key=lambda pair: pair[0].value)
+    used = [knee.iops_at_1x / max(value, 1e-9) for value in (limit.value, limit.high, limit.low)]
+    if limit.value < knee.iops_at_1x:
+        return f"{knee.baseline} is {used[0]:.2g} times the load at {name}: there is no headroom"
+    more = next((factor for factor in (2, 1.5, 1.2) if factor * used[0] <= 1), 2)
+    return (
+        f"{knee.baseline} is {percent_text(used[0])} [{100 * used[1]:.0f}, {100 * used[2]:.0f}] of the load at {name}, "
+        f"which leaves {percent_text(1 - used[0])} headroom; {more:g}x would be {percent_text(more * used[0])}"
+    )
+
+
+def _describe_reached(knee: Knee) -> str:
+    assert knee.iops is not None
+    where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
+    if knee.basis == "saturation":
+        return f"{where}: beyond it latency climbs and throughput does not{_cause(knee)}."
+    if knee.onset_iops is not None:
+        onset = load_text(knee.onset_iops, _scaled(knee.onset_iops, knee))
+        return f"{where}: beyond it the storage carries no more; latency climbs already from {onset}{_cause(knee)}."
+    return f"{where}: beyond it the storage carries no more{_cause(knee)}."
+
+
+def _cause(knee: Knee) -> str:
+    """The first cause that names a layer, else the first; nothing where none is known."""
+    named = sorted(knee.causes, key=lambda cause: cause.layer is None)
+    return f"; {named[0].clause}" if named else ""
+
+
+def _level(judged: list[Step]) -> str:
+    kept = [step for step in judged if not step.is_saturated and step.response_ns["p50"] is not None]
+    if len(kept) < 2:
+        return (
+            f"median response {latency_text(kept[0].response_ns['p50'] or 0)}"
+            if kept
+            else "latency not known"
+        )
+    first, last = kept[0].response_ns["p50"] or 0, kept[-1].response_ns["p50"] or 0
+    return f"median response {latency_text(first)} at the lowest load judged, {latency_text(last)} there"
+
+
+def _load(iops: float, scale: float | None) -> str:
+    rate = f"{iops:,.0f} IOPS"
+    return rate if scale is None else f"{scale:g}x ({rate})"
+
+
+def _scaled(iops: Estimate, knee: Knee) -> Estimate | None:
+    return iops.scaled(1 / knee.iops_at_1x) if knee.iops_at_1x else None
+
+
+def _capital(text: str) -> str:
+    # Percentile names stay small: p99, not P99.
+    return f"The {text}" if text.startswith("p") and text[1:2].isdigit() else text[:1].upper() + text[1:]

@@ -1,0 +1,206 @@
+"""A user's own questions: any SELECT over a recording's tables, or a query of the library by its name.
+
+How to use it::
+
+    with asking.opened(recording) as connection:
+        for batch in asking.select(connection, "SELECT op, count(*) FROM io GROUP BY op"): …
+        for batch in asking.ask(connection, recording, "size_distribution", {"layer": "block"}): …
+
+The connection reads the files of that recording and nothing else: no other file, no network, no setting of it can be
+changed, and only statements that read are run. Answers are streamed, so what is asked for may be larger than memory.
+"""
+
+import glob
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from iotrace.schemas import IotraceError, Recording
+
+from . import library
+from .describe.figures import GRANULE_BYTES
+from .describe.recording import workload_layer
+
+BATCH_ROWS: Final = 1 << 14
+
+_READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
+_NOT_OURS: Final = re.compile(r"^[A-Za-z ]+ Error: ")
+_TIME: Final = re.compile(r"(-?\d+)(ns|us|ms|s|m|h)?")
+_NS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+@contextmanager
+def opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB with the tables of ``recording`` as views, shut off from everything else.
+
+    Raises `IotraceError` for a damaged recording.
+    """
+    with library.opened(recording) as connection:
+        paths = [str(path) for name in recording.table_names() for path in recording.parquet_paths(name)]
+        # The views ask for them as patterns that match nothing else, which DuckDB checks before what they match.
+        paths += [glob.escape(path) for path in paths]
+        quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+        connection.execute(f"SET allowed_paths = [{quoted}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+
+
+def select(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatch]:
+    """The answer to one statement that reads, batch by batch; at least one batch, which may be empty.
+
+    Raises `IotraceError` with DuckDB's words, which name the user's.
+    """
+    with _mistakes_named("SHOW TABLES lists the tables, DESCRIBE io their columns"):
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in _READING:
+            raise IotraceError(
+                "only a single SELECT can be run on a recording",
+                hint="recordings are read-only; DESCRIBE io lists columns",
+            )
+        if statements[0].named_parameters:
+            names = ", ".join(sorted(statements[0].named_parameters))
+            raise IotraceError(
+                f"the SELECT has a parameter without a value: {names}", hint="write the value in its place"
+            )
+        yield from _batches(connection.sql(statements[0]))
+
+
+def ask(
+    connection: duckdb.DuckDBPyConnection, recording: Recording, query_name: str, words: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """The answer of a query of the library. ``words`` are its parameters as users write them, the rest has defaults.
+
+    Raises `IotraceError` naming an unknown query or parameter, or a value that does not fit.
+    """
+    try:
+        query = library.load(query_name)
+    except KeyError:
+        names = [entry.name for entry in library.list_queries()]
+        near = get_close_matches(query_name, names, 1)
+        raise IotraceError(
+            f"the library has no query '{query_name}'",
+            hint=(f"did you mean {near[0]}? " if near else "") + "iotrace query --list lists them",
+        ) from None
+    taken = {parameter.name: parameter for parameter in query.parameters}
+    strange = sorted(set(words) - set(taken))
+    if strange:
+        raise IotraceError(
+            f"query {query_name} has no parameter '{strange[0]}'",
+            hint=f"it takes: {', '.join(taken) or 'none'}",
+        )
+    parameters: dict[str, Any] = {}
+    for name, parameter in taken.items():
+        if name in words:
+            parameters[name] = _value(name, parameter.unit, words[name])
+        elif name in _DEFAULTS:
+            parameters[name] = _DEFAULTS[name](connection, recording)
+        else:
+            raise IotraceError(
+                f"query {query_name} needs {name}: {parameter.meaning}",
+                hint=f"for example iotrace query {recording.path.name} {query_name} {name}=…",
+            )
+    with _mistakes_named("iotrace validate RECORDING tells what is left of it"):
+        table = library.run(connection, query_name, **parameters)
+        yield from table.to_batches(BATCH_ROWS) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+
+
+def _layer(connection: duckdb.DuckDBPyConnection, _: Recording) -> str:
+    rows = library.run(connection, "layers").to_pylist()
+    return workload_layer(row["layer"] for row in rows) or "block"
+
+
+_Default = Callable[[duckdb.DuckDBPyConnection, Recording], Any]
+_DEFAULTS: Final[dict[str, _Default]] = {
+    "layer": _layer,
+    "metric": lambda _, recording: "response" if recording.manifest.kind == "replayed" else "service",
+    "from_ns": lambda _, recording: recording.manifest.window_start_ns,
+    "start_ns": lambda _, recording: recording.manifest.window_start_ns,
+    "until_ns": lambda _, recording: recording.manifest.window_end_ns,
+    "end_ns": lambda _, recording: recording.manifest.window_end_ns,
+    "window_ns": lambda *_: 10**9,
+    "slot_ns": lambda *_: 10**9,
+    "block_bytes": lambda *_: GRANULE_BYTES,
+    "row_limit": lambda *_: 20,
+}
+"""What a parameter of that name is where the user gives none."""
+
+
+def defaults() -> frozenset[str]:
+    """Names of the parameters that need no value."""
+    return frozenset(_DEFAULTS)
+
+
+def _value(name: str, unit: str, word: str) -> str | int:
+    if unit == "text":
+        return word
+    match = _TIME.fullmatch(word)
+    if not match or (match[2] and unit != "ns") or len(match[1]) > 18:
+        example = "10s or 10000000000" if unit == "ns" else "a whole number"
+        raise IotraceError(f"{name}={word} is not a value in {unit}", hint=f"{name} is such as {example}")
+    return int(match[1]) * _NS[match[2] or "ns"]
+
+
+def _batches(relation: duckdb.DuckDBPyRelation | None) -> Iterator[pa.RecordBatch]:
+    if relation is None:
+        return
+    reader = relation.to_arrow_reader(BATCH_ROWS)
+    empty = True
+    for batch in reader:
+        empty = False
+        yield batch
+    if empty:
+        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+
+
+def limited(
+    connection: duckdb.DuckDBPyConnection, batches: Iterator[pa.RecordBatch], seconds: float
+) -> Iterator[pa.RecordBatch]:
+    """``batches`` of `select` or `ask`, ended once they have been worked on for ``seconds``. Raises `IotraceError`."""
+    left = seconds
+    while True:
+        watch = threading.Timer(left, connection.interrupt)
+        watch.daemon = True
+        begun = time.monotonic()
+        watch.start()
+        try:
+            batch = next(batches, None)
+        except duckdb.InterruptException as problem:
+            if time.monotonic() - begun < left:
+                raise
+            raise IotraceError(
+                f"the query was stopped after {seconds:g} s",
+                hint="give it longer with --timeout 1h, or ask for less: a time window, sums instead of rows",
+            ) from problem
+        finally:
+            watch.cancel()
+        left = max(left - (time.monotonic() - begun), 0.001)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextmanager
+def _mistakes_named(hint: str) -> Iterator[None]:
+    """DuckDB's complaint about a user's words as an error for users."""
+    try:
+        yield
+    except (duckdb.InterruptException, duckdb.ResourceInUseException):
+        raise
+    except duckdb.OutOfMemoryException as problem:
+        raise IotraceError(
+            "not enough memory or temporary disk space for this query",
+            hint="ask for fewer columns, or for sums (GROUP BY) instead of rows",
+        ) from problem
+    except (duckdb.Error, pa.ArrowException) as problem:
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+        told = _NOT_OURS.sub("", lines[0] if lines else type(problem).__name__)[:300].rstrip("!.")
+        near = next((line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))), hint)
+        raise IotraceError(f"the query does not run: {told}", hint=near[:300]) from problem

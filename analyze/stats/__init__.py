@@ -1,0 +1,1 @@
+"""Estimates with intervals: histograms, the bootstrap, profile likelihood."""

@@ -1,0 +1,211 @@
+"""What a rule of validity is, what it looks at, and what it says."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import duckdb
+import pyarrow.compute as pc
+
+from iotrace.analyze import library
+from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.describe.description import Description
+from iotrace.analyze.describe.figures import GRANULE_BYTES
+from iotrace.analyze.describe.recording import workload_layer
+from iotrace.schemas import Kind, Recording
+
+Level = Literal["invalid", "warning"]
+Scope = Literal["captured", "replay", "characterization", "comparison"]
+"""What a rule is about: recordings of production, replays of one, cells of a characterization, or a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that fired: what is wrong in a few words and in one sentence, and what to do about it."""
+
+    rule: str
+    level: Level
+    title: str
+    detail: str
+    hint: str
+
+
+@dataclass
+class Subject:
+    """A recording and what is known of it; facts that cost a query are asked for at most once.
+
+    All queries share one connection, which leaving the subject as a context closes.
+    """
+
+    recording: Recording
+    comparison: Comparison | None = None
+    quantile: float = 0.99
+    """The highest quantile that is quoted."""
+    description: Description | None = None
+    """What `describe` found, if it was asked: spares passing over the rows again."""
+    replay: dict[str, Any] = field(init=False)
+    _opened: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.replay = self.recording.manifest.replay or {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    @property
+    def scope(self) -> Scope:
+        """What made the recording. A closed loop without pauses is a cell of a characterization."""
+        if self.recording.manifest.kind != "replayed":
+            return "captured"
+        return "characterization" if self.replay.get("loop") == "closed" else "replay"
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it holds what another tool's test printed."""
+        return self.recording.manifest.kind == Kind.TESTED
+
+    @cached_property
+    def length_ns(self) -> int | None:
+        """How long it lasted; of another tool's tests the shortest run, None where the tool does not say."""
+        if not self.is_tested:
+            return self.recording.manifest.duration_ns
+        rows = self.recording.read("results", ["duration_ns"]).to_pylist()
+        return min((row["duration_ns"] for row in rows if row["duration_ns"]), default=None)
+
+    @property
+    def again(self) -> str:
+        """What the user does to get another such recording, as a hint begins."""
+        if self.is_tested:
+            return "run the test for"
+        return {"captured": "record", "replay": "replay", "characterization": "run characterize"}[self.scope]
+
+    @property
+    def run(self) -> str:
+        """What made the recording, as a noun."""
+        return {"captured": "recording", "replay": "replay", "characterization": "run"}[self.scope]
+
+    @cached_property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Per operation at the workload layer: io_count, failed_count, size_bytes."""
+        if self.description is not None:
+            return {
+                entry.op: {name: getattr(entry, name) for name in ("io_count", "failed_count", "size_bytes")}
+                for entry in self.description.operations
+            }
+        names = ("io_count", "failed_count", "size_bytes")
+        counts: dict[str, dict[str, int]] = {}
+        for row in self._ask("streams", layer=self._layer):
+            entry = counts.setdefault(row["op"], dict.fromkeys(names, 0))
+            for name in entry:
+                entry[name] += row[name]
+        return counts
+
+    @cached_property
+    def unfinished_count(self) -> int:
+        """I/Os at the workload layer that were not seen to end."""
+        if self.description is None:
+            return sum(row["unfinished_count"] for row in self._layers if row["layer"] == self._layer)
+        layers = self.description.layers
+        layer = workload_layer(one.layer for one in layers)
+        return sum(one.unfinished_count for one in layers if one.layer == layer)
+
+    @cached_property
+    def working_set_bytes(self) -> int:
+        """Bytes touched at the workload layer, in whole 4 KiB."""
+        if self.description is not None and self.description.total is not None:
+            return self.description.total.working_set_bytes
+        rows = self._ask("working_set", layer=self._layer, block_bytes=GRANULE_BYTES)
+        return sum(int(row["touched_count"]) for row in rows if row["scope"] == "device") * GRANULE_BYTES
+
+    @cached_property
+    def fifths(self) -> list[tuple[int, float]]:
+        """Of each fifth of the load: reads and writes wanted in it, and their mean response time in nanoseconds."""
+        if not self._layer:
+            return []
+        found = {row["fifth"]: row for row in self._ask("fifths", layer=self._layer)}
+        return [
+            (found[slot]["io_count"], found[slot]["response_ns_mean"]) if slot in found else (0, 0.0)
+            for slot in range(5)
+        ]
+
+    @cached_property
+    def disk_counts(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows of query ``disk_counts`` by disk; none where the recorder's own I/O was left out and not counted."""
+        own = any("of iotrace itself left out" in note for note in self.recording.manifest.quality.notes)
+        found: dict[str, list[dict[str, Any]]] = {}
+        if not self._has_kernel_counts:
+            return found
+        rows = self._ask("disk_counts")
+        for row in rows:
+            found.setdefault(row["device"], []).append(row)
+        return found if not own or any(row["has_own"] for row in rows) else {}
+
+    @cached_property
+    def _has_kernel_counts(self) -> bool:
+        with self.recording.reading("counters"):
+            return (
+                self.recording.row_count("counters") > 0
+                and pc.any(
+                    pc.equal(self.recording.read("counters", ["object"])["object"], "diskstats")
+                ).as_py()
+            )
+
+    @cached_property
+    def _layers(self) -> list[dict[str, Any]]:
+        return self._ask("layers")
+
+    @property
+    def _layer(self) -> str:
+        """The one layer load is counted at; empty if there are no I/Os."""
+        return workload_layer(row["layer"] for row in self._layers) or ""
+
+    def _ask(self, query_name: str, **parameters: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+        """Rows of a query about I/Os; where there are none, as in another tool's results, DuckDB is not started."""
+        if not self._has_ios:
+            return []
+        rows: list[dict[str, Any]] = library.run(self._connection, query_name, **parameters).to_pylist()
+        return rows
+
+    @cached_property
+    def _has_ios(self) -> bool:
+        with self.recording.reading("io"):
+            return self.recording.row_count("io") > 0
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        return self._opened.enter_context(library.opened(self.recording))
+
+    def figure(self, name: str) -> float:
+        """A number of the replay's manifest; 0 if it is not there."""
+        value = self.replay.get(name)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    def share(self, name: str) -> float:
+        """A count of the replay's manifest as a share of the I/Os it issued."""
+        return self.figure(name) / max(self.figure("issued_ios"), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``judge`` gives the finding, if there is one; it is asked only about what is in ``scopes``."""
+
+    id: str
+    fires_when: str
+    """The condition in words, as docs/methods.md has it."""
+    means: str
+    """What it does to the figures."""
+    scopes: frozenset[Scope]
+    judge: Callable[[Subject], Finding | None]
+
+
+CAPTURED: frozenset[Scope] = frozenset({"captured"})
+REPLAYS: frozenset[Scope] = frozenset({"replay"})
+CELLS: frozenset[Scope] = frozenset({"characterization"})
+RUNS: frozenset[Scope] = REPLAYS | CELLS
+ANY: frozenset[Scope] = CAPTURED | RUNS
+COMPARISONS: frozenset[Scope] = frozenset({"comparison"})

@@ -1,0 +1,46 @@
+"""The rules of validity over the steps of a sweep: each said once, with the steps it fired for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from iotrace.schemas import Recording
+
+from . import Finding, check
+
+
+def check_sweep(steps: Sequence[Recording]) -> list[Finding]:
+    """Findings of every rule that fires for a step, the invalidating ones first; the detail is the first such step's.
+
+    A rule that invalidates some steps only is a warning: the knee leaves steps out that the load generator limited,
+    and stands on the others. Raises `IotraceError` if a step's data cannot be read.
+    """
+    by_rule: dict[str, list[tuple[Recording, Finding]]] = {}
+    for step in steps:
+        for finding in check(step):
+            by_rule.setdefault(finding.rule, []).append((step, finding))
+    findings = [_joined(fired, len(steps)) for fired in by_rule.values()]
+    return sorted(findings, key=lambda finding: finding.level != "invalid")
+
+
+_NAMED_MOST = 8
+
+
+def _joined(fired: list[tuple[Recording, Finding]], step_count: int) -> Finding:
+    first = fired[0][1]
+    if len(fired) == step_count:
+        return first
+    if len(fired) > _NAMED_MOST:
+        where = f"and likewise in {len(fired)} of {step_count} runs"
+    else:
+        names = [_load(step) for step, _ in fired]
+        where = "at " + ("; " if any(", " in name for name in names) else ", ").join(names)
+    return replace(first, level="warning", detail=f"{first.detail} ({where})")
+
+
+def _load(step: Recording) -> str:
+    replay = step.manifest.replay or {}
+    if replay.get("loop") == "closed":
+        # Steps of several series bear the same names.
+        targets = [str(target["name"]) for target in replay.get("targets", [])]
+        return step.manifest.title.removesuffix(f" on {', '.join(targets)}")
+    return step.name if replay.get("scale") is None else f"{replay['scale']:g}x"

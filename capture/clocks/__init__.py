@@ -1,0 +1,1 @@
+"""Bringing sources with clocks of their own onto one, and saying how well that is known."""

@@ -1,0 +1,1 @@
+"""What storage arrays report of themselves."""

@@ -1,0 +1,1 @@
+"""What Linux tools write: blktrace, biosnoop, fio's I/O logs."""

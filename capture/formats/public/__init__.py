@@ -1,0 +1,1 @@
+"""Traces that researchers and cloud providers published."""

@@ -1,0 +1,1 @@
+"""What Windows and SQL Server write: traces, counter logs, events, DMV snapshots."""

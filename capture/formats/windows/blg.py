@@ -1,0 +1,340 @@
+"""Binary counter logs of Windows (.blg): counters cooked as Performance Monitor shows them.
+
+Logs of Windows Vista and Server 2008 or later. Times are those of the samples: local wall time in the file, brought to
+UTC by the 100-ns clock inside the sample where there is one, else by the time zone in the log's header and its rule for
+daylight saving.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from iotrace.capture.counters.cooking import cook, is_instant
+from iotrace.capture.counters.series import Floats, Integers, Series
+from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
+from iotrace.schemas import Clock, IotraceError, Quality, counted
+
+from .blg_container import (
+    CATALOG,
+    FILETIME_1970,
+    NAMES,
+    SAMPLE,
+    LogHeader,
+    has_counters,
+    looks_like_container,
+    open_log,
+    read_header,
+)
+from .blg_records import RawValues, SampleReader, read_catalog, read_names
+
+_BATCH_VALUES: Final = 1 << 18
+_MODE_CIRCULAR: Final = 0x2
+_QUARTER_HOUR_100NS: Final = 15 * 60 * 10**7
+_LOCAL_MAX: Final = 1 << 58  # the year 2514: later ones are damage, and would not fit nanoseconds since 1970
+_BIBTEX: Final = (b"This is BibTeX", b"This is pBibTeX", b"This is upBibTeX", b"This is 8-bit")
+_BIBER: Final = b"INFO - This is Biber"
+_NT4: Final = "PDH-BIN".encode("utf-16-le"), b"PDH-BIN"
+
+
+def recognises(head: bytes, _path: Path) -> bool:
+    """Whether ``head`` begins a counter log, or one of the other files that go by this name (`read` names them)."""
+    if _other_kind(head) is not None:
+        return True
+    return looks_like_container(head) and has_counters(head)
+
+
+def _other_kind(head: bytes) -> tuple[str, str] | None:
+    if head.startswith(_BIBTEX) or _BIBER in head[:200]:
+        return (
+            "is a log of BibTeX, which uses the suffix .blg too",
+            "bring the counter log that perfmon wrote",
+        )
+    if any(word in head[:64] for word in _NT4):
+        return (
+            "is a counter log of Windows NT 4 or 2000, whose format is not read",
+            "convert it with relog FILE -f csv -o FILE.csv",
+        )
+    return None
+
+
+def read(path: Path, name: str, progress: Progress) -> "BlgTrace":
+    """Open the log at ``path``. Memory is bounded by the number of series, not by the number of samples."""
+    return BlgTrace(path, name, progress, _header(path, name))
+
+
+def inspect(path: Path, name: str) -> dict[str, Any]:
+    """Counters, samples, time and losses of a log: the whole file is read, nothing is kept.
+
+    Keys: kind, os, machines, objects (name → series), series, samples, values, first_utc, last_utc (ISO 8601, null
+    without samples), interval_s (median), time_zone_bias_minutes, whole, notes, and the counts of `Quality`.
+    Raises `IotraceError`.
+    """
+    trace = read(path, name, _silent)
+    value_count = sum(batch.num_rows for _, batch in trace.batches())
+    outcome = trace.outcome()
+    series = trace.series
+    objects: dict[str, int] = {}
+    for object_name in series.objects:
+        objects[object_name] = objects.get(object_name, 0) + 1
+    quality = outcome.quality
+    return {
+        "kind": "binary counter log of Windows",
+        "os": trace.host["os"],
+        "machines": sorted(set(series.sources)),
+        "objects": objects,
+        "series": len(series),
+        "samples": trace.samples,
+        "values": value_count,
+        "first_utc": trace.utc_text(outcome.window_start_ns),
+        "last_utc": trace.utc_text(outcome.window_end_ns),
+        "interval_s": trace.median_interval_s(),
+        "time_zone_bias_minutes": trace.host["utc_bias_minutes"],
+        "whole": not (quality.truncated_tail or quality.damaged_buffers or quality.sequence_holes),
+        "events_lost": quality.events_lost,
+        "buffers_lost": quality.buffers_lost,
+        "damaged_buffers": quality.damaged_buffers,
+        "sequence_holes": quality.sequence_holes,
+        "notes": quality.notes,
+    }
+
+
+FORMAT: Final = Format("blg", recognises, read, inspect, has_ios=False)
+
+
+def _header(path: Path, name: str) -> LogHeader:
+    with naming(name), path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if other := _other_kind(head):
+        raise IotraceError(f"'{name}' {other[0]}", hint=other[1])
+    header = read_header(head) if looks_like_container(head) else None
+    if header is None:
+        raise IotraceError(f"'{name}' has a damaged log header", hint="copy the file again, or record again")
+    return header
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Raw values of one sample, in arrays."""
+
+    at_ns: int
+    numbers: Integers
+    rules: Integers
+    first: Integers
+    second: Integers
+    hertz: Integers
+
+
+class BlgTrace:
+    """See `iotrace.capture.formats.format.Trace`."""
+
+    def __init__(self, path: Path, name: str, progress: Progress, header: LogHeader) -> None:
+        self._path, self._name, self._progress, self._header = path, name, progress, header
+        self.series = Series(name)
+        self.samples = 0
+        self._reader = SampleReader(self.series, name)
+        self._intervals_ns: dict[int, int] = {}
+        self._last: _Pending | None = None
+        self._last_ns = 0
+        self._first_ns: int | None = None
+        self._clock_steps = self._backwards = 0
+        self._catalogs = 0
+        self._has_clock = False
+        start_ns = self._first_sample_utc_ns()
+        self.clock = Clock(start_ns, 1e6, "Windows counter log", SYSTEM_TICK_NS)
+        major, minor, build = header.os_version
+        self.host: dict[str, Any] = {
+            "os": f"Windows {major}.{minor} build {build}",
+            "utc_bias_minutes": header.zone.bias_minutes,
+        }
+
+    def _first_sample_utc_ns(self) -> int:
+        for at_utc_ns, _ in self._samples(_silent):
+            if at_utc_ns is not None:
+                break
+        else:
+            at_utc_ns = (self._header.start_filetime - FILETIME_1970) * 100
+            at_utc_ns = at_utc_ns if 0 < at_utc_ns < 1 << 62 else 0
+        # Only a look ahead: everything is read again when rows are asked for.
+        self.series = Series(self._name)
+        self._reader = SampleReader(self.series, self._name)
+        self._has_clock = False
+        return at_utc_ns or 0
+
+    def _samples(self, progress: Progress) -> Iterator[tuple[int | None, RawValues]]:
+        """Every sample's time in UTC, None where it makes no sense, and raw values."""
+        with naming(self._name):
+            file, container = open_log(self._path, self._header.buffer_bytes)
+            self._container = container
+            with file:
+                for kind, local, data in container.records(self._name, progress):
+                    if kind == CATALOG:
+                        entries = read_catalog(data)
+                        self._catalogs += 1
+                        self._reader.use_catalog(entries)
+                    elif kind == NAMES:
+                        self._reader.use_names(*read_names(data))
+                    elif kind == SAMPLE:
+                        raw = self._reader.read(data, local)
+                        if raw is not None:
+                            yield self._utc_ns(local, raw.utc_100ns), raw
+
+    def _utc_ns(self, local: int, utc_100ns: int | None) -> int | None:
+        if not FILETIME_1970 < local < _LOCAL_MAX:
+            return None
+        utc = local
+        if utc_100ns is not None and abs(utc_100ns - local) < 16 * 4 * _QUARTER_HOUR_100NS:
+            # Zones differ by quarter hours; the rest of the difference is the rounding of the sample's time.
+            utc += round((utc_100ns - local) / _QUARTER_HOUR_100NS) * _QUARTER_HOUR_100NS
+            self._has_clock = True
+        else:
+            utc += self._header.zone.bias_at(local) * 60 * 10**7
+        # Times are rounded to milliseconds, but the first can be some 100 ns below.
+        return (utc - FILETIME_1970 + 5_000) // 10_000 * 1_000_000
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Rows in the order of the samples."""
+        pending: list[_Pending] = []
+        size = 0
+        for utc_ns, raw in self._samples(self._progress):
+            if utc_ns is None:
+                self._clock_steps += 1
+                continue
+            self.samples += 1
+            if not raw.numbers:
+                continue
+            at_ns = utc_ns - self.clock.start_utc_ns
+            pending.append(
+                _Pending(
+                    at_ns,
+                    *(
+                        np.concatenate(part)
+                        for part in (raw.numbers, raw.rules, raw.first, raw.second, raw.hertz)
+                    ),
+                )
+            )
+            size += len(pending[-1].numbers)
+            if size >= _BATCH_VALUES:
+                yield from self._cook(pending)
+                pending, size = [], 0
+        if pending:
+            yield from self._cook(pending)
+
+    def _cook(self, pending: list[_Pending]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Values of the samples, each against the sample just before it."""
+        samples = ([self._last] if self._last else []) + pending
+        carried = len(self._last.numbers) if self._last else 0
+        self._last = pending[-1]
+        numbers = np.concatenate([sample.numbers for sample in samples])
+        rules = np.concatenate([sample.rules for sample in samples])
+        first = np.concatenate([sample.first for sample in samples])
+        second = np.concatenate([sample.second for sample in samples])
+        hertz: Floats = np.concatenate([sample.hertz for sample in samples]).astype(np.float64)
+        position = np.repeat(np.arange(len(samples)), [len(sample.numbers) for sample in samples])
+        times = np.array([sample.at_ns for sample in samples], np.int64)
+        self._watch(times, is_first=not carried)
+        order = np.lexsort((position, numbers))
+        before = np.empty_like(order)
+        before[order[1:]] = order[:-1]
+        before[order[0]] = order[0]
+        is_next = (numbers[before] == numbers) & (position[before] == position - 1)
+        values, valid = cook(rules, first, second, hertz, (first[before], second[before]), is_next)
+        instant = is_instant(rules)
+        kept = np.arange(len(numbers)) >= carried
+        self._backwards += int(np.count_nonzero(kept & is_next & ~valid & ~instant))
+        kept &= valid
+        at_ns = times[position]
+        interval_ns = np.where(instant, 0, at_ns - times[np.maximum(position - 1, 0)])
+        yield "counters", self.series.rows(at_ns[kept], interval_ns[kept], numbers[kept], values[kept])
+
+    def _watch(self, times: Integers, *, is_first: bool) -> None:
+        if is_first:
+            self._first_ns = int(times[0])
+            self._last_ns = int(times[0])
+        steps = np.diff(times)
+        self._clock_steps += int(np.count_nonzero(steps <= 0))
+        self._first_ns = min(self._first_ns or 0, int(times.min()))
+        self._last_ns = max(self._last_ns, int(times.max()))
+        lengths, counts = np.unique(np.round(steps, -6), return_counts=True)
+        for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+            if len(self._intervals_ns) < 100_000 or length in self._intervals_ns:
+                self._intervals_ns[length] = self._intervals_ns.get(length, 0) + count
+
+    def median_interval_s(self) -> float | None:
+        """Median time between samples."""
+        total = sum(self._intervals_ns.values())
+        passed = 0
+        for length in sorted(self._intervals_ns):
+            passed += self._intervals_ns[length]
+            if 2 * passed >= total:
+                return length / 1e9
+        return None
+
+    def utc_text(self, at_ns: int) -> str | None:
+        """A time of the recording as ISO 8601 in UTC; None for a log without samples."""
+        if not self.samples:
+            return None
+        return datetime.fromtimestamp((self.clock.start_utc_ns + at_ns) / 1e9, UTC).isoformat(
+            timespec="milliseconds"
+        )
+
+    def outcome(self) -> Outcome:
+        """The window runs from the first sample to the last."""
+        counts = self._container.counts
+        start_ns = self._first_ns or 0
+        return Outcome(
+            start_ns,
+            max(self._last_ns, start_ns),
+            Quality(
+                events_lost=self._header.events_lost,
+                buffers_lost=self._header.buffers_lost,
+                sequence_holes=counts.sequence_holes,
+                damaged_buffers=counts.damaged_buffers,
+                clock_steps=self._clock_steps,
+                truncated_tail=counts.truncated or self._lacks_buffers(),
+                notes=list(self._notes()),
+            ),
+            counts.events,
+        )
+
+    def _lacks_buffers(self) -> bool:
+        """Whether the header counts more buffers than the file has; a circular log overwrites its own."""
+        is_circular = bool(self._header.mode & _MODE_CIRCULAR)
+        return not is_circular and self._container.counts.buffers < self._header.buffers_written
+
+    def _notes(self) -> Iterator[str]:
+        counts, records = self._container.counts, self._reader.counts
+        if not self.samples:
+            why = "" if self._catalogs else ": its catalog of counters is missing"
+            yield f"this counter log holds no sample that can be read{why}"
+        if not self._header.end_filetime:
+            yield "the log was not closed: it may lack its last samples"
+        if counts.wrapped:
+            yield "the log is circular: only the end of its session is left"
+        if self.samples and not self._has_clock:
+            yield "UTC is taken from the time zone in the log's header, whose daylight saving rule is that of one year"
+        if self.series.has_untranslated():
+            yield "some counters keep their localized names and have no metric"
+        for count, noun, words in (
+            (counts.broken_records, "record", "left out: parts are missing"),
+            (records.damaged_samples, "damaged sample", "read up to the damage"),
+            (records.invalid_values, "value", "left out that Windows marked invalid"),
+            (
+                self._backwards,
+                "value",
+                "left out: the counter or clock went backwards, as at the end of an instance",
+            ),
+        ):
+            if count:
+                yield f"{counted(count, noun)} {words}"
+        if records.unknown_types:
+            types = ", ".join(f"{kind:#010x}" for kind in sorted(records.unknown_types)[:8])
+            yield f"counters of types that are not cooked are left out ({types})"
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    pass

@@ -1,0 +1,242 @@
+"""Snapshots of SQL Server's own I/O and wait totals as text: means for each file between two snapshots.
+
+The views count reads, bytes and stalls (whole milliseconds) since the instance started; their differences give rates
+and mean latencies of the sql layer. A mean hides everything that a quantile shows, and an I/O counts where it ends.
+`dmv_columns` tells the columns and holds the queries.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
+from iotrace.capture.roles import classify
+from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
+
+from .dmv_columns import CAPTURE_COLUMN, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
+from .dmv_intervals import Snapshots, connected, in_order
+from .dmv_lines import Layout, Lines, layout_of
+
+_TEMPDB: Final = 2
+_RESOLUTION_NS: Final = 1e6
+_LOG_TYPE: Final = "LOG"
+_NAMED_RESETS: Final = 1000
+
+
+def recognises(head: bytes, _path: Path) -> bool:
+    """Whether ``head`` has the header of a snapshot file, or lines in the order of its columns."""
+    return layout_of(head) is not None
+
+
+def read(path: Path, name: str, progress: Progress) -> "DmvTrace":
+    """Open the snapshots at ``path``: looks for the first whole line, by which the clock starts."""
+    layout = _layout(path, name)
+    return DmvTrace(path, name, progress, layout, _first_moment(path, name, layout))
+
+
+def inspect(path: Path, name: str) -> dict[str, Any]:
+    """What the snapshots are of, how many there are and from when to when, and what is left out."""
+    layout = _layout(path, name)
+    with connected() as connection:
+        snapshots = Snapshots(connection, layout.kind, layout.columns)
+        lines, times = _lines(path, name, layout)
+        for _ in _differences(connection, snapshots, lines, times, path, lambda _what, _done, _total: None):
+            pass
+        facts, resets = snapshots.facts(), snapshots.resets()
+    return {
+        "format": "dmv",
+        "view": f"sys.dm_{'io_virtual_file_stats' if layout.kind == 'file_stats' else 'os_wait_stats'}",
+        "whole": not (lines.is_cut or lines.left_out or snapshots.lines_left_out),
+        **facts,
+        "columns_absent": _absent(layout),
+        "lines_left_out": lines.left_out + snapshots.lines_left_out,
+        "cut": lines.is_cut,
+        "resets": len(resets),
+    }
+
+
+FORMAT: Final = Format("dmv", recognises, read, inspect, has_ios=False)
+
+
+class DmvTrace:
+    """See `iotrace.capture.formats.format.Trace`."""
+
+    def __init__(self, path: Path, name: str, progress: Progress, layout: Layout, start_utc_ns: int) -> None:
+        self._path, self._name, self._progress, self._layout = path, name, progress, layout
+        self._facts: dict[str, Any] = {}
+        self._resets: list[tuple[int, bool, int]] = []
+        self._lines_left_out, self._is_cut = 0, False
+        self.clock = Clock(
+            start_utc_ns, _RESOLUTION_NS, "SYSUTCDATETIME", SYSTEM_TICK_NS + int(_RESOLUTION_NS)
+        )
+        self.host: dict[str, Any] = {"database": "SQL Server"}
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Counters in order of time, files, and a marker for each moment at which totals began again."""
+        start_utc_ns = self.clock.start_utc_ns
+        with connected() as connection:
+            snapshots = Snapshots(connection, self._layout.kind, self._layout.columns)
+            lines, times = _lines(self._path, self._name, self._layout)
+            for _ in _differences(connection, snapshots, lines, times, self._path, self._progress):
+                # A name of a file may be no text; what stands in a table is.
+                source = Path(self._name).name.encode("utf-8", "replace").decode()
+                for batch in snapshots.counters(start_utc_ns, source):
+                    yield "counters", batch
+            self._lines_left_out = lines.left_out + snapshots.lines_left_out
+            self._is_cut = lines.is_cut
+            self._facts, self._resets = snapshots.facts(), snapshots.resets()
+            if files := snapshots.files():
+                yield "files", _files(files)
+        if self._resets:
+            yield "markers", _markers(self._resets[:_NAMED_RESETS], start_utc_ns)
+
+    def outcome(self) -> Outcome:
+        """The window runs from the first snapshot to the last."""
+        facts, start_utc_ns = self._facts, self.clock.start_utc_ns
+        quality = Quality(
+            clock_steps=facts["clock_steps"], truncated_tail=self._is_cut, notes=list(self._notes())
+        )
+        return Outcome(
+            facts["first_utc_ns"] - start_utc_ns, facts["last_utc_ns"] - start_utc_ns, quality, facts["lines"]
+        )
+
+    def _notes(self) -> Iterator[str]:
+        facts = self._facts
+        if self._layout.kind == "file_stats":
+            yield "latencies are means between snapshots, from stalls in whole ms: no quantile follows from them"
+        else:
+            yield "waits are totals between snapshots; a wait type's first appearance has no interval"
+        if facts["snapshots"] < 2:
+            yield "there is one snapshot only: differences need two"
+        if self._resets:
+            restarts = sum(is_restart for _, is_restart, _ in self._resets)
+            because = f", {counted(restarts, 'time')} by a restart of SQL Server" if restarts else ""
+            snapshots = f"{len(self._resets):,} of the snapshots"
+            yield f"totals began again before {snapshots}{because}; these intervals are left out"
+        if "sqlserver_start_time" not in self._layout.columns:
+            yield "sqlserver_start_time is not in the file: a restart shows only where totals fell"
+        if facts["clock_steps"]:
+            yield "where the clock stepped, rates are over the computer's uptime instead"
+        if facts["repeated"]:
+            yield f"{counted(facts['repeated'], 'line')} with the moment of another: nothing is added"
+        if len(facts["servers"]) > 1:
+            yield f"the file mixes {len(facts['servers'])} servers: {', '.join(facts['servers'])}"
+        if self._lines_left_out:
+            yield f"{counted(self._lines_left_out, 'line')} left out: cells that do not fit the columns"
+        if self._is_cut:
+            yield "the last line has no end and is left out"
+
+
+def _layout(path: Path, name: str) -> Layout:
+    with naming(name), path.open("rb") as file:
+        layout = layout_of(file.read(HEAD_BYTES))
+    if layout is None:
+        raise IotraceError(
+            f"'{name}' has no header of DMV snapshots",
+            hint=f"its columns are {', '.join(FILE_STATS_COLUMNS[:5])}, … or {', '.join(WAIT_STATS_COLUMNS[:5])}, …",
+        )
+    return layout
+
+
+def _first_moment(path: Path, name: str, layout: Layout) -> int:
+    with connected() as connection, naming(name):
+        snapshots = Snapshots(connection, layout.kind, layout.columns)
+        for cells, _ in Lines(path, name, layout).blocks():
+            snapshots.add(cells)
+            ((first_utc_ns,),) = connection.execute("SELECT min(at_utc_ns) FROM seen").fetchall()
+            if first_utc_ns is not None:
+                return int(first_utc_ns)
+    raise IotraceError(
+        f"'{name}' holds no snapshot",
+        hint="capture_utc must look like 2026-03-01 12:00:05.123 and the totals be whole numbers",
+    )
+
+
+def _lines(path: Path, name: str, layout: Layout) -> tuple[Lines, Lines]:
+    """All columns, and the times alone."""
+    return Lines(path, name, layout), Lines(path, name, layout, (CAPTURE_COLUMN,))
+
+
+def _differences(
+    connection: duckdb.DuckDBPyConnection,
+    snapshots: Snapshots,
+    lines: Lines,
+    times: Lines,
+    path: Path,
+    progress: Progress,
+) -> Iterator[None]:
+    """Fill ``snapshots`` from ``lines``, pausing wherever some of them are differenced."""
+    with naming(lines.name):
+        total = path.stat().st_size
+        is_ordered = in_order(
+            connection, _counted(times.blocks(), f"looking through {lines.name}", total, progress)
+        )
+        for cells in _counted(lines.blocks(), f"reading {lines.name}", total, progress):
+            snapshots.add(cells)
+            if is_ordered:
+                snapshots.difference(to_the_end=False)
+                yield
+        snapshots.difference()
+        yield
+
+
+def _counted(
+    blocks: Iterator[tuple[pa.RecordBatch, int]], what: str, total: int, progress: Progress
+) -> Iterator[pa.RecordBatch]:
+    for cells, done in blocks:
+        yield cells
+        progress(what, done, total)
+
+
+def _absent(layout: Layout) -> list[str]:
+    known = FILE_STATS_COLUMNS if layout.kind == "file_stats" else WAIT_STATS_COLUMNS
+    return [column for column in known if column not in layout.columns]
+
+
+def _files(files: list[dict[str, Any]]) -> pa.RecordBatch:
+    rows = [_file(file) for file in files]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(range(len(rows)), pa.int32()),
+            pa.array([path for path, _, _ in rows], pa.string()),
+            pa.array([str(role) for _, role, _ in rows], pa.string()),
+            pa.array([database for _, _, database in rows], pa.string()),
+            pa.array([file["size_on_disk_bytes"] for file in files], pa.uint64()),
+        ],
+        names=["file_id", "path", "role", "database", "size_bytes"],
+    )
+
+
+def _file(file: dict[str, Any]) -> tuple[str, Role, str | None]:
+    """Path, role and database: by sys.master_files, and by the path where that is silent."""
+    path, kind = file["physical_name"], file["type_desc"]
+    guessed_role, guessed_database = classify(path) if path else (Role.OTHER, None)
+    is_log = kind == _LOG_TYPE if kind else guessed_role in {Role.LOG, Role.TEMPDB_LOG}
+    role = guessed_role
+    if file["database_id"] == _TEMPDB:
+        role = Role.TEMPDB_LOG if is_log else Role.TEMPDB_DATA
+    elif kind:
+        # FILESTREAM containers and full-text catalogues hold data too.
+        role = Role.LOG if is_log else Role.DATA
+    name = path or f"database {file['database_id']} file {file['file_id']}"
+    known = "tempdb" if file["database_id"] == _TEMPDB else None
+    return name, role, file["database_name"] or known or guessed_database
+
+
+def _markers(resets: list[tuple[int, bool, int]], start_utc_ns: int) -> pa.RecordBatch:
+    texts = [
+        f"{'SQL Server restarted' if is_restart else 'totals began again'} before this snapshot "
+        f"({count:,} files or wait types)"
+        for _, is_restart, count in resets
+    ]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([at_utc_ns - start_utc_ns for at_utc_ns, _, _ in resets], pa.int64()),
+            pa.array(["note"] * len(resets), pa.string()),
+            pa.array(texts, pa.string()),
+        ],
+        names=["at_ns", "kind", "text"],
+    )

@@ -1,0 +1,1 @@
+"""From files that a user names to a recording: recognised, read, merged on one clock, written."""

@@ -1,0 +1,136 @@
+"""Which format a file has: known by its content, whatever it is called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from iotrace.capture.formats import arrow_streams, text_formats
+from iotrace.capture.formats.format import Format
+from iotrace.capture.formats.windows import blg, dmv, etl, perfmon_csv, volumes, xel
+from iotrace.capture.results import formats as result_formats
+from iotrace.schemas import IotraceError
+
+
+@dataclass(frozen=True, slots=True)
+class Lookalike:
+    """``what`` it is, with its article, and what to do instead."""
+
+    what: str
+    hint: str
+
+
+_UNPACK: Final = "unpack it and import what is inside"
+_NO_TRACE: Final = "no I/O can be read from it"
+_MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
+    (b"7z\xbc\xaf", "a 7z archive", _UNPACK),
+    (b"MSCF", "a cab archive", _UNPACK),
+    (b"Rar!", "a rar archive", _UNPACK),
+    (b"\x1f\x8b", "a gzip archive", _UNPACK),
+    (b"BZh", "a bzip2 archive", _UNPACK),
+    (b"\xfd7zXZ\0", "an xz archive", _UNPACK),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive", _UNPACK),
+    (
+        b"ElfFile\0",
+        "a Windows event log (.evtx)",
+        "I/O is in event traces: iotrace capture plan tells how to take one",
+    ),
+    (b"PERFILE2", "the raw file of perf record", "turn it into text first: perf script > perf.txt"),
+    (b"PAR1", "a Parquet file", "a recording is a folder; name the folder it lies in"),
+    (b"ARROW1", "an Arrow file, not a stream", "write Arrow IPC streams: docs/formats.md tells how"),
+    (b"SQLite format 3\0", "a SQLite database", _NO_TRACE),
+    (b"MDMP", "a Windows crash dump", _NO_TRACE),
+    (b"PAGEDU64", "a Windows crash dump", _NO_TRACE),
+    (b"MZ", "a Windows program", _NO_TRACE),
+    (b"\x7fELF", "a Linux program", _NO_TRACE),
+    (b"%PDF", "a PDF", "import what it was made from"),
+    (b"\x89PNG", "a picture", "import what it was made from"),
+    (b"\xff\xd8\xff", "a picture", "import what it was made from"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document", "save the sheet as CSV"),
+    (b"\xd4\xc3\xb2\xa1", "a network capture", _NO_TRACE),
+    (b"\xa1\xb2\xc3\xd4", "a network capture", _NO_TRACE),
+    (b"\x0a\x0d\x0d\x0a", "a network capture", _NO_TRACE),
+    (b"TAPE\0\0", "a SQL Server backup", _NO_TRACE),
+)
+_ZIP: Final = b"PK\x03\x04"
+_OFFICE: Final = b"[Content_Types].xml"
+_SQL_PAGE: Final = b"\x01\x0f"
+"""The first page of a database file: header version 1, page type 15 (file header)."""
+
+
+def lookalike(head: bytes) -> Lookalike | None:
+    """What a file that begins with ``head`` looks like; None where nothing is known."""
+    for magic, what, hint in _MAGIC:
+        if head.startswith(magic):
+            return Lookalike(what, hint)
+    if head.startswith(_ZIP) and _OFFICE in head[:4096]:
+        return Lookalike("an Office document", "save the sheet as CSV")
+    if head.startswith(_SQL_PAGE) and len(head) >= 8192:
+        return Lookalike("a database file of SQL Server", _NO_TRACE)
+    if not any(head[:4096]):
+        return Lookalike("nothing but zeros", "copy it again: its content was never written")
+    return _text(head)
+
+
+def _text(head: bytes) -> Lookalike | None:
+    """What a text is, by its first line."""
+    wide = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(head[:2])
+    text = head[:8192].decode(wide or "utf-8", "replace").lstrip("\ufeff")
+    if "\0" in text or text.count("\ufffd") > len(text) // 50:
+        return None
+    stripped = text.lstrip()
+    first = stripped.splitlines()[0].strip() if stripped else ""
+    if not first:
+        return Lookalike("an empty text", "check that it was saved and copied completely")
+    low = stripped[:200].lower()
+    if low.startswith(("<!doctype html", "<html")):
+        return Lookalike("a web page", "the download saved an error page, perhaps: fetch the file again")
+    if low.startswith(("<?xml", "<")):
+        return Lookalike(
+            "XML of another kind",
+            "of XML it takes tracerpt's (tracerpt x.etl -of XML), ONTAP's polls and DiskSpd's results",
+        )
+    if low.startswith(("{", "[")):
+        return Lookalike("JSON", "of JSON it takes fio's results (--output-format=json)")
+    for separator, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs")):
+        if first.count(separator) >= 2:
+            shown = first if len(first) <= 60 else first[:57] + "..."
+            return Lookalike(
+                f"a table with {name} and unknown columns: {shown}",
+                "say what its columns mean with --map columns.toml (docs/formats.md)",
+            )
+    return Lookalike("a text of another kind", "")
+
+
+FORMATS: Final[tuple[Format, ...]] = (
+    arrow_streams.FORMAT,
+    blg.FORMAT,
+    dmv.FORMAT,
+    etl.FORMAT,
+    perfmon_csv.FORMAT,
+    volumes.FORMAT,
+    xel.FORMAT,
+    *text_formats.FORMATS,
+    *result_formats.FORMATS,
+)
+"""Every format that can be imported; the first that recognises a file reads it."""
+
+
+def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format | None:
+    """The format of a file that begins with ``head``; those of ``first`` are asked before all others."""
+    return next((entry for entry in (*first, *FORMATS) if entry.recognises(head, path)), None)
+
+
+def not_recognised(head: bytes, name: str) -> IotraceError:
+    """What to tell of a file that nothing recognises."""
+    known = f"files are recognised by content; it takes {format_names()}, or a zip or folder of them"
+    if (found := lookalike(head)) is None:
+        return IotraceError(f"'{name}' is no trace that iotrace knows", hint=known)
+    return IotraceError(
+        f"'{name}' is no trace that iotrace knows: it looks like {found.what}", hint=found.hint or known
+    )
+
+
+def format_names() -> str:
+    """All formats, for a hint."""
+    return ", ".join(entry.name for entry in FORMATS)

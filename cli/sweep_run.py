@@ -1,0 +1,116 @@
+"""A sweep, conducted: replay plays a step, analyze says where to step next, until the bend is known."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from iotrace.analyze.knee.next_load import NextStep, StepSummary, next_step, summarise_step, why_ended
+from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
+from iotrace.schemas import Recording, Sweep, SweepWriter
+from iotrace.schemas.sweep import watched_path
+from iotrace.schemas.writer import refuse_over_source
+
+from .watching import watched
+
+STEP_SECONDS: Final = 10.0
+"""Shorter steps have too few I/Os for a p99 at ordinary rates."""
+STEPS_MAX: Final = 24
+"""Enough to double the load a dozen times, close in on the knee, and run some steps again."""
+
+StepStarts = Callable[[int, float, float], Callable[[Progress], None] | None]
+"""Called with the step's number, its scale and its planned seconds; returns what to call with its progress."""
+
+
+def run_sweep(
+    recording: Recording,
+    output: Path,
+    options: ReplayOptions,
+    *,
+    scales: Sequence[float] | None = None,
+    step_seconds: float = STEP_SECONDS,
+    steps_max: int = STEPS_MAX,
+    resolution: float = 0.05,
+    scale_max: float | None = None,
+    title: str | None = None,
+    overwrite: bool = False,
+    watch: bool = False,
+    load: str = "1x",
+    on_start: StepStarts = lambda _number, _scale, _seconds: None,
+    on_done: Callable[[StepSummary, Recording], None] = lambda _summary, _recording: None,
+) -> Sweep:
+    """Walk the load up on the targets of ``options`` and keep each step as a recording of the sweep ``output``.
+
+    A step plays the recording, or the part ``options.window_ns`` names, again and again until it has lasted
+    ``step_seconds``, or some times that (`knee.next_load`); a higher load therefore repeats it more often, and
+    every step does the same kind of work (copies of mode superpose last as long as the recording at any load). An
+    interrupted step is kept and ends the sweep. With ``watch`` the Linux recorder runs beside every step, and its
+    recording is kept beside it. ``load`` says what 1x is. Why the sweep ended is kept in its settings, as ``ended``.
+    """
+    refuse_over_source(output, [recording.path])
+    refuse_output_as_target(options.all_targets, output)
+    first, last = options.window_ns or (0, recording.manifest.window_end_ns)
+    window_seconds = max((last - first) / 1e9, 1e-3)
+    writer = SweepWriter(
+        output,
+        title=title or f"Sweep of {recording.manifest.title}",
+        source_uuid=recording.manifest.uuid,
+        settings={
+            "targets": list(options.targets),
+            "window_ns": [first, last],
+            "step_seconds": step_seconds,
+            "load": load,
+        },
+        overwrite=overwrite,
+    )
+    done: list[StepSummary] = []
+    is_whole = scales is None and options.mode == "superpose"
+    with writer:
+        while True:
+            following = next_step(
+                done, scales=scales, steps_max=steps_max, resolution=resolution, scale_max=scale_max
+            )
+            if following is not None and is_whole:
+                following = _of_whole_copies(following, done)
+            if following is None:
+                writer.end(why_ended(done, scales=scales, steps_max=steps_max, scale_max=scale_max))
+                return writer.sweep
+            scale, times = following.scale, following.times
+            speed = 1.0 if options.mode == "superpose" else scale
+            repeat = max(1, math.ceil(step_seconds * times * speed / window_seconds - 1e-9))
+            path = writer.step_path(scale)
+            beside = watched(options.all_targets, watched_path(path)) if watch else nullcontext()
+            with beside:
+                step = replay(
+                    recording,
+                    path,
+                    replace(
+                        options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
+                    ),
+                    progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
+                )
+            writer.add(scale, step)
+            if _is_interrupted(step):
+                return writer.sweep
+            done.append(summarise_step(step, scale, times=times))
+            on_done(done[-1], step)
+
+
+def _of_whole_copies(step: NextStep, done: Sequence[StepSummary]) -> NextStep | None:
+    """The step in whole copies, as not every fraction can be made of whole streams; None where that ran already."""
+    scale = float(max(1, round(step.scale)))
+    is_new = all(one.scale != scale for one in done) or step.times > max(
+        one.times for one in done if one.scale == scale
+    )
+    return NextStep(scale, step.times) if is_new or done[-1].is_disturbed else None
+
+
+def was_interrupted(sweep: Sweep) -> bool:
+    """Whether its last step was stopped before its end."""
+    return bool(sweep.steps) and _is_interrupted(sweep.recordings()[-1])
+
+
+def _is_interrupted(step: Recording) -> bool:
+    return bool((step.manifest.replay or {}).get("interrupted"))

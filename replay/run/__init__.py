@@ -1,0 +1,1 @@
+"""Playing a plan, and what came of it as a recording."""

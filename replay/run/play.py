@@ -1,0 +1,245 @@
+"""Feeds a plan to the engine while it plays, and hands on what came of it, batch by batch."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from iotrace.replay import _engine
+from iotrace.replay.options import Progress, ReplayOptions
+from iotrace.replay.targets import block_device
+from iotrace.replay.targets.target import Target
+from iotrace.schemas import IotraceError
+
+from .pacing import HostLoad
+
+_GLANCE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A run that is over. For the words of each part see `_engine.Engine`."""
+
+    ended: dict[str, Any]
+    set_up: dict[str, Any]
+    tally: dict[str, Any]
+    starved: int
+    """Times that the engine was not given the plan soon enough."""
+    waits_for_room: int
+    """Times that the kernel made a submitter wait, because the queue of a disk was full."""
+    planned_ios: int
+    """I/Os of the plan, and the time from its first deadline to its last; estimates where the run ended early."""
+    planned_duration_ns: int
+    cpu_seconds: float
+    spun_ns: int
+    """Time that the submitters spun before deadlines."""
+    host_load: dict[str, float | None]
+    """See `pacing.HostLoad`."""
+    device_counters: dict[str, dict[str, Any]]
+    """The targets' own counters before and after, by device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan to be played: its batches, and what must be known before the first."""
+
+    batches: Iterator[pa.RecordBatch]
+    read_bytes_max: int
+    write_bytes_max: int
+    planned_ns: int
+    """How long it lasts, and how many I/Os it has, about: for the eyes."""
+    planned_ios: int
+    submitters: int = 1
+    pacing: Literal["precise", "gentle"] = "precise"
+
+
+def play(
+    plan: Plan,
+    targets: Sequence[Target],
+    options: ReplayOptions,
+    *,
+    sink: Callable[[pa.RecordBatch], None],
+    progress: Callable[[Progress], None] | None = None,
+    closed_loop_ns: int | None = None,
+) -> Played:
+    """Play ``plan`` on ``targets``. ``sink`` gets each batch with what came of it; memory does not grow with the plan.
+
+    ``closed_loop_ns`` ignores the plan's deadlines: for so long, as many I/Os as ``options.max_in_flight`` are kept in
+    flight, and the plan may be endless.
+    Ctrl-C ends the run and keeps what was measured; a second one does not wait for I/Os in flight. So do SIGTERM and
+    SIGHUP, a terminal that closes or a connection that is lost.
+    Raises `IotraceError` when the backend cannot start; what ``plan`` and ``sink`` raise ends the run.
+    """
+    devices = {target.device_number: target.facts.name for target in targets if target.facts.name}
+    before = {number: block_device.counters(number) for number in devices}
+    cpu_before = time.process_time()
+    engine = _engine.Engine(
+        [target.engine_file for target in targets],
+        in_flight_max=options.max_in_flight,
+        read_bytes_max=plan.read_bytes_max,
+        write_bytes_max=plan.write_bytes_max,
+        paced=closed_loop_ns is None,
+        issue_for_ns=closed_loop_ns,
+        errors_max=options.max_errors,
+        drain_ns=round(options.drain_seconds * 1e9),
+        stall_ns=round(options.stall_seconds * 1e9),
+        backend=options.backend,
+        submitters=plan.submitters,
+        pacing=plan.pacing,
+        seed=options.seed,
+        direct=not options.buffered,
+    )
+    pump = _Pump(engine, plan, sink)
+    try:
+        pump.feed()
+        try:
+            engine.start()
+        except OSError as problem:
+            raise IotraceError(
+                f"the backend '{options.backend}' does not start: {problem.strerror or problem}",
+                hint="--backend auto falls back to threads",
+            ) from problem
+        load = HostLoad()
+        with _interruptible(engine):
+            _watch(pump, progress)
+    except BaseException:
+        engine.abandon()
+        while not engine.wait(_GLANCE_SECONDS):
+            pass
+        raise
+    counted, host_load = engine.snapshot(), load.shares()
+    return Played(
+        ended=engine.ended(),
+        set_up=engine.set_up(),
+        tally=engine.tally(),
+        starved=counted["starved"],
+        waits_for_room=counted["waits_for_room"],
+        planned_ios=pump.offered_ios if pump.exhausted else max(plan.planned_ios, pump.offered_ios),
+        planned_duration_ns=pump.offered_ns if pump.exhausted else max(plan.planned_ns, pump.offered_ns),
+        cpu_seconds=time.process_time() - cpu_before,
+        spun_ns=counted["spun_ns"],
+        host_load=host_load,
+        device_counters={
+            name: {"before": before[number], "after": block_device.counters(number)}
+            for number, name in devices.items()
+        },
+    )
+
+
+class _Pump:
+    """Between a plan, the engine, and who wants to know."""
+
+    def __init__(self, engine: _engine.Engine, plan: Plan, sink: Callable[[pa.RecordBatch], None]) -> None:
+        self.engine, self.plan, self._sink = engine, plan, sink
+        self.exhausted = False
+        self.offered_ios = 0
+        self._first_ns = self._last_ns = 0
+
+    @property
+    def offered_ns(self) -> int:
+        """Time from the first deadline offered to the last."""
+        return self._last_ns - self._first_ns
+
+    def feed(self) -> None:
+        """Offer as much of the plan as the engine wants.
+
+        What is finished is handed on in between: an engine that plays as fast as it is fed would never be fed enough.
+        """
+        while not self.exhausted and self.engine.wanted() > 0:
+            self.drain(1)
+            batch = next(self.plan.batches, None)
+            if batch is None:
+                self.exhausted = True
+                self.engine.end_plan()
+            elif batch.num_rows:
+                self.engine.offer(batch)
+                if not self.offered_ios:
+                    self._first_ns = batch["intended_ns"][0].as_py()
+                self._last_ns = batch["intended_ns"][-1].as_py()
+                self.offered_ios += batch.num_rows
+
+    def drain(self, most: int | None = None) -> None:
+        """Hand on what is finished, at most so many batches."""
+        while most is None or most > 0:
+            outcome = self.engine.take()
+            if outcome is None:
+                return
+            self._sink(outcome)
+            most = None if most is None else most - 1
+
+
+def _watch(pump: _Pump, progress: Callable[[Progress], None] | None) -> None:
+    """Keep the plan flowing to the end, and report on the way."""
+    engine = pump.engine
+    last, reported, over = engine.snapshot(), time.monotonic(), False
+    while not over:
+        # One batch at a time, so that writing never keeps the engine waiting for its plan.
+        pump.feed()
+        pump.drain(most=1)
+        over = engine.wait(_GLANCE_SECONDS / 10)
+        if progress is not None and time.monotonic() - reported >= _GLANCE_SECONDS:
+            now = engine.snapshot()
+            progress(_progress(now, last, pump.plan))
+            last, reported = now, time.monotonic()
+    pump.drain()
+
+
+@contextmanager
+def _interruptible(engine: _engine.Engine) -> Iterator[None]:
+    """Turn Ctrl-C, a request to terminate and a terminal that closes into an end that keeps what was measured.
+
+    Nothing is raised in the middle of writing. A second one does not wait for I/Os in flight. Signals reach the main
+    thread only; elsewhere nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked = 0
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            engine.stop()
+        else:
+            engine.abandon()
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # Under nohup it is ignored, and stays so. Windows has none.
+    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        numbers.append(hang_up)
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _progress(now: dict[str, int], last: dict[str, int], plan: Plan) -> Progress:
+    since = {name: now[name] - last[name] for name in now}
+    seconds, completed = since["elapsed_ns"] / 1e9, since["completed"]
+    return Progress(
+        "play",
+        elapsed_ns=now["elapsed_ns"],
+        planned_ns=plan.planned_ns,
+        planned_ios=plan.planned_ios,
+        due_ios=now["due"],
+        issued_ios=now["issued"],
+        completed_ios=now["completed"],
+        in_flight=now["issued"] - now["completed"],
+        failed_ios=now["failed"],
+        delayed_ios=now["delayed"],
+        bytes=now["bytes"],
+        rate_per_s=completed / seconds if seconds > 0 else None,
+        offered_per_s=since["due"] / seconds if seconds > 0 else None,
+        response_ns_mean=since["response_ns_sum"] / completed if completed else None,
+        service_ns_mean=since["service_ns_sum"] / completed if completed else None,
+    )
