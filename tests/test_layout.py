@@ -40,3 +40,15 @@ def test_the_version_is_one() -> None:
 
 def test_pins_record_no_addresses() -> None:
     assert "://" not in (ROOT / "requirements.lock").read_text()
+
+
+def test_folders_of_tests_are_named_after_packages() -> None:
+    """A reader who knows a module's folder knows the folder of its tests."""
+    tests = ROOT / "tests"
+    folders = {
+        path.parent.relative_to(tests).as_posix()
+        for room in ROOMS
+        for path in (tests / room).rglob("test_*.py")
+    }
+    # The agent is C#, and queries are SQL: neither is a Python package.
+    assert folders - package_folders() - {"capture/agent", "analyze/queries"} == set()

@@ -11,7 +11,7 @@ import pytest
 from iotrace.analyze.report import ReportFacts, write_report
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, Sweep
 
-from .report_inputs import write_night, write_sweep
+from .report.report_inputs import write_night, write_sweep
 
 MakeRecording = Callable[..., Recording]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from ..analyze.report_inputs import write_sweep
+from ..analyze.report.report_inputs import write_sweep
 from .conftest import Result
 
 Run = Callable[..., Result]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..analyze import knee_simulator as simulator
+from ..analyze.knee import knee_simulator as simulator
 
 
 def sweep(folder, device, loads, *, seconds, late=()):

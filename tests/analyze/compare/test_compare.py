@@ -1,0 +1,248 @@
+"""Compare finds what was planted, and its intervals cover it as often as they say."""
+
+import re
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.compare.recordings import compare, compare_all
+from iotrace.analyze.compare.words import without_interval
+from iotrace.schemas import IotraceError, Quality
+
+from ..planted import LOGNORMAL, SECOND, Planted
+
+MS = 1_000_000
+
+
+def _columns(seed, count=20_000, factor=1.0):
+    """Reads at random over 20 s, latencies log-normal, neighbours dependent."""
+    times, latency = Planted(LOGNORMAL, 0.9, count).draw(seed, factor)
+    return {
+        "issued_ns": times,
+        "completed_ns": times + latency,
+        "file_id": np.zeros(count, dtype=np.int32),
+        "device_id": np.zeros(count, dtype=np.int32),
+    }
+
+
+@pytest.fixture
+def pair(make_recording):
+    """B does what a does, and takes twice as long."""
+    return (
+        make_recording(_columns(1), window_ns=20 * SECOND),
+        make_recording(_columns(2, factor=2.0), window_ns=20 * SECOND),
+    )
+
+
+def test_a_planted_factor_of_two_is_found_and_covered(pair):
+    found = compare(*pair)
+    assert found.same_work, found.warnings
+    (entry,) = [entry for entry in found.classes if entry.role == "data"]
+    assert entry.size_class == "8 KiB"
+    for figure in entry.figures:
+        low, high = figure.ratio_interval
+        assert low < 2 < high, figure
+        assert low <= figure.ratio <= high
+        assert high - low < 0.4
+        assert figure.difference_ns == figure.b_ns - figure.a_ns
+    assert [figure.quantity for figure in entry.figures] == ["mean", "p50", "p95", "p99"]
+
+
+def test_the_same_seed_gives_the_same_digits(pair):
+    assert compare(*pair, seed=3).to_dict() == compare(*pair, seed=3).to_dict()
+    assert compare(*pair, seed=3).classes != compare(*pair, seed=4).classes
+    assert compare_all(pair[0], [pair[1], pair[0]], seed=3)[0] == compare(*pair, seed=3)
+
+
+def test_a_replay_is_judged_by_response_and_shows_service_beside_it(make_recording):
+    """The replay's storage takes 1 ms, but each I/O is issued 3 ms late because it fell behind."""
+    at = np.arange(1000) * MS
+    before = make_recording({"issued_ns": at, "completed_ns": at + MS}, window_ns=1000 * MS)
+    replayed = make_recording(
+        {"intended_ns": at, "issued_ns": at + 3 * MS, "completed_ns": at + 4 * MS},
+        window_ns=1000 * MS,
+        kind="replayed",
+        replay={"source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block"},
+    )
+    found = compare(before, replayed)
+    assert found.is_replay_of_a
+    assert found.headline_metric == "response"
+    assert found.same_work, found.warnings
+    assert found.headline("read").figures[0].ratio == pytest.approx(4, rel=0.001)
+    (service,) = [e for e in found.classes if e.b_metric == "service" and e.role is None]
+    assert service.figures[0].ratio == pytest.approx(1)
+
+
+def test_a_quantile_without_a_hundred_beyond_it_is_not_given(make_recording):
+    at = np.arange(1000) * 10 * MS
+    recording = make_recording({"issued_ns": at, "completed_ns": at + MS}, window_ns=10 * SECOND)
+    figures = {figure.quantity: figure for figure in compare(recording, recording).headline("read").figures}
+    assert figures["p50"].ratio == 1
+    assert figures["p95"].ratio is figures["p99"].ratio is None
+
+
+def test_classes_match_by_role_operation_and_size(make_recording):
+    def recording(sizes):
+        rows = [
+            {"issued_ns": i * MS, "completed_ns": i * MS + size, "size_bytes": size, "file_id": i % 2}
+            for i in range(2000)
+            for size in [sizes[i % len(sizes)]]
+        ]
+        return make_recording(rows, window_ns=2 * SECOND)
+
+    found = compare(recording([8192, 8192, 65536]), recording([8192, 8192, 2 << 20]))
+    matched = {(e.role, e.size_class) for e in found.classes if e.role}
+    assert matched == {("data", "8 KiB"), ("log", "8 KiB")}
+    assert len(found.unmatched) == 4
+    assert not found.same_work
+    assert found.mix_distance == pytest.approx(1 / 3, abs=0.001)
+
+
+def test_roles_known_to_one_side_only_are_not_held_against_it(make_recording):
+    known = _columns(1, 2000)
+    unknown = {name: column for name, column in _columns(1, 2000).items() if name != "file_id"}
+    found = compare(make_recording(known), make_recording(unknown))
+    assert not found.unmatched
+    assert [e.figures[0].ratio for e in found.classes if e.role] == [1.0]
+
+
+def test_nothing_to_compare_is_an_error_for_users(make_recording):
+    full = make_recording([{"issued_ns": 0, "completed_ns": 1}])
+    empty = make_recording({"issued_ns": np.array([], dtype=np.int64)})
+    with pytest.raises(IotraceError, match="holds no I/Os"):
+        compare(full, empty)
+
+
+@pytest.mark.parametrize("spread_ns", [0, 1000])
+def test_a_tail_out_of_one_spell_has_no_interval_and_that_is_said(make_recording, spread_ns):
+    """Two I/Os in a hundred are slow, all within half a second of twenty: of such spells one is known."""
+    at = np.arange(20_000) * MS
+    took = (
+        np.where((at >= 8 * SECOND) & (at < 8.4 * SECOND), 50 * MS, MS) + np.arange(20_000) % 400 * spread_ns
+    )
+    one = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    found = compare(one, one)
+    figures = {figure.quantity: figure for figure in found.headline("read").figures}
+    assert figures["p50"].ratio_interval is not None
+    assert figures["p99"].ratio == 1
+    assert figures["p99"].ratio_interval is None
+    words = without_interval(found.classes)
+    assert re.search(r"ratios \(.*p99\) have no interval", words)
+    assert "Longer recordings" in words
+
+
+def _watched(make_recording, base, factor, tail=1.0):
+    """What a recorder saw beside a replay: 3 s later, each I/O a little off, and the look at the target before."""
+    io = base.read("io")
+    issued, took = io["issued_ns"].to_numpy(), (io["completed_ns"].to_numpy() - io["issued_ns"].to_numpy())
+    noise = np.random.default_rng(5).normal(0, 0.2, len(took))
+    slow = np.where(took > np.quantile(took, 0.95), tail, 1.0)
+    looks = np.arange(14) * 100 * MS
+    columns = {
+        "issued_ns": np.concatenate([looks, issued + 3 * SECOND]),
+        "completed_ns": np.concatenate(
+            [looks + MS, issued + 3 * SECOND + (took * np.exp(noise) * slow * factor).astype(np.int64)]
+        ),
+        "offset_bytes": np.concatenate([np.zeros(14, np.int64), io["offset_bytes"].to_numpy()]),
+    }
+    replay = {
+        "source_uuid": base.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
+        "planned_ios": len(took), "planned_duration_ns": int(issued[-1] - issued[0]),
+        "issued_span_ns": int(issued[-1] - issued[0]),
+    }  # fmt: skip
+    load_ns = [3 * SECOND - 2 * MS, 23 * SECOND + 500 * MS]
+    watched = {"replay_uuid": "played", "load_ns": load_ns, "replay": replay}
+    return make_recording(columns, window_ns=30 * SECOND, watched=watched)
+
+
+@pytest.fixture
+def placed(make_recording):
+    columns = {name: value for name, value in _columns(1).items() if name in {"issued_ns", "completed_ns"}}
+    places = np.random.default_rng(3).integers(0, 1 << 20, len(columns["issued_ns"])) * 8192
+    return make_recording(columns | {"offset_bytes": places}, window_ns=20 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("factor", "tail", "direction"),
+    [
+        (1.0, 1.0, "no difference"),
+        (1.03, 1.0, "no difference"),
+        (1.3, 1.0, "slower"),
+        (1 / 1.3, 1.0, "faster"),
+        (1.0, 2.0, "slower"),
+    ],
+)
+def test_a_watched_replay_is_paired_with_its_source(make_recording, placed, factor, tail, direction):
+    """A difference that one storage shows from one round to the next is none; a tail twice as slow is one."""
+    found = compare(placed, _watched(make_recording, placed, factor, tail))
+    assert found.is_replay_of_a
+    assert found.same_work, found.warnings
+    assert [verdict.direction for verdict in found.verdicts] == [direction]
+    (one,) = found.paired
+    assert (one.by, one.pair_count) == ("address, size and order", 20_000)
+    # 5 % of the I/Os took `tail` times as long.
+    truth = factor * tail**0.05
+    low, high = one.ratio_interval
+    assert low - 0.005 < truth < high + 0.005
+    # Heavy tails and dependence make the interval of the means several times as wide.
+    mean = found.headline("read").figures[0]
+    assert high - low < (mean.ratio_interval[1] - mean.ratio_interval[0])
+
+
+@pytest.mark.parametrize(("kept", "is_paired"), [(0.95, True), (0.8, False), (0.05, False)])
+def test_a_watch_that_lost_ios_says_why_nothing_is_paired(make_recording, placed, kept, is_paired):
+    """Too few of the recorded I/Os have a counterpart: no pairs, and the reason with its figures."""
+    whole = _watched(make_recording, placed, 1.0)
+    io = whole.read("io")
+    stays = np.random.default_rng(2).random(io.num_rows) < kept
+    columns = {
+        name: io[name].filter(stays).to_numpy() for name in ("issued_ns", "completed_ns", "offset_bytes")
+    }
+    lost = int((~stays).sum())
+    seen = make_recording(
+        columns, window_ns=30 * SECOND, watched=whole.manifest.watched, quality=Quality(events_lost=lost)
+    )
+    found = compare(placed, seen)
+    assert bool(found.paired) == is_paired
+    if is_paired:
+        assert found.paired[0].by == "address, size and order"
+        assert found.unpaired == []
+    else:
+        (words,) = found.unpaired
+        count = int(stays[14:].sum())
+        assert f"of 20,000, {count:,} have a counterpart" in words
+        assert f"lost {lost:,} events" in words
+
+
+def test_a_replays_look_at_its_target_is_no_load(make_recording, placed):
+    """Fourteen reads and three idle seconds before the load would halve its rate and double its burstiness."""
+    found = compare(placed, _watched(make_recording, placed, 1.0))
+    assert found.b.io_count == {"read": 20_000}
+    assert found.b.interarrival_cv == pytest.approx(found.a.interarrival_cv, rel=1e-6)
+    assert found.b.ios_per_s == pytest.approx(found.a.ios_per_s, rel=0.03)
+
+
+def test_the_rate_is_that_of_the_load_not_of_the_open_window(make_recording):
+    """One window stays open for two seconds after the same load."""
+    one = make_recording(_columns(1), window_ns=20 * SECOND)
+    other = make_recording(_columns(1), window_ns=22 * SECOND)
+    found = compare(one, other)
+    assert found.same_work, found.warnings
+    assert found.a.ios_per_s == found.b.ios_per_s
+
+
+@pytest.mark.parametrize(("own_ns", "direction"), [(0, "slower"), (3 * MS, "no difference")])
+def test_what_a_replay_itself_adds_is_not_the_storages(make_recording, own_ns, direction):
+    """Each I/O is 2 ms longer than the recorded 10 ms: of the storage, unless the replay says that it was its own."""
+    at = np.arange(20_000) * MS
+    took = 10 * MS + np.random.default_rng(1).integers(0, MS, len(at))
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    replay = {
+        "source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
+        "generator_lateness_ns": {"p50": 0, "p99": 0}, "pacing": {"own_service_ns_mean": own_ns},
+    }  # fmt: skip
+    columns = {"intended_ns": at, "issued_ns": at, "completed_ns": at + took + 2 * MS}
+    after = make_recording(columns, window_ns=20 * SECOND, kind="replayed", replay=replay)
+    (verdict,) = compare(before, after).verdicts
+    assert verdict.direction == direction
+    assert ("the replay's own doing" in verdict.sentence) == (own_ns > 0)

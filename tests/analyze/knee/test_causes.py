@@ -1,0 +1,146 @@
+"""The rules that name a cause, each on figures that make it fire and on figures that do not."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from iotrace.analyze.knee import causes
+from iotrace.analyze.knee.layers import Layers
+from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.stats.estimate import Estimate
+from iotrace.schemas import Clock, Manifest, RecordingWriter
+
+from . import knee_simulator as simulator
+
+
+def layers(name, total_ms, block_ms, device_ms, in_flight=1.0, most=4):
+    return Layers(name, total_ms * 1e6, block_ms * 1e6, device_ms * 1e6, in_flight, most)
+
+
+@pytest.mark.parametrize(
+    ("high", "kind", "layer", "words"),
+    [
+        ((60, 59.9, 59), "device", "device", "0.2 ms at 1x and 59 ms at 4x"),
+        ((900, 899, 64, 128, 128), "device", "device", "the queue above it"),
+        ((80, 79, 0.21, 4, 4), "host_queue", "block", "hardly ever more than 4 at a time"),
+        ((80, 0.9, 0.21, 3.9, 4), "host_queue", "block", "hardly ever more than 4 at a time"),
+        ((80, 0.24, 0.21), "above_block", "above block", "cgroup"),
+    ],
+    ids=[
+        "slower device",
+        "all slots taken",
+        "host queue",
+        "host queue before submission",
+        "limit on the process",
+    ],
+)
+def test_layer_that_took_the_time_is_named(high, kind, layer, words):
+    cause = causes.layer(layers("1x", 0.25, 0.23, 0.2), layers("4x", *high))
+
+    assert (cause.kind, cause.layer) == (kind, layer)
+    assert words in cause.sentence
+
+
+def test_no_layer_is_named_where_nothing_climbed_or_nothing_took_most_of_it():
+    low = layers("1x", 0.25, 0.23, 0.2)
+
+    assert causes.layer(low, layers("4x", 0.3, 0.28, 0.22)) is None
+    assert causes.layer(low, layers("4x", 10.2, 5.2, 0.3)) is None
+
+
+LOADS = [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+@pytest.mark.parametrize(
+    ("knee", "loads", "is_corner"),
+    [
+        (Estimate(24, 22, 26), LOADS, True),
+        (Estimate(32, 30, 34), LOADS, False),
+        (Estimate(32, 10, 90), LOADS, True),
+        (Estimate(64, 60, 66), LOADS, True),
+    ],
+    ids=["not round", "no corner", "too vague", "one load beyond"],
+)
+def test_no_queue_depth_is_claimed(knee, loads, is_corner):
+    assert causes.queue_depth(knee, loads, is_corner=is_corner) is None
+
+
+def test_queue_depth_is_claimed_for_a_round_plateau():
+    cause = causes.queue_depth(Estimate(32, 30, 34), LOADS, is_corner=True)
+    assert "queue depth of 32" in cause.clause
+
+
+def test_what_is_the_same_at_every_size_is_the_ceiling():
+    sizes = [8192, 65536, 262144]
+    bandwidth = causes.ceiling_by_size([(size, 400e6 / size) for size in sizes])
+    rate = causes.ceiling_by_size([(size, 5000.0) for size in sizes])
+
+    assert (bandwidth.kind, rate.kind) == ("bandwidth", "iops")
+    assert "400 MB/s" in bandwidth.clause
+    assert "5,000 IOPS" in rate.clause
+    # A disk that takes 0.2 ms and 0.01 ms for each 4 KiB is neither.
+    assert causes.ceiling_by_size([(size, 1 / (0.0002 + size / 4096 * 1e-5)) for size in sizes]) is None
+    assert causes.ceiling_by_size([(8192, 5000.0)]) is None
+
+
+def stretches(random, *, limit):
+    """Completions in 40 stretches: 8 and 128 KiB mixed in a share that wanders, under one limit or the other."""
+    share = np.clip(0.3 + np.cumsum(random.normal(0, 0.03, 40)), 0.05, 0.9)
+    size = 8192 + share * (131072 - 8192)
+    ios = 200e6 / size if limit == "bandwidth" else np.full(40, 2000.0)
+    return ios, ios * size
+
+
+@pytest.mark.parametrize("limit", ["bandwidth", "iops"])
+def test_what_stays_flat_while_sizes_change_is_the_ceiling(limit):
+    cause = causes.ceiling_in_time([stretches(np.random.default_rng(1), limit=limit)])
+
+    assert cause.kind == limit
+    assert ("200 MB/s" if limit == "bandwidth" else "2,000 IOPS") in cause.clause
+
+
+def test_no_ceiling_is_claimed_where_sizes_do_not_change():
+    random = np.random.default_rng(2)
+    ios = 2000 * np.exp(random.normal(0, 0.05, 40))
+
+    assert causes.ceiling_in_time([(ios, ios * 8192)]) is None
+    assert causes.ceiling_in_time([(ios[:5], ios[:5] * 8192)]) is None
+    assert causes.ceiling_in_time([]) is None
+
+
+def watched(folder, step, arrival_s, device_s, completed_s):
+    """What a recorder that began 7 s earlier saw: the block layer from arrival on, the device from ``device_s`` on."""
+    columns = {
+        "issued_ns": np.concatenate([arrival_s, device_s]),
+        "completed_ns": np.concatenate([completed_s] * 2),
+    }
+    nanoseconds = {name: np.round((values + 7) * 1e9).astype(np.int64) for name, values in columns.items()}
+    count = len(arrival_s)
+    with RecordingWriter(folder / f"{step.name}-watched.iotrace") as writer:
+        rest = {
+            "layer": ["block"] * count + ["device"] * count,
+            "op": ["read"] * 2 * count,
+            "size_bytes": [8192] * 2 * count,
+        }
+        writer.append("io", pa.table(nanoseconds | rest))
+        start_utc_ns = step.manifest.clock.start_utc_ns - 7_000_000_000
+        return writer.commit(Manifest("captured", "beside", Clock(start_utc_ns, 1.0, "simulated")))
+
+
+@pytest.mark.parametrize("saturated", ["device", "block"])
+def test_what_a_recorder_saw_beside_the_steps_names_the_layer(tmp_path, saturated):
+    """2,000 IOPS of one server: the wait is the device's if it starts with the arrival, else the queue's before it."""
+    steps, beside = [], []
+    for index, load in enumerate([400, 800, 1200, 1600, 3000]):
+        random = np.random.default_rng(index)
+        arrival = simulator.poisson(random, load, 3000)
+        completed = simulator.first_come_first_served(arrival, np.full(len(arrival), 1 / 2000))
+        steps.append(simulator.write_step(tmp_path, arrival, completed, scale=load / 400, name=f"{load}"))
+        taken = arrival if saturated == "device" else completed - 1 / 2000
+        beside.append(watched(tmp_path, steps[-1], arrival, taken, completed))
+
+    found = knee(steps, watched=beside)
+
+    assert found.saturated_layer == saturated
+    assert found.causes[0].clause in found.sentence
+    assert knee(steps).saturated_layer is None

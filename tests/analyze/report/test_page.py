@@ -1,0 +1,214 @@
+"""The page: one file that asks for nothing and runs nothing, for eyes, ears and paper, small whatever is behind it."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from iotrace.analyze.report import page, write_report
+from iotrace.analyze.report.charts import plain, shortened
+from iotrace.schemas import Clock, Manifest, RecordingWriter
+
+from ...hostile_names import HOSTILE_NAMES, LONE_SURROGATE
+
+SIZE_MAX = 5_000_000
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Elements(HTMLParser):
+    """Elements with their attributes, and the text of the page without its style sheet."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.open, self.said = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.said.append(data)
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+@pytest.fixture(scope="module")
+def whole(whole_report):
+    return whole_report.path.read_text("utf-8")
+
+
+def test_it_asks_for_nothing_and_runs_nothing(whole):
+    elements = Elements(whole)
+    policy = next(meta["content"] for meta in elements.of("meta") if "http-equiv" in meta)
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-[\w+/=]+'; base-uri 'none'; form-action 'none'", policy
+    )
+    for tag in ("script", "link", "img", "iframe", "object", "embed", "base", "form", "foreignObject", "use"):
+        assert not elements.of(tag), tag
+    attributes = [(name, value) for _, all_of in elements.found for name, value in all_of.items()]
+    assert not [name for name, _ in attributes if name.startswith("on") or name in {"style", "src", "srcset"}]
+    assert all(value.startswith("#") for name, value in attributes if name in {"href", "xlink:href"})
+    assert "http://" not in whole
+    assert "https://" not in whole
+
+
+def test_every_chart_has_words_with_figures_and_a_table(whole):
+    elements = Elements(whole)
+    charts = [each for each in elements.of("svg") if each.get("class") == "chart"]
+    assert len(charts) == len(elements.of("figure")) == len(elements.of("figcaption")) >= 12
+    for chart in charts:
+        assert chart["role"] == "img"
+        assert re.search(r"\d", chart["aria-label"]), chart["aria-label"]
+        assert len(chart["aria-label"]) > 60
+    figures = re.findall(r"<figure>.*?</figure>", whole, re.DOTALL)
+    assert all(figure.count("<table>") == 1 and "<details>" in figure for figure in figures)
+
+
+def test_a_screen_reader_finds_its_way(whole):
+    elements = Elements(whole)
+    assert elements.of("html")[0]["lang"] == "en"
+    assert len(elements.of("h1")) == len(elements.of("main")) == len(elements.of("header")) == 1
+    levels = [int(tag[1]) for tag, _ in elements.found if re.fullmatch(r"h\d", tag)]
+    assert all(after <= before + 1 for before, after in zip([0, *levels], levels, strict=False))
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {section["aria-labelledby"] for section in elements.of("section")} <= set(ids)
+    assert all(link["href"][1:] in ids for link in elements.of("a"))
+    assert all(head["scope"] in {"col", "row"} for head in elements.of("th"))
+    assert len(elements.of("caption")) == len(elements.of("table"))
+    assert all(nav["aria-label"] for nav in elements.of("nav"))
+
+
+def contrast(one, other):
+    """Ratio of luminances as WCAG 2.2 defines it."""
+
+    def luminance(colour):
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_stand_out_on_light_and_dark_pages():
+    css = page._asset("report.css")
+    themes = [
+        dict(re.findall(r"--([\w]+): (#\w{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    ]
+    light, dark = themes[0], themes[1]
+    for theme in (light, dark, light | themes[2]):
+        for background in ("paper", "panel"):
+            for words in ("ink", "soft", "link", "yes", "no", "warn"):
+                assert contrast(theme[words], theme[background]) >= 4.5, (words, background)
+        for drawn in ("read", "write", "third", "fourth", "fifth", "sixth", "other", "knee", "onset", "slow"):
+            assert contrast(theme[drawn], theme["paper"]) >= 3, drawn
+    assert contrast("#ffffff", "#777777") == pytest.approx(4.48, abs=0.01), "the example everybody knows"
+
+
+def test_no_series_is_told_apart_by_colour_alone():
+    from iotrace.analyze.report.charts import STYLES
+
+    assert len({style.dash for style in STYLES.values()}) == len(STYLES)
+
+
+def test_hostile_names_stay_text(tmp_path, hostile_recording):
+    title = HOSTILE_NAMES["end of an element"]
+    facts = write_report([hostile_recording, hostile_recording], tmp_path / "report.html", title=title)
+    text = (tmp_path / "report.html").read_bytes().decode("utf-8")
+    bad = {char for char in text if not char.isprintable() and char != "\n"}
+    assert not bad, sorted(map(hex, map(ord, bad)))
+    elements = Elements(text)
+    assert not elements.open, "every element is closed where it should be"
+    for tag in ("script", "img", "b", "link"):
+        assert not elements.of(tag)
+    known = {"class", "id", "lang", "charset", "http-equiv", "content", "name", "href", "role", "tabindex", "scope",
+             "open", "viewbox", "x", "y", "width", "height", "d", "cx", "cy", "r", "transform", "stroke-dasharray",
+             "patternunits", "patterntransform"}  # fmt: skip
+    seen = {name for _, attributes in elements.found for name in attributes}
+    assert {name for name in seen - known if not name.startswith("aria-")} == set()
+    said = "".join(elements.said)
+    assert "{{ 7*7 }}" in said
+    assert "<script>alert('script')</script>" in said
+    assert "sales\\u202efdm.exe" in said, "what turns the text round is spelled out"
+    assert facts.title == title
+    assert len(text) < 1_500_000, "paths of 4 KB are shortened"
+
+
+def test_text_is_made_plain():
+    assert plain("C:\\data.mdf 数据") == "C:\\data.mdf 数据"
+    assert plain("a\u202eb\x00c\td") == "a\\u202eb\\u0000c d"
+    assert plain(LONE_SURROGATE) == "sales\\ud800.mdf"
+    long = "D:\\" + "folder\\" * 600 + "sales.mdf"
+    assert len(shortened(long)) == 120
+    assert shortened(long).startswith("D:\\folder")
+    assert shortened(long).endswith("folder\\sales.mdf")
+
+
+@pytest.mark.slow
+def test_it_stays_small_whatever_is_behind_it(tmp_path):
+    """A month, 60 devices, 400 files with long names, every size, latencies over eight decades."""
+    count = 20_000
+    random = np.random.default_rng(3)
+    window_ns = 30 * 86_400_000_000_000
+    issued = np.sort(random.integers(0, window_ns, count))
+    with RecordingWriter(tmp_path / "wide.iotrace") as writer:
+        ids = list(range(60))
+        writer.append(
+            "devices",
+            pa.table({"device_id": ids, "name": [f"disk {n}" for n in ids], "kind": ["disk"] * 60}),
+        )
+        files = list(range(400))
+        roles = ["data", "log", "tempdb_data", "tempdb_log", "backup", "system", "other"]
+        writer.append(
+            "files",
+            pa.table(
+                {
+                    "file_id": files,
+                    "path": [f"D:\\{'x' * 3000}\\{number}.mdf" for number in files],
+                    "role": [roles[number % 7] for number in files],
+                    "device_id": [number % 60 for number in files],
+                }
+            ),
+        )
+        io = {
+            "layer": pa.array(["block"] * count),
+            "op": pa.array(random.choice(["read", "write"], count)),
+            "issued_ns": issued,
+            "completed_ns": issued + (10 ** random.uniform(3, 11, count)).astype(np.int64),
+            "offset_bytes": random.integers(0, 10**9, count) * 512,
+            "size_bytes": random.integers(1, 32768, count) * 512,
+            "device_id": random.integers(0, 60, count),
+            "file_id": random.integers(0, 400, count),
+        }
+        writer.append("io", pa.table(io))
+        wide = writer.commit(Manifest("captured", "wide", Clock(0, 1.0, "test"), window_end_ns=window_ns))
+    facts = write_report([wide], tmp_path / "one.html")
+    assert facts.size_bytes < SIZE_MAX / 5
+
+
+def test_a_single_io_has_a_page(tmp_path, make_recording):
+    only = make_recording([{"issued_ns": 5, "completed_ns": 5}])
+    write_report([only], tmp_path / "report.html")
+    assert "Throughput and I/Os in flight over time" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_many_recordings_make_a_file_that_can_be_mailed(tmp_path, night, monkeypatch):
+    monkeypatch.setattr(page, "DRAWN_BYTES_MAX", 100_000)
+    write_report([night], tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert text.count('<svg class="chart"') < text.count("<figure>")
+    assert text.count("Not drawn, to keep the file small") == text.count("<figure>") - text.count(
+        '<svg class="chart"'
+    )
+    assert text.count("<table>") > text.count("<figure>"), "the figures are there all the same"

@@ -1,0 +1,188 @@
+"""What a report says: the verdict first, nothing that its inputs do not support, and the same facts as JSON."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.report import write_report
+from iotrace.analyze.report.gather import compared
+from iotrace.schemas import IotraceError, Recording, SweepWriter
+
+from ..knee import knee_simulator as simulator
+from .report_inputs import REPLAY_FACTOR, SLOW_FROM_S, SLOW_UNTIL_S
+
+
+def test_a_sweep_gives_the_verdict_and_it_comes_first(whole_report):
+    text = whole_report.path.read_text("utf-8")
+    assert whole_report.sweeps[0].knee.iops.value == pytest.approx(2000, rel=0.1)
+    assert whole_report.sweeps[0].knee.objectives_met is True
+    assert "The candidate /dev/sdb carries" in whole_report.verdict
+    assert "its knee lies at" in whole_report.verdict
+    assert "headroom" in whole_report.verdict
+    assert text.index("The candidate /dev/sdb carries") < text.index("<figure>")
+    assert whole_report.size_bytes == len(text.encode())
+
+
+def test_nothing_is_claimed_without_a_sweep(tmp_path, night):
+    facts = write_report([night], tmp_path / "report.html", slo="p95<100ms")
+    assert "knee" not in facts.verdict
+    assert any("says nothing of a knee or of headroom" in sentence for sentence in facts.also)
+    assert any("It was slow once" in sentence for sentence in facts.also)
+    assert facts.recordings[0].objectives[0].is_met is True
+    assert facts.sweeps == []
+    assert facts.comparisons == []
+
+
+def test_late_generator_gives_no_verdict_on_the_storage(tmp_path):
+    random = np.random.default_rng(1)
+    writer = SweepWriter(tmp_path / "late.iotrace", title="late", source_uuid=None)
+    arrival = simulator.poisson(random, 500, 4000)
+    issued = arrival + random.exponential(0.001, len(arrival))
+    path = writer.step_path(1)
+    name = path.name.removesuffix(".iotrace")
+    step = simulator.write_step(path.parent, arrival, issued + 0.0001, scale=1, name=name, issued_s=issued)
+    writer.add(1, step)
+    facts = write_report([writer.sweep], tmp_path / "report.html", slo="p95<15ms")
+    assert facts.is_enough is None
+    assert "The candidate of sweep late: where the storage breaks cannot be judged" in facts.verdict
+    assert "Left out are 1x: the load generator was late" in facts.verdict
+    assert "the load generator was late" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_replay_is_held_against_what_was_captured(whole_report):
+    (found,) = whole_report.comparisons
+    assert (found.before, found.after) == ("night", "candidate")
+    median = next(figure for figure in found.comparison.headline("read").figures if figure.quantity == "p50")
+    # The 0.05 ms above the device are no faster.
+    low, high = median.ratio_interval
+    assert low <= REPLAY_FACTOR * 1.05
+    assert high >= REPLAY_FACTOR * 0.9
+    assert found.sentence.startswith(
+        "The candidate, at 1x the recorded load, is faster than the night: at the p"
+    )
+    text = whole_report.path.read_text("utf-8")
+    assert "Comparison: the candidate against the night" in text
+    assert text.index("Comparison:") < text.index("Recording: the night")
+
+
+def test_what_was_captured_comes_first_in_a_comparison(night, replayed, make_recording):
+    assert compared([replayed, night]) == (night, [replayed])
+    assert compared([night, replayed, replayed]) == (night, [replayed, replayed])
+    assert compared([night]) is None
+    closed = Recording(replayed.path, replace(replayed.manifest, replay={"loop": "closed"}))
+    empty = make_recording({"issued_ns": [], "completed_ns": []})
+    assert compared([night, closed, empty]) is None
+
+
+def test_a_slow_window_is_told_and_marked(whole_report):
+    night = next(one for one in whole_report.recordings if one.name == "night")
+    (window,) = night.incidents.windows
+    assert window.start_ns / 1e9 == pytest.approx(SLOW_FROM_S, abs=1)
+    assert window.end_ns / 1e9 == pytest.approx(SLOW_UNTIL_S, abs=1)
+    assert window.layer == "device"
+    assert window.cause == "service-driven"
+    assert any("It was slow once" in sentence for sentence in whole_report.also)
+    text = whole_report.path.read_text("utf-8")
+    section = text[text.index("Slow windows: the night</h2>") : text.index("Recording: the night</h2>")]
+    assert "Latency against normal over time" in section
+    assert "Window 1: whose it was" in section
+    assert "D:\\sales.mdf" in section
+    assert "2026-01-03 00:2" in section, "when it was on the clock"
+    rest = text[text.index("Recording: the night</h2>") :]
+    assert rest.count('class="band slow"') >= 4, "on every panel of the load and on the heat map"
+    assert "Slow windows: the candidate" not in text
+    assert "<caption>Databases with the most I/O</caption>" in rest
+    assert '<th scope="row">sales</th>' in rest
+    data = whole_report.to_dict()
+    assert data["recordings"][0]["incidents"]["windows"][0]["cause"] == "service-driven"
+
+
+def test_a_sweep_comes_before_a_comparison(whole_report):
+    assert whole_report.verdict == whole_report.sweeps[0].verdict
+    assert whole_report.comparisons[0].sentence in whole_report.also
+    assert any(
+        sentence.startswith("the night (captured): The p95 service time is") for sentence in whole_report.also
+    )
+
+
+def test_facts_are_json(whole_report, night):
+    data = json.loads(json.dumps(whole_report.to_dict(), allow_nan=False))
+    assert data["sweeps"][0]["knee"]["state"] == "reached"
+    assert data["recordings"][0]["description"]["workload_layer"] == "block"
+    assert data["comparisons"][0]["comparison"]["is_replay_of_a"] is True
+    assert data["verdict"] == whole_report.verdict
+    assert data["also"] == whole_report.also
+    assert len(data["origins"]) == 7
+    assert data["origins"][0]["sources"][0]["sha256"] == "ab" * 32
+    assert data["origins"][1]["replay"] == f"scale 1.0, direct True, of {night.manifest.uuid}"
+
+
+def test_existing_files_are_kept(tmp_path, night):
+    target = tmp_path / "report.html"
+    target.write_text("mine")
+    with pytest.raises(IotraceError, match="exists already"):
+        write_report([night], target)
+    with pytest.raises(IotraceError, match="not as iotrace wrote it"):
+        write_report([night], target, overwrite=True)
+    assert target.read_text() == "mine"
+    target.unlink()
+    write_report([night], target)
+    write_report([night], target, overwrite=True)
+    assert target.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert [path.name for path in tmp_path.glob(".report*")] == []
+
+
+def test_what_is_reported_on_is_not_overwritten(tmp_path, night):
+    manifest = night.path / "manifest.json"
+    before = manifest.read_bytes()
+    for place in (manifest, night.path / "report.html"):
+        with pytest.raises(IotraceError, match="lies in what is reported on"):
+            write_report([night], place, overwrite=True)
+    assert manifest.read_bytes() == before
+    (tmp_path / "text").write_text("mine")
+    for place in (tmp_path / "text" / "report.html", tmp_path / "none" / "report.html"):
+        with pytest.raises(IotraceError, match=r"cannot write .* is no folder"):
+            write_report([night], place)
+
+
+def test_bad_wishes_are_named(tmp_path, night):
+    with pytest.raises(IotraceError, match="nothing to report"):
+        write_report([], tmp_path / "report.html")
+    with pytest.raises(IotraceError, match="fast"):
+        write_report([night], tmp_path / "report.html", slo="fast")
+    with pytest.raises(IotraceError, match="cannot write"):
+        write_report([night], tmp_path / "absent" / "report.html")
+
+
+def test_a_recording_without_ios_is_said_to_hold_none(tmp_path, make_recording):
+    empty = make_recording({"issued_ns": [], "completed_ns": []})
+    facts = write_report([empty], tmp_path / "report.html")
+    assert "holds no reads or writes" in facts.verdict
+    assert "<figure>" not in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_every_sentence_of_the_verdict_names_whose_figures_it_has(tmp_path, sweep, night):
+    """Under the candidate's verdict stood: "The p99 service time is 3.42 ms, within the objective": production's."""
+    facts = write_report([sweep, night], tmp_path / "report.html", slo="p95<100ms")
+    names = ("The candidate", night.manifest.title or night.name, "No sweep")
+    sentences = [facts.verdict, facts.answer, *facts.also]
+    assert [sentence for sentence in sentences if not any(name in sentence for name in names)] == []
+    (check,) = [sentence for sentence in facts.also if "objective" in sentence and "p95" in sentence]
+    assert check.startswith(f"{night.manifest.title or night.name} (captured): ")
+    assert facts.answer == "The candidate /dev/sdb meets every objective at 1x."
+
+
+def test_what_is_not_to_be_relied_on_is_named(tmp_path, night):
+    late = {"generator_limited": True, "issued_ios": 10, "planned_ios": 10}
+    spoiled = tmp_path / "late.iotrace"
+    shutil.copytree(night.path, spoiled)
+    manifest = replace(night.manifest, kind="replayed", replay=late, title="late run")
+    (spoiled / "manifest.json").write_text(manifest.to_json())
+    facts = write_report([Recording.open(spoiled)], tmp_path / "report.html", slo="p95<100ms")
+    assert facts.verdict.startswith(
+        "Not to be relied on: late (the replay itself ran late). late run (replayed): "
+    )
+    assert facts.answer == ""

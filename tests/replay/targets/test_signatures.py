@@ -1,0 +1,157 @@
+"""Marks left by the tools that make file systems, where those tools are installed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iotrace.replay.targets.signatures import find_signature
+
+from ...attacks.playing_on import attached, run
+
+SIZE_BYTES = 320 << 20
+
+
+def signature_of(path: Path) -> str | None:
+    with path.open("rb") as image:
+        return find_signature(
+            lambda offset, length: os.pread(image.fileno(), length, offset), path.stat().st_size
+        )
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (["mkfs.ext4", "-q", "-F"], "an ext2/3/4 file system"),
+        (["mkfs.xfs", "-q", "-f"], "an XFS file system"),
+        (["mkfs.btrfs", "-q", "-f"], "a Btrfs file system"),
+        (["mkfs.ntfs", "-q", "-F", "-Q"], "an NTFS file system"),
+        (["mkfs.vfat"], "a FAT file system"),
+        (["mkswap", "-q"], "swap space"),
+        (["cryptsetup", "luksFormat", "-q", "--key-file", "/proc/self/comm"], "an encrypted LUKS volume"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_tools_make_is_recognised(tmp_path: Path, command: list[str], found: str) -> None:
+    tool = shutil.which(command[0], path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        pytest.skip(f"{command[0]} is not installed")
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+    made = subprocess.run([tool, *command[1:], str(image)], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    assert signature_of(image) == found
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="LVM takes devices only, which needs root"
+)
+def test_what_lvm_makes_is_recognised(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+    with attached(image) as device:
+        run("pvcreate", "-qq", "--devices", device, device)
+    assert signature_of(image) == "an LVM physical volume"
+
+
+@pytest.mark.parametrize(
+    ("offset", "mark", "kind", "found"),
+    [
+        (0x400, b"OCFSV2", "ocfs2", "an OCFS2 file system"),
+        (0x2000, b"OCFSV2", "ocfs2", "an OCFS2 file system"),
+        (0x400, b"\xf5\xfc\x01\xa5", "vxfs", "a VxFS file system"),
+        (8192 + 0x55C, b"\x54\x19\x01\x00", "ufs", "a UFS file system"),
+        (65536 + 0x55C, b"\x19\x01\x54\x19", "ufs", "a UFS file system"),
+        (0, b"dmvdo001", "vdo", "a VDO volume"),
+        (-1024, b"Intel Raid ISM Cfg Sig. ", "isw_raid_member", "a member of an Intel RAID"),
+        (-512, b"\xde\x11\xde\x11", "ddf_raid_member", "a member of a RAID (DDF)"),
+        (60 - 4096, b"\x83\x74\x02\x6b", "drbd", "a DRBD device"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_blkid_recognises_is_recognised(
+    tmp_path: Path, offset: int, mark: bytes, kind: str, found: str
+) -> None:
+    """Planted where no tool for making it is at hand; blkid says whether it was planted right."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek(offset % SIZE_BYTES)
+        file.write(mark)
+    assert signature_of(image) == found
+    tool = shutil.which("blkid", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        pytest.skip("blkid is not installed")
+    told = subprocess.run([tool, "-p", str(image)], capture_output=True, text=True, check=False)
+    assert f'TYPE="{kind}"' in told.stdout
+
+
+@pytest.mark.parametrize("label", ["gpt", "dos"])
+def test_partition_tables_made_by_sfdisk(tmp_path: Path, label: str) -> None:
+    tool = shutil.which("sfdisk", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if tool is None:
+        pytest.skip("sfdisk is not installed")
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+    subprocess.run([tool, "--quiet", str(image)], input=f"label: {label}\n,\n", text=True, check=True)
+    assert signature_of(image) == {"gpt": "a GPT partition table", "dos": "a partition table (MBR)"}[label]
+    if label == "gpt":
+        with image.open("r+b") as file:
+            file.write(bytes(1 << 20))  # the copy at the end is still there
+        assert signature_of(image) == "a GPT partition table"
+
+
+@pytest.mark.parametrize("offset_from_end", [65536, 8192], ids=["0.90", "1.0"])
+def test_a_raid_member_with_its_mark_at_the_end(tmp_path: Path, offset_from_end: int) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek(SIZE_BYTES - offset_from_end)
+        file.write(0xA92B4EFC.to_bytes(4, "little"))
+    assert signature_of(image) == "a member of a Linux RAID"
+
+
+def test_a_pool_member_of_zfs(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek((128 << 10) + 37 * 1024)
+        file.write(0x00BAB10C.to_bytes(8, "little"))
+    assert signature_of(image) == "a member of a ZFS pool"
+
+
+@pytest.mark.parametrize("size_bytes", [0, 512, 4096, 65536, SIZE_BYTES])
+def test_an_empty_disk_of_any_size_has_none(tmp_path: Path, size_bytes: int) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(size_bytes)
+    assert signature_of(image) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "mark", "found"),
+    [
+        (512, b"EFI PART", "a GPT partition table"),
+        (510, b"\x55\xaa", "a partition table (MBR)"),
+        (0, b"LUKS\xba\xbe\x00\x02", "an encrypted LUKS volume"),
+        (512, b"LABELONE", "an LVM physical volume"),
+        (0, b"\xeb\x52\x90NTFS    ", "an NTFS file system"),
+        (64 << 10, bytes(64) + b"_BHRfS_M", "a Btrfs file system"),
+        (4096, 0xA92B4EFC.to_bytes(4, "little"), "a member of a Linux RAID"),
+    ],
+)
+def test_marks_where_their_formats_put_them(tmp_path: Path, offset: int, mark: bytes, found: str) -> None:
+    """For the tools that are rarely installed: by the published layouts."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(SIZE_BYTES)
+        file.seek(offset)
+        file.write(mark)
+    assert signature_of(image) == found
