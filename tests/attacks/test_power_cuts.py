@@ -34,8 +34,8 @@ RECORDED_S = 96
 
 RECORDER = """
 import sys
-from iotrace.capture.linux import keeping, record
-keeping._SEAL_BYTES = 1 << 20  # parts are made, and tails removed, every few seconds
+from iotrace.capture.linux import limits, record
+limits._SEAL_BYTES = 1 << 20  # parts are made, and tails removed, every few seconds
 record([sys.argv[1]], sys.argv[2], seconds=None)
 """
 # Processes come and go: the table of them is replaced every second.

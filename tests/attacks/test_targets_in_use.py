@@ -350,8 +350,8 @@ def test_we_are_not_killed_by_who_opens_it_meanwhile(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import os, sys
-from iotrace.replay.refusals import Permission
-from iotrace.replay.targets import open_target
+from iotrace.replay.targets.refusals import Permission
+from iotrace.replay.targets.target import open_target
 from iotrace.schemas import IotraceError
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 for name in sys.argv[1:]:

@@ -107,7 +107,7 @@ def write_long_log(path, target_bytes, every):
 IMPORT = """
 import sys, time
 from pathlib import Path
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 start = time.perf_counter()
 manifest = import_files([sys.argv[1]], sys.argv[2], overwrite=True).manifest
 seconds = time.perf_counter() - start

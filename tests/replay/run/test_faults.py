@@ -386,7 +386,7 @@ def test_a_target_is_not_made_on_a_frozen_file_system(
 FILL = """
 import sys
 from pathlib import Path
-from iotrace.replay.fill import create
+from iotrace.replay.targets.fill import create
 from iotrace.schemas import IotraceError
 
 def look(done, total):
