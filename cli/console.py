@@ -16,12 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from iotrace.schemas import Quality
+from iotrace.schemas.text import printable, shortened
 
 # markup=False: a file name may hold square brackets, and the text of a trace must never style the screen.
 data = Console(markup=False, highlight=False, emoji=False)
 words = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
-_CELL_CHARACTERS_MAX: Final = 160
 _TEXT_CHARACTERS_MAX: Final = 1000
 _BAR_CHARACTERS: Final = 24
 _BAR_CHARACTERS_MIN: Final = 6
@@ -136,19 +136,6 @@ def quality(name: str, found: Quality) -> None:
     style = {"good": "green", "usable": "yellow", "poor": "bold red"}[found.verdict]
     reasons = shortened(f": {'; '.join(found.reasons)}" if found.reasons else "", _TEXT_CHARACTERS_MAX)
     data.print(Text.assemble(f"{printable(name)}: ", (f"recorded {found.words}", style), printable(reasons)))
-
-
-def printable(text: str) -> str:
-    """Replace what could drive the terminal, turn its direction or begin a line that only looks like ours."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def shortened(text: str, characters_max: int = _CELL_CHARACTERS_MAX) -> str:
-    """Leave out the middle of what is too long to look at: a path's beginning and its end say most."""
-    if len(text) <= characters_max:
-        return text
-    head = characters_max // 3
-    return f"{text[:head]} … {text[head + 3 - characters_max :]}"
 
 
 def check(level: str, name: str, found: str, advice: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from iotrace.analyze.describe.description import Description, grade
 from iotrace.analyze.units import DASH, format_bytes, format_count, format_duration_ns, format_share
+from iotrace.schemas.text import shortened
 
 from . import console
 
@@ -91,9 +92,9 @@ def _by_object(drives: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     has_sources = len({entry["source"] for entry in drives}) > 1
     found: dict[str, list[dict[str, Any]]] = {}
     for entry in drives:
-        source = f" of {console.shortened(str(entry['source']), 40)}" if has_sources else ""
+        source = f" of {shortened(str(entry['source']), 40)}" if has_sources else ""
         layer = f", {entry['layer']} layer" if entry["layer"] else ""
-        title = f"Counters: {console.shortened(str(entry['object']), 40)}{source}{layer}, means over time"
+        title = f"Counters: {shortened(str(entry['object']), 40)}{source}{layer}, means over time"
         found.setdefault(title, []).append(entry)
     for entries in found.values():
         entries.sort(key=lambda entry: (entry["instance"] == "_Total", -(entry["ios_per_s"] or 0)))
@@ -116,7 +117,7 @@ def _drive(entry: dict[str, Any]) -> list[str]:
 
 
 def _place(name: str | None) -> str:
-    return console.shortened(name or "unknown", _NAME_CELLS)
+    return shortened(name or "unknown", _NAME_CELLS)
 
 
 def _sparks(counts: list[int]) -> str:

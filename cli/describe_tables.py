@@ -13,6 +13,7 @@ from iotrace.analyze.units import (
     format_rate,
     format_share,
 )
+from iotrace.schemas.text import shortened
 
 from . import console
 from .describe_places import clock, print_drives, print_working_set
@@ -261,5 +262,5 @@ def _top(found: Description) -> None:
 
 
 def _named_entry(entry: dict[str, Any], name: str) -> str:
-    words = console.shortened(str(entry[name]), _NAME_CELLS)
+    words = shortened(str(entry[name]), _NAME_CELLS)
     return f"{words} ({entry['os_process_id']})" if name == "name" else words

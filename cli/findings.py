@@ -8,6 +8,7 @@ from rich.text import Text
 
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality
+from iotrace.schemas.text import printable
 
 from . import console
 
@@ -60,7 +61,7 @@ def print_quality(name: str, quality: Quality, findings: Sequence[Finding]) -> N
 def _print(findings: Sequence[Finding]) -> None:
     for entry in findings:
         style = "bold red" if entry.level == "invalid" else "yellow"
-        console.data.print(Text.assemble((f"{entry.level}: ", style), console.printable(entry.title)))
+        console.data.print(Text.assemble((f"{entry.level}: ", style), printable(entry.title)))
         console.paragraph(entry.detail, indent=2)
         if entry.hint:
             console.paragraph(entry.hint, style="dim", indent=2)

@@ -11,6 +11,7 @@ import typer
 from typer._click.exceptions import ClickException, UsageError
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.text import shortened
 
 from . import (
     analyze,
@@ -27,7 +28,7 @@ from . import (
     sweep,
     validate,
 )
-from .console import fail, say, shortened
+from .console import fail, say
 
 app = typer.Typer(
     name="iotrace",

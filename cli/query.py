@@ -17,6 +17,7 @@ from iotrace.analyze import library, query
 from iotrace.analyze.units import DASH
 from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
+from iotrace.schemas.text import printable, shortened
 
 from . import console
 from .amounts import parse_seconds
@@ -209,7 +210,7 @@ def _write_json(batches: Iterable[pa.RecordBatch]) -> None:
 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """No text is a formula to a spreadsheet, nor drives a terminal; JSON has it as it is."""
-    show = console.printable if console.data.is_terminal else str
+    show = printable if console.data.is_terminal else str
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([defused(show(name)) for name in schema.names])
     for row in _rows(batches):
@@ -219,7 +220,7 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
 def _print_rows(schema: pa.Schema, rows: Iterator[Sequence[Any]], limit: int) -> None:
     shown = [[_cell(value) for value in row] for row in (islice(rows, limit) if limit else rows)]
     has_more = limit > 0 and next(rows, None) is not None
-    heads = [console.shortened(console.printable(name)) for name in schema.names]
+    heads = [shortened(printable(name)) for name in schema.names]
     if console.data.is_terminal and _width(heads, shown) > console.data.width:
         _print_below_one_another(heads, shown)
     else:
@@ -268,4 +269,4 @@ def _cell(value: Any) -> str:  # noqa: ANN401 - whatever DuckDB answers
         return DASH
     if isinstance(value, float):
         return f"{value:,.0f}".replace(",", "") if abs(value) >= 1e6 else f"{value:.6g}"
-    return console.printable(console.shortened(str(value)))
+    return printable(shortened(str(value)))

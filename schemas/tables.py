@@ -190,6 +190,14 @@ TABLES: Final[dict[str, pa.Schema]] = {
 
 OPTIONAL_TABLES: Final = frozenset({"results"})
 """Tables that a recording has only where it has rows for them."""
+KEYS: Final = {"devices": "device_id", "files": "file_id", "processes": "process_id"}
+"""Tables whose rows others name, and the column that they name them by."""
+REFERENCES: Final = {key: table for table, key in KEYS.items()} | {"parent_device_id": "devices"}
+"""Columns that name a row of another table."""
+TIME_COLUMNS: Final = frozenset(
+    {"intended_ns", "issued_ns", "completed_ns", "started_ns", "ended_ns", "at_ns"}
+)
+"""Columns that are moments on the recording's clock."""
 
 _ZERO_WHEN_ABSENT: Final = frozenset({"flags", "error", "copy"})
 _NEVER_KEPT: Final = frozenset({"command_line"})

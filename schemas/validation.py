@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,11 +9,8 @@ import pyarrow.parquet as pq
 
 from .errors import UNREADABLE, IotraceError
 from .recording import Recording
-from .tables import OPTIONAL_TABLES, TABLES, has_damaged_text
+from .tables import KEYS, OPTIONAL_TABLES, TABLES, has_damaged_text
 from .vocabulary import counted
-
-REFERENCES: Final = {"device_id": "devices", "file_id": "files", "process_id": "processes"}
-"""Columns of ``io`` that are keys of another table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ def _check_references(recording: Recording, findings: list[Finding]) -> list[Fin
     if any(finding.level == "error" for finding in findings):
         return []
     problems = []
-    for key, name in REFERENCES.items():
+    for name, key in KEYS.items():
         known = recording.read(name, [key])[key]
         if len(pc.unique(known)) != len(known):
             problems.append(Finding("error", name, f"{key} is not unique"))

@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from iotrace.analyze.stats.bootstrap import (
     SLOTS_MIN,
-    Floats,
     block_slots,
     block_sums,
     resampled_errors,
     resampled_sums,
     widening,
 )
-from iotrace.analyze.stats.histogram import Histogram, Int64s, bucket_limits_ns, is_printable
+from iotrace.analyze.stats.histogram import Histogram, bucket_limits_ns, is_printable
+from iotrace.schemas.arrays import Floats, Int64s
 
 QUANTITIES: Final[dict[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _OUTSIDE_MAX: Final = 0.01

@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from iotrace.analyze.stats.bootstrap import SLOTS_MIN, Floats, interval, resampled_errors
+from iotrace.analyze.stats.bootstrap import SLOTS_MIN, interval, resampled_errors
 from iotrace.analyze.stats.histogram import Histograms
+from iotrace.schemas.arrays import Floats
 
 from .comparison import WaterfallStep
 

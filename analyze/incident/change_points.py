@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from iotrace.schemas.arrays import Floats
+
 Flags = npt.NDArray[np.bool_]
 
 _SPAN_POINTS: Final = 21

@@ -18,7 +18,9 @@ from typing import Final
 import numpy as np
 from scipy.ndimage import uniform_filter1d
 
-from .change_points import Flags, Floats, robust_sigma, running_median, without_single_outliers
+from iotrace.schemas.arrays import Floats
+
+from .change_points import Flags, robust_sigma, running_median, without_single_outliers
 from .load_effect import load_effect
 from .stretches import Course, Judged, Stretch, trapezoid
 

@@ -17,6 +17,8 @@ from typing import Final
 import numpy as np
 from scipy.stats import t as student
 
+from iotrace.schemas.arrays import Floats
+
 from ..units import (
     format_bytes,
     format_duration_ns,
@@ -27,7 +29,7 @@ from ..units import (
 )
 from .change_points import Flags
 from .result import Cause, Change
-from .series import Floats, LayerSlots
+from .series import LayerSlots
 from .stretches import mean_error
 
 _GREW: Final = 1.2

@@ -20,7 +20,9 @@ from numpy.polynomial.legendre import legvander
 from scipy.linalg import cho_solve_banded, cholesky_banded
 from scipy.stats import t as student
 
-from .change_points import Floats, without_single_outliers
+from iotrace.schemas.arrays import Floats
+
+from .change_points import without_single_outliers
 from .stretches import Judged, Stretch
 
 _NEAR_POINTS: Final = 300

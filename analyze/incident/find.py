@@ -9,6 +9,7 @@ import numpy as np
 
 from iotrace.analyze.describe.recording import LAYER_ORDER, workload_layer
 from iotrace.schemas import IotraceError, Recording, counted
+from iotrace.schemas.arrays import Floats
 
 from .. import library
 from ..units import format_duration_ns
@@ -22,7 +23,7 @@ from .from_means import CANNOT_KNOW, mean_slots
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
 from .result import Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
-from .series import Floats, LayerSlots, Stream, pooled_series, read_slots, series_of
+from .series import LayerSlots, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
 from .where import TOP_DOWN, layer_times, slowest_layer
 from .words import caveats, headline, periodic_headline, what_slowed, where

@@ -17,9 +17,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from iotrace.schemas.arrays import Floats, Int64s
+
 from .. import library
 from .change_points import runs
-from .series import Floats, Ints, LayerSlots, Slots, Stream, slot_length_ns
+from .series import LayerSlots, Slots, Stream, slot_length_ns
 
 CANNOT_KNOW: Final = (
     "made from means of counters: quantiles cannot be known, nor how slow the slowest I/O was",
@@ -67,7 +69,7 @@ class _Grid:
         borders = np.arange(self.count + 1, dtype=np.int64) * self.slot_ns
         return np.diff(np.interp(borders, moments, reached)) if len(total) else np.zeros(self.count)
 
-    def slot(self, at_ns: Ints) -> Ints:
+    def slot(self, at_ns: Int64s) -> Int64s:
         """The slots that moments lie in."""
         return np.clip((at_ns - self.start_ns) // self.slot_ns, 0, self.count - 1)
 
@@ -76,11 +78,11 @@ class _Grid:
 class _Segments:
     """Rows of query ``counter_segments`` of one instance, in order of time; NaN where a counter has no sample."""
 
-    from_ns: Ints
-    until_ns: Ints
+    from_ns: Int64s
+    until_ns: Int64s
     values: dict[str, Floats]
     """By metric."""
-    ends: dict[str, Ints]
+    ends: dict[str, Int64s]
     """By operation: where the sample of its mean latency ends, which tells samples of equal latency apart."""
 
     def known(self, metric: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -181,8 +183,8 @@ def _metric(op: str, quantity: str) -> str:
 class _Samples:
     """Means of latency of one stream, each one value over its own interval."""
 
-    from_ns: Ints
-    until_ns: Ints
+    from_ns: Int64s
+    until_ns: Int64s
     latency_ns: Floats
     io_count: Floats
     """0 where no rate is known."""
@@ -310,7 +312,7 @@ def _levels(samples: _Samples, grid: _Grid) -> dict[str, Floats]:
     return {"log_latency": level, "within_variance": variance, "measured_count": count}
 
 
-def _mark_samples(samples: _Samples, grid: _Grid, first: Ints, end: Ints) -> None:
+def _mark_samples(samples: _Samples, grid: _Grid, first: Int64s, end: Int64s) -> None:
     """Widen ``first`` and ``end`` of each slot to those of the samples that cover it."""
     begin, stop = grid.slot(samples.from_ns), grid.slot(samples.until_ns - 1) + 1
     for step in range(int((stop - begin).max(initial=0))):

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from .change_points import Floats
+from iotrace.schemas.arrays import Floats
 
 _CHANGED: Final = float(np.log(1.2))
 """A load that stays within a fifth explains nothing."""

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .. import library
+from iotrace.schemas.arrays import Floats, Int64s
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from .. import library
 
 SLOTS_MAX: Final = 100_000
 _LENGTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
@@ -62,9 +61,9 @@ class LayerSlots:
     """I/Os that ``latency_sum_ns`` adds up."""
     in_flight: Floats
     """Mean number in flight."""
-    sample_first: Ints | None = None
+    sample_first: Int64s | None = None
     """Per slot, where it is made of means: the first slot of the samples that reach into it."""
-    sample_end: Ints | None = None
+    sample_end: Int64s | None = None
     """The end of those samples, in slots; no later than the slot itself begins if it has none."""
 
     def chosen(self, streams: list[int]) -> "LayerSlots":
@@ -110,15 +109,15 @@ class Series:
 
     layer: str
     stream: Stream | None
-    at: Ints
+    at: Int64s
     """Slots with a value, rising."""
     values: Floats
     """ln of the latency: absolute for a stream; for a layer, against each stream's median, plus ``reference``."""
     within_variance: Floats
     measured_count: Floats
-    sample_first: Ints | None = None
+    sample_first: Int64s | None = None
     """Per slot of the recording, where it is made of means: the first slot of the samples that reach into it."""
-    sample_end: Ints | None = None
+    sample_end: Int64s | None = None
 
     @property
     def slots_per_sample(self) -> int:

@@ -17,8 +17,10 @@ from typing import Final
 
 import numpy as np
 
-from .change_points import Flags, Floats, Segmentation, runs, segment, without_single_outliers
-from .series import Ints, Series, weighted_median
+from iotrace.schemas.arrays import Floats, Int64s
+
+from .change_points import Flags, Segmentation, runs, segment, without_single_outliers
+from .series import Series, weighted_median
 
 LEAST_FACTOR: Final = 1.25
 """What is less than a quarter slower than normal is not called slow, however sure it is."""
@@ -235,7 +237,7 @@ def _first_guess(values: Floats, jumps: Floats, cut: Segmentation, reach: float)
     return high
 
 
-def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> tuple[Floats, Floats]:
+def _curve(at: Int64s, values: Floats, is_normal: Flags, weight: Floats) -> tuple[Floats, Floats]:
     """Local lines through medians of blocks of the normal points, read off at every point, and their variance."""
     chosen = np.flatnonzero(is_normal)
     size = max(10, len(chosen) // 400)
@@ -259,7 +261,7 @@ def _curve(at: Ints, values: Floats, is_normal: Flags, weight: Floats) -> tuple[
     return np.interp(at, x, level), np.interp(at, x, variance)
 
 
-def _reach(at: Ints) -> float:
+def _reach(at: Int64s) -> float:
     """How far, in slots, the normal curve looks to each side: what changes more slowly is drift."""
     return max(90.0, 0.08 * float(at[-1] - at[0] + 1))
 

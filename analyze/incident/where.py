@@ -13,9 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from iotrace.schemas.arrays import Floats
+
 from .change_points import Flags
 from .result import LayerTime
-from .series import Floats, LayerSlots, Slots, Stream
+from .series import LayerSlots, Slots, Stream
 
 TOP_DOWN: Final = ("sql", "filesystem", "block", "device")
 _COUNT_TOLERANCE: Final = 0.1

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import DASH, format_figure
+from iotrace.schemas.arrays import Floats
 
 from .answer import Vote
 from .estimators import Usl, fit_usl, kneedle, kneedle_concave, peak_power
@@ -21,8 +21,6 @@ VOTE_SHARE: Final = 0.25
 PEAK_POWER: Final = "peak power"
 USL: Final = "USL"
 _POINTS_MIN: Final = 3
-
-Floats = npt.NDArray[np.float64]
 
 
 def open_votes(

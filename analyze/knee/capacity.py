@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze.stats.estimate import Estimate
+from iotrace.schemas.arrays import Floats
 
 from .curve import interval, rates, steady_part, widened
 from .saturation import COLLAPSE_SHARE
@@ -20,8 +20,6 @@ WATCHED_SHARE: Final = 0.25
 """Steps that were never idle for less than this share of the longest such time say little beside it."""
 PRECISION: Final = 0.005
 """No throughput is claimed to be known better than to half a percent: one more run would differ as much."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def wall_of(

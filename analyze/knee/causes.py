@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import format_figure
+from iotrace.schemas.arrays import Floats
 
 from .answer import Cause, Knee
 from .layers import Layers
@@ -94,8 +94,6 @@ def _gave_out(step: Step, answer: Knee) -> bool:
     is_short = step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
     return step.generator_limited and above and (is_short or answer.state == "not_judged")
 
-
-Floats = npt.NDArray[np.float64]
 
 DEVICE_SLOWER: Final = 2.0
 """A device that answers this many times more slowly under load than without is no longer flat."""

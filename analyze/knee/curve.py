@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze.stats.estimate import Estimate
+from iotrace.schemas.arrays import Floats
 
 from .estimators import LATENCY_NOISE, knees_on_grid
 from .step import Samples, Selection, Step
@@ -21,8 +21,6 @@ from .step import Samples, Selection, Step
 REPLICATES: Final = 400
 _BIN: Final = 0.005
 """Width of the bootstrap's bins in log latency: 0.5 %."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def log_quantiles(

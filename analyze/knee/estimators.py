@@ -30,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iotrace.analyze.stats.estimate import Estimate
-
-Floats = npt.NDArray[np.float64]
+from iotrace.schemas.arrays import Floats
 
 MISFIT_MAX: Final = 0.1
 """Typical relative distance of the points from the law above which it says nothing of them."""

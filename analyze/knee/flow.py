@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iotrace.analyze.incident.change_points import segment
+from iotrace.schemas.arrays import Bools, Floats
 
 SLOTS_PER_BLOCK: Final = 20
 BREAK_SHARE: Final = 0.93
@@ -36,8 +37,6 @@ _WAITING_SLOTS: Final = 2.0
 _OP_SHARE_MIN: Final = 0.05
 _COLUMNS: Final = ("wanted", "completed", "size_bytes")
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.intp]
 
 

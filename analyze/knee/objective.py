@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.estimate import Estimate
+from iotrace.schemas.arrays import Floats
 
 from .answer import SloKnee
 from .curve import interval, log_quantiles
 from .step import Samples, Selection, Step
-
-Floats = npt.NDArray[np.float64]
 
 
 def slo_knee(  # noqa: C901 - one way out for each state

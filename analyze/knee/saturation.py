@@ -34,11 +34,10 @@ import numpy as np
 import numpy.typing as npt
 
 from iotrace.analyze.stats.estimate import Estimate, worse_at_95
+from iotrace.schemas.arrays import Floats
 
 from .curve import interval, rates
 from .step import Samples, Step
-
-Floats = npt.NDArray[np.float64]
 
 NOISE: Final = 0.015
 """Relative spread of one throughput between two runs that differ in nothing, where nothing else is known."""

@@ -30,6 +30,7 @@ from iotrace.analyze.incident.change_points import segment
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.validity.other_io import others_bytes
 from iotrace.schemas import IotraceError, Layer, Recording, counted
+from iotrace.schemas.arrays import Floats, Int64s
 
 from .flow import SLOTS_PER_BLOCK, Carried, Flow, carried
 from .layers import Layers, measure_layers
@@ -40,8 +41,6 @@ SHARE_MIN: Final = 0.1
 """A level lasts for this share of the step at least: less is an incident, or a beginning."""
 _LOAD_RISE_MAX: Final = 1.2
 _BREAK_STRETCHES_MIN: Final = 12
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,6 @@ _QUEUEING_SHARE_MIN: Final = 0.05
 _STRETCHES_MIN: Final = 8
 """A rate known from fewer stretches than this has no interval."""
 _QUANTILES: Final = ("p50", "p95", "p99", "p99_9")
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

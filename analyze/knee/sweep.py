@@ -25,11 +25,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze import slo as slo_module
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.schemas import IotraceError, Kind, Recording
+from iotrace.schemas.arrays import Floats
 
 from .agreement import agreement, open_votes
 from .answer import Credits, Knee
@@ -90,8 +90,6 @@ def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> Non
 
 NEAR_WALL: Final = 0.85
 _DOUBLED: Final = 2.0
-
-Floats = npt.NDArray[np.float64]
 
 
 def knee(

@@ -175,11 +175,3 @@ def _shown(character: str) -> str:
         return " "
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def shortened(text: str, chars_max: int = 120) -> str:
-    """A long name without its middle: the end of a path says more than its beginning."""
-    if len(text) <= chars_max:
-        return text
-    head = chars_max // 3
-    return f"{text[:head]}…{text[len(text) - (chars_max - head - 1) :]}"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from iotrace.analyze.stats.histogram import IOS_BEYOND_MIN, Histogram
+from iotrace.schemas.arrays import Floats
 
 from ..units import DASH, format_duration_ns
 from .axes import Axis, logarithmic
@@ -17,7 +17,6 @@ _TICKS: Final = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.9999
 _POINTS_PER_DECADE: Final = 24
 _READOUTS: Final = 40
 _CURVES_MAX: Final = len(SERIES) - 1
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iotrace.analyze.stats.histogram import quantile_ns
+from iotrace.schemas.arrays import Floats
 
 from .. import library
 from ..incident.change_points import runs
@@ -45,7 +46,6 @@ _NICE_NS: Final = tuple(step * 10**power for power in range(6, 10) for step in (
     )
 )
 _SHADES: Final = 8
-Floats = npt.NDArray[np.float64]
 Columns = dict[str, list[Any]]
 
 

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from iotrace.schemas.text import shortened
+
 from ..incident import Incidents, SlowWindow
 from ..incident.result import BlameRow, Change
 from ..units import (
@@ -14,7 +16,7 @@ from ..units import (
     format_ratio_with_interval,
     format_share,
 )
-from .charts import Table, shortened
+from .charts import Table
 
 _WINDOWS_MAX = 20
 _TOLD_MAX = 3

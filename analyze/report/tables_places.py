@@ -3,6 +3,7 @@
 from typing import Final
 
 from iotrace.analyze.describe.description import Description
+from iotrace.schemas.text import shortened
 
 from ..units import (
     DASH,
@@ -13,7 +14,7 @@ from ..units import (
     format_rate,
     format_share,
 )
-from .charts import Table, shortened
+from .charts import Table
 
 _ROWS_MAX: Final = 24
 

@@ -23,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from iotrace.schemas.arrays import Floats
+
 SLOTS_MAX: Final = 240
 SLOTS_MIN: Final = 20
 """Fewer slots with I/Os than this give no interval."""
 REPLICATES: Final = 2000
 
-Floats = npt.NDArray[np.float64]
 
 _COVERAGE: Final = 0.95
 _LONGER: Final = 1.5

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iotrace.schemas.arrays import Int64s
+
 IOS_BEYOND_MIN: Final = 100
 """A quantile is given only where at least this many I/Os lie beyond it."""
 
@@ -35,8 +37,6 @@ CREATE OR REPLACE MACRO latency_bucket_ns(value_ns) AS CASE
     + (1::BIGINT << (floor(log2(value_ns))::BIGINT - 11))
 END
 """
-
-Int64s = npt.NDArray[np.int64]
 
 
 def latency_bucket_ns(values_ns: npt.ArrayLike) -> Int64s:

@@ -10,7 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from .series import Flags, Floats, Integers
+from iotrace.schemas.arrays import Floats
+
+from .series import Flags, Integers
 
 
 class Rule(IntEnum):

@@ -1,6 +1,8 @@
 """Series of counters, numbered as they are met, and their values as rows of the table ``counters``."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -8,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.arrays import Floats
 
 from .names import PER_IO_METRICS, Meaning
 
 SERIES_MAX: Final = 1 << 20
 
 Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -85,3 +87,18 @@ class Series:
                 "metric": words([sense.metric for sense in meanings], meant),
             }
         )
+
+
+def median_of_counts(counts: Mapping[int, int]) -> int | None:
+    """The median of values of which ``counts`` says how often each occurs; None without any."""
+    total, passed = sum(counts.values()), 0
+    for value in sorted(counts):
+        passed += counts[value]
+        if 2 * passed >= total:
+            return value
+    return None
+
+
+def utc_text(utc_ns: int) -> str:
+    """A moment as ISO 8601 in UTC, to the millisecond, which is as exact as counter logs are."""
+    return datetime.fromtimestamp(utc_ns / 1e9, UTC).isoformat(timespec="milliseconds")

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from iotrace.capture.counters.names import PER_IO_METRICS, meaning
 from iotrace.schemas import TABLES, IoFlags, IotraceError, Layer, Manifest, Role, conform, counted
+from iotrace.schemas.tables import KEYS, REFERENCES
 
 from ..roles import classify, is_metadata
 from .format import Family, Format, Outcome, Progress, Trace, naming
@@ -31,14 +32,7 @@ _END_MARK: Final = _CONTINUATION + bytes(4)
 _SCHEMA_BYTES_MAX: Final = 1 << 24
 _BATCH_BYTES_MAX: Final = 1 << 30
 _MANIFEST_BYTES_MAX: Final = 1 << 24
-_KEYS: Final = {"devices": "device_id", "files": "file_id", "processes": "process_id"}
 _NAMES: Final = {"devices": "name", "files": "path", "processes": "os_process_id"}
-_REFERENCES: Final = {
-    "device_id": "devices",
-    "parent_device_id": "devices",
-    "file_id": "files",
-    "process_id": "processes",
-}
 _MANIFEST: Final = "manifest.json"
 _SUFFIX: Final = ".arrows"
 _UNCLOSED: Final = "its streams were never closed: their writer still ran, or was cut off"
@@ -137,10 +131,10 @@ class ArrowStreamsTrace:
         self._dangling = self._repeated = self._rows = self._impossible = 0
         total = sum(stream.path.stat().st_size for stream in self._streams.values())
         done = 0
-        for table_name in [*_KEYS, *sorted(self._streams.keys() - _KEYS.keys())]:
+        for table_name in [*KEYS, *sorted(self._streams.keys() - KEYS.keys())]:
             stream = self._streams.get(table_name)
             pieces = stream.batches() if stream else iter(())
-            if table_name in _KEYS:
+            if table_name in KEYS:
                 yield table_name, self._keyed(table_name, list(pieces))
             else:
                 for batch in pieces:
@@ -163,11 +157,11 @@ class ArrowStreamsTrace:
     def _keyed(self, table_name: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         """A table of things with a key: ids become dense; a key that comes again stands for the same thing."""
         named, nameless = self._named(table_name, batches)
-        keys = named.column(_KEYS[table_name]).combine_chunks()
+        keys = named.column(KEYS[table_name]).combine_chunks()
         known = pc.unique(keys)
         self._repeated += len(keys) - len(known)
         table = named.take(pc.index_in(known, value_set=keys))
-        ids, firsts = _same_things(table.drop_columns([_KEYS[table_name]]))
+        ids, firsts = _same_things(table.drop_columns([KEYS[table_name]]))
         table = table.take(firsts)
         self._rows += len(table)
         nameless = nameless.filter(pc.invert(pc.is_in(nameless, value_set=known)))
@@ -185,7 +179,7 @@ class ArrowStreamsTrace:
 
     def _named(self, table_name: str, batches: list[pa.RecordBatch]) -> tuple[pa.Table, pa.Array]:
         """The rows that have a name, and the keys of those that have none."""
-        key, name = _KEYS[table_name], _NAMES[table_name]
+        key, name = KEYS[table_name], _NAMES[table_name]
         tables = [TABLES[table_name].empty_table()]
         nameless = [pa.array([], pa.int32())]
         for batch in batches:
@@ -241,9 +235,9 @@ class ArrowStreamsTrace:
 
     def _renumbered(self, table: pa.Table) -> pa.RecordBatch:
         for position, name in enumerate(table.column_names):
-            if name in _REFERENCES and _REFERENCES[name] in self._places:
+            if name in REFERENCES and REFERENCES[name] in self._places:
                 column = table.column(position)
-                keys, ids = self._places[_REFERENCES[name]]
+                keys, ids = self._places[REFERENCES[name]]
                 places = pc.index_in(column, value_set=keys, skip_nulls=True)
                 places = pc.if_else(pc.is_valid(column), places, pa.scalar(None, pa.int32()))
                 self._dangling += places.null_count - column.null_count

@@ -8,10 +8,16 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from iotrace.capture import _readers
 from iotrace.schemas import Clock, IotraceError, Quality
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
+
+
+def unreported(_what: str, _done: int, _total: int) -> None:
+    """`Progress` that nobody wants to hear of."""
+
 
 SYSTEM_TICK_NS = 15_625_000
 """Windows' system time moves in ticks of 0.5 to 15.625 ms and is as exact as one of them (KeQuerySystemTimePrecise)."""
@@ -81,9 +87,12 @@ class Format:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Turn what the operating system says while a file is read into words that name it as the user does."""
+    """Turn what the operating system or a native reader says of a file into words that name it as the user does."""
     try:
         yield
+    except _readers.UnreadableError as problem:
+        what, hint = problem.args
+        raise IotraceError(f"'{name}' {what}", hint=hint) from problem
     except FileNotFoundError as problem:
         raise IotraceError(f"no file '{name}'", hint="check the path") from problem
     except PermissionError as problem:

@@ -13,15 +13,7 @@ from iotrace.capture.clocks.alignment import Placement
 from iotrace.capture.clocks.common_time import SharedTime
 from iotrace.capture.formats.format import Outcome
 from iotrace.schemas import Layer, Quality, counted
-
-_MOMENTS: Final = frozenset({"intended_ns", "issued_ns", "completed_ns", "started_ns", "ended_ns", "at_ns"})
-_OWN_KEYS: Final = {"devices": "device_id", "files": "file_id", "processes": "process_id"}
-_REFERENCES: Final = {
-    "device_id": "devices",
-    "parent_device_id": "devices",
-    "file_id": "files",
-    "process_id": "processes",
-}
+from iotrace.schemas.tables import KEYS, REFERENCES, TIME_COLUMNS
 
 _OVERLAP_SHARE: Final = 0.05
 _COVERED_SHARE: Final = 0.9
@@ -34,8 +26,8 @@ class Merger:
     """Hands out the recording's ids. Two traces of one host share disks, files and processes."""
 
     def __init__(self) -> None:
-        self.known: dict[str, dict[_Identity, int]] = {name: {} for name in _OWN_KEYS}
-        self.next_id = dict.fromkeys(_OWN_KEYS, 0)
+        self.known: dict[str, dict[_Identity, int]] = {name: {} for name in KEYS}
+        self.next_id = dict.fromkeys(KEYS, 0)
 
     def knows_file(self, host: object, path: str) -> bool:
         """Whether a trace of ``host`` brought a file of this path."""
@@ -83,14 +75,14 @@ class TraceMerger:
 
     def __init__(self, merger: Merger, host: object, shift: Shift) -> None:
         self._merger, self._host, self._shift = merger, host, shift
-        self._ids: dict[str, list[int]] = {name: [] for name in _OWN_KEYS}
+        self._ids: dict[str, list[int]] = {name: [] for name in KEYS}
         self._seen: set[tuple[str, int]] = set()
         self._repeated = 0
 
     def rekey(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of ``batch`` with the recording's times and ids, without those that an earlier trace brought already."""
         is_new: list[bool] | None = None
-        if table_name in _OWN_KEYS:
+        if table_name in KEYS:
             is_new = self._identify(table_name, batch)
         columns = [self._column(name, batch) for name in batch.schema.names]
         result = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -108,11 +100,11 @@ class TraceMerger:
 
     def _column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
         column = batch.column(name)
-        if name in _MOMENTS:
+        if name in TIME_COLUMNS:
             is_io = "issued_ns" in batch.schema.names
             return self._shift(column, batch.column("issued_ns") if is_io else column)
-        if name in _REFERENCES:
-            return pc.take(pa.array(self._ids[_REFERENCES[name]], pa.int32()), column)
+        if name in REFERENCES:
+            return pc.take(pa.array(self._ids[REFERENCES[name]], pa.int32()), column)
         return column
 
     def _once(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -35,11 +35,11 @@ from iotrace.schemas import (  # fmt: skip
     counted,
 )
 from iotrace.schemas.replacing import move_into_place
+from iotrace.schemas.tables import TIME_COLUMNS
 from iotrace.schemas.writer import RECORDING, check_replaceable
 
 from .anonymizing import Anonymizer
 
-_MOMENTS: Final = frozenset({"intended_ns", "issued_ns", "completed_ns", "started_ns", "ended_ns", "at_ns"})
 _ORDER: Final = {"io": "issued_ns"}
 """The column that says when a row is; ``at_ns`` for other tables, and none for those that hold for all of the time."""
 
@@ -268,7 +268,7 @@ class _Part:
             return batch
         back = pa.scalar(self.window[0], pa.int64())
         columns = [
-            pc.subtract(batch.column(name), back) if name in _MOMENTS else batch.column(name)
+            pc.subtract(batch.column(name), back) if name in TIME_COLUMNS else batch.column(name)
             for name in batch.schema.names
         ]
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

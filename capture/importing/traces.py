@@ -13,7 +13,7 @@ from iotrace.capture.clocks.common_time import Span, shared_time
 from iotrace.capture.clocks.samples import Sampler
 from iotrace.capture.clocks.zones import check_timezone
 from iotrace.capture.formats.array.csv_files import with_map
-from iotrace.capture.formats.format import Format, Outcome, Progress, Trace, naming
+from iotrace.capture.formats.format import Format, Outcome, Progress, Trace, naming, unreported
 from iotrace.capture.formats.windows import dmv, volumes
 from iotrace.capture.formats.windows.etl import EtlTrace
 from iotrace.capture.formats.windows.volumes import Volumes
@@ -159,7 +159,7 @@ def _import(
     apart_in_time: bool,
     timezone: str | None,
 ) -> Recording | Sweep:
-    report = progress or _silent
+    report = progress or unreported
     if not paths:
         raise IotraceError(
             "no file to import", hint="name one or more traces, e.g. iotrace import trace.etl -o NAME.iotrace"
@@ -468,7 +468,3 @@ def _title(paths: Sequence[Path | str]) -> str:
 
 def _reporting(progress: Progress, what: str) -> Callable[[int, int], None]:
     return lambda done, total: progress(what, done, total)
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    pass

@@ -11,7 +11,7 @@ from iotrace.schemas import TABLES, GrowingRecording, IotraceError, Manifest, Re
 from iotrace.schemas.durable import replacing
 from iotrace.schemas.growing import is_growing, unfinished_folder
 from iotrace.schemas.recording import UNFINISHED_SUFFIX, parquet_paths_in
-from iotrace.schemas.validation import REFERENCES
+from iotrace.schemas.tables import KEYS
 from iotrace.schemas.writer import ROW_GROUP_ROWS, parquet_writer
 
 from .tracefs import find_tracefs, remove_leftovers
@@ -81,7 +81,7 @@ def _commit(growing: GrowingRecording, manifest: Manifest) -> Recording:
         manifest.window_end_ns = max(manifest.window_end_ns, last_ns or 0)
     if growing.damaged:
         manifest.quality.notes.append(f"left out, as damaged: {', '.join(growing.damaged)}")
-    for key, table in REFERENCES.items():
+    for table, key in KEYS.items():
         if missing := _forget_unknown(growing.folder, key, table):
             manifest.quality.notes.append(
                 f"what is known of {counted(missing, 'row')} of {table} had not reached the disk: {key} is empty there"

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.arrays import Int64s
 
 from .extents import GRANULE_BYTES, Places, granule_of, place, union
 
 _SPACE_ALIGNMENT_BYTES = 1 << 20
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.schemas.arrays import Int64s
+
 from .log_stream import is_log
 from .rows import NEVER, NO_ID, Rows
 
 DISTANCE_MAX = 1 << 20
 """How many rows back a dependency may reach; the engine forgets completions beyond."""
 
-Int64s = npt.NDArray[np.int64]
 _LOG_TAG = 1 << 60
 _NO_STREAM = -1
 

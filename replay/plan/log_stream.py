@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.schemas.arrays import Int64s
+
 from .rows import WRITE, Rows
 
 OVERLAP_BYTES_MAX = 1 << 20
 """A write that begins further back than this before the log's end is no rewrite of its tail but a jump."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 def is_log(rows: Rows, log_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:

@@ -87,3 +87,16 @@ def test_every_page_is_in_the_site_map() -> None:
     generated = {f"reference/{name}" for name in reference().PAGES}
     index = {"decisions/README.md": "decisions/index.md"}
     assert shown == {index.get(page, page) for page in written - decisions} | generated
+
+
+def test_decisions_are_numbered_without_holes_and_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(path.name for path in folder.glob("0*.md"))
+    titles = [(folder / name).read_text("utf-8").partition("\n")[0].removeprefix("# ") for name in pages]
+    assert [int(title.partition(". ")[0]) for title in titles] == list(range(1, len(pages) + 1))
+    assert [int(name[:4]) for name in pages] == list(range(1, len(pages) + 1))
+    listed = (folder / "README.md").read_text("utf-8")
+    assert all(
+        f"({name}) | {title.partition('. ')[2]} |" in listed
+        for name, title in zip(pages, titles, strict=True)
+    )

@@ -7,7 +7,6 @@ threads, so the rows of ``processes`` are threads. Of a binary trace in one file
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,7 +63,7 @@ class BlockTrace:
     def __init__(self, paths: list[Path], name: str, progress: Progress, kind: str) -> None:
         self.name = name
         self._paths, self._progress, self._kind = paths, progress, kind
-        with _naming(name):
+        with naming(name):
             self._native = _readers.read_block_events(paths, kind)
         counts = self._native.counts()
         if counts["first_ns"] is None:
@@ -86,7 +85,7 @@ class BlockTrace:
         """For each stretch of I/O the disks and threads it is the first to name, then the I/Os as they end."""
         total = sum(path.stat().st_size for path in self._paths)
         while True:
-            with _naming(self.name):
+            with naming(self.name):
                 rows = self._native.next_io(_BATCH_ROWS)
             yield from self._devices(self._native.new_devices())
             yield "processes", _processes(pa.record_batch(self._native.new_processes()))
@@ -142,16 +141,6 @@ class BlockTrace:
         ):
             if counts[count]:
                 yield f"{counts[count]:,} {words}"
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    try:
-        with naming(name):
-            yield
-    except _readers.UnreadableError as problem:
-        what, hint = problem.args
-        raise IotraceError(f"'{name}' {what}", hint=hint) from problem
 
 
 def _device_rows(devices: list[tuple[int, int, str, int | None, int | None]]) -> pa.RecordBatch:

@@ -7,7 +7,6 @@ daylight saving.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.capture.counters.cooking import cook, is_instant
-from iotrace.capture.counters.series import Floats, Integers, Series
-from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
+from iotrace.capture.counters.series import Integers, Series, median_of_counts, utc_text
+from iotrace.capture.formats.format import (
+    HEAD_BYTES,
+    SYSTEM_TICK_NS,
+    Format,
+    Outcome,
+    Progress,
+    naming,
+    unreported,
+)
 from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.arrays import Floats
 
 from .blg_container import (
     CATALOG,
@@ -74,7 +82,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     without samples), interval_s (median), time_zone_bias_minutes, whole, notes, and the counts of `Quality`.
     Raises `IotraceError`.
     """
-    trace = read(path, name, _silent)
+    trace = read(path, name, unreported)
     value_count = sum(batch.num_rows for _, batch in trace.batches())
     outcome = trace.outcome()
     series = trace.series
@@ -153,7 +161,7 @@ class BlgTrace:
         }
 
     def _first_sample_utc_ns(self) -> int:
-        for at_utc_ns, _ in self._samples(_silent):
+        for at_utc_ns, _ in self._samples(unreported):
             if at_utc_ns is not None:
                 break
         else:
@@ -266,21 +274,14 @@ class BlgTrace:
 
     def median_interval_s(self) -> float | None:
         """Median time between samples."""
-        total = sum(self._intervals_ns.values())
-        passed = 0
-        for length in sorted(self._intervals_ns):
-            passed += self._intervals_ns[length]
-            if 2 * passed >= total:
-                return length / 1e9
-        return None
+        median_ns = median_of_counts(self._intervals_ns)
+        return None if median_ns is None else median_ns / 1e9
 
     def utc_text(self, at_ns: int) -> str | None:
         """A time of the recording as ISO 8601 in UTC; None for a log without samples."""
         if not self.samples:
             return None
-        return datetime.fromtimestamp((self.clock.start_utc_ns + at_ns) / 1e9, UTC).isoformat(
-            timespec="milliseconds"
-        )
+        return utc_text(self.clock.start_utc_ns + at_ns)
 
     def outcome(self) -> Outcome:
         """The window runs from the first sample to the last."""
@@ -334,7 +335,3 @@ class BlgTrace:
         if records.unknown_types:
             types = ", ".join(f"{kind:#010x}" for kind in sorted(records.unknown_types)[:8])
             yield f"counters of types that are not cooked are left out ({types})"
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    pass

@@ -15,7 +15,6 @@ their position comes from the dispatch of the same Irp or from the disk I/O they
 
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ import pyarrow as pa
 from iotrace.capture import _readers
 from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 from iotrace.capture.roles import classify
-from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas import Clock, Quality, counted
 
 from .volumes import Volumes
 
@@ -56,18 +55,8 @@ def recognises(head: bytes, _path: Path) -> bool:
 
 def read(path: Path, name: str, progress: Progress) -> "EtlTrace":
     """Open the log at ``path``. Memory grows with the files, threads and processes it names, not with its I/O."""
-    with _naming(name):
+    with naming(name):
         return EtlTrace(path, name, progress, _readers.read_etl_header(path))
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    try:
-        with naming(name):
-            yield
-    except _readers.UnreadableError as problem:
-        what, hint = problem.args
-        raise IotraceError(f"'{name}' {what}", hint=hint) from problem
 
 
 def inspect(path: Path, name: str) -> dict[str, Any]:
@@ -75,7 +64,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
 
     ``whole`` is false where something is known to be missing; ``problems`` says what.
     """
-    with _naming(name):
+    with naming(name):
         found = _readers.inspect_etl(path)
     header = found["header"]
     groups: dict[str, int] = {}
@@ -164,7 +153,7 @@ class EtlTrace:
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Devices, then for each stretch of I/O the files and processes it is the first to name."""
-        with _naming(self._name):
+        with naming(self._name):
             native = _readers.read_etl(
                 self._path, progress=lambda done, total: self._progress(f"reading {self._name}", done, total)
             )

@@ -8,7 +8,6 @@ needs two samples); others are instants unless their name tells.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +18,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from iotrace.capture.counters.names import Meaning, meaning
-from iotrace.capture.counters.series import Integers, Series
-from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
+from iotrace.capture.counters.series import Integers, Series, median_of_counts, utc_text
+from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming, unreported
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 
 from .perfmon_text import DATA, HEADER, Header, TextLog, looks_like_text_log, milliseconds, read_header
@@ -61,7 +60,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     without samples), interval_s (median), time_zone, time_zone_bias_minutes (null: not told), encoding, whole, notes.
     Raises `IotraceError`.
     """
-    trace = read(path, name, _silent)
+    trace = read(path, name, unreported)
     value_count = sum(batch.num_rows for _, batch in trace.batches())
     outcome = trace.outcome()
     objects: dict[str, int] = {}
@@ -142,7 +141,7 @@ class PerfmonTrace:
         first: Header | None = None
         header: Header | None = None
         with naming(self._name):
-            for kind, lines, is_utf8 in self._parts(_silent):
+            for kind, lines, is_utf8 in self._parts(unreported):
                 if kind == "header":
                     header = read_header(lines, is_utf8=is_utf8, name=self._name)
                     first = first or header
@@ -320,21 +319,14 @@ class PerfmonTrace:
 
     def median_interval_s(self) -> float | None:
         """Median time between lines, to 10 ms."""
-        intervals = self._counts.intervals_ms
-        total, passed = sum(intervals.values()), 0
-        for length in sorted(intervals):
-            passed += intervals[length]
-            if 2 * passed >= total:
-                return length / 1e3
-        return None
+        median_ms = median_of_counts(self._counts.intervals_ms)
+        return None if median_ms is None else median_ms / 1e3
 
     def utc_text(self, at_ns: int) -> str | None:
         """A time of the recording as ISO 8601 in UTC; None for a log without samples."""
         if not self.samples:
             return None
-        return datetime.fromtimestamp((self.clock.start_utc_ns + at_ns) / 1e9, UTC).isoformat(
-            timespec="milliseconds"
-        )
+        return utc_text(self.clock.start_utc_ns + at_ns)
 
     def outcome(self) -> Outcome:
         """The window runs from the first line to the last."""
@@ -367,7 +359,3 @@ class PerfmonTrace:
         ):
             if count:
                 yield f"{counted(count, noun)} {words}"
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    pass

@@ -11,7 +11,6 @@ I/O, waits and log flushes are taken as milliseconds and ``quality.notes`` says 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -42,7 +41,7 @@ def recognises(head: bytes, path: Path) -> bool:
 
 def read(path: Path, name: str, progress: Progress) -> "XelTrace":
     """Open the file at ``path``: walks over it once, to learn which events are in it and when each buffer begins."""
-    with _naming(name):
+    with naming(name):
         _refuse_metadata_file(path, name)
         return XelTrace(
             name,
@@ -55,7 +54,7 @@ def read(path: Path, name: str, progress: Progress) -> "XelTrace":
 
 def inspect(path: Path, name: str) -> dict[str, Any]:
     """What is in the file: packages, kinds of events with their counts and columns, time span, what is missing."""
-    with _naming(name):
+    with naming(name):
         _refuse_metadata_file(path, name)
         native = _readers.read_xel(path)
     facts, counts = native.facts(), native.counts()
@@ -79,16 +78,6 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
 
 
 FORMAT: Final = Format("xel", recognises, read, inspect)
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    try:
-        with naming(name):
-            yield
-    except _readers.UnreadableError as problem:
-        what, hint = problem.args
-        raise IotraceError(f"'{name}' {what}", hint=hint) from problem
 
 
 def _refuse_metadata_file(path: Path, name: str) -> None:
@@ -123,7 +112,7 @@ class XelTrace:
         if files:
             yield "files", _files(files)
         while True:
-            with _naming(self._name):
+            with naming(self._name):
                 batches = self._native.next(_BATCH_EVENTS)
             if batches is None:
                 break

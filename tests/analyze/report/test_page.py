@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from iotrace.analyze.report import page, write_report
-from iotrace.analyze.report.charts import plain, shortened
+from iotrace.analyze.report.charts import plain
 from iotrace.schemas import Clock, Manifest, RecordingWriter
+from iotrace.schemas.text import shortened
 
 from ...hostile_names import HOSTILE_NAMES, LONE_SURROGATE
 
@@ -150,7 +151,7 @@ def test_text_is_made_plain():
     assert plain("a\u202eb\x00c\td") == "a\\u202eb\\u0000c d"
     assert plain(LONE_SURROGATE) == "sales\\ud800.mdf"
     long = "D:\\" + "folder\\" * 600 + "sales.mdf"
-    assert len(shortened(long)) == 120
+    assert len(shortened(long)) == 160
     assert shortened(long).startswith("D:\\folder")
     assert shortened(long).endswith("folder\\sales.mdf")
 
