@@ -12,6 +12,7 @@ from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.report import write_report
+from iotrace.replay import parse_scale
 from iotrace.schemas import Recording, Sweep
 
 from . import console
@@ -25,7 +26,8 @@ from .findings import (
     print_findings_by_name,
     print_quality,
 )
-from .options import CeilingPath, Json, Overwrite, RecordingPath, Slo, Title
+from .knee_tables import VERDICT_STYLES
+from .options import CeilingPath, Json, Need, Overwrite, RecordingPath, Slo, Title
 from .results_tables import print_results
 
 
@@ -116,6 +118,7 @@ def report_command(
         Path,
         typer.Option("--output", "-o", metavar="REPORT.html", help="Where to write it.", show_default=False),
     ],
+    need: Need = None,
     slo: Slo = None,
     ceiling: CeilingPath = None,
     overwrite: Overwrite = False,
@@ -126,15 +129,20 @@ def report_command(
 
     The verdict comes first, then the evidence.
 
-    Example: iotrace report prod.iotrace sweep.iotrace -o report.html --slo "p99<15ms"
+    Example: iotrace report prod.iotrace sweep.iotrace -o report.html --need 2x --slo "p99<15ms"
     """
+    needed = parse_scale(need) if need is not None else None
     path = read_path(ceiling) if ceiling is not None else None
     opened = [open_input(one) for one in inputs]
     with console.working("writing the report"):
-        facts = write_report(opened, output, slo=slo, title=title, ceiling=path, overwrite=overwrite)
+        facts = write_report(
+            opened, output, slo=slo, need=needed, title=title, ceiling=path, overwrite=overwrite
+        )
     if json:
         console.print_json(facts.to_dict())
     else:
+        for one in facts.needs:
+            console.paragraph(one.sentence, style=VERDICT_STYLES[one.verdict])
         console.paragraph(facts.verdict)
         for sentence in facts.also:
             console.paragraph(sentence)

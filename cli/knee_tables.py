@@ -1,6 +1,7 @@
 """A knee on the screen: the sentence first, then the steps it stands on."""
 
 import math
+from typing import Final
 
 from iotrace.analyze.knee.agreement import place, usl_text
 from iotrace.analyze.knee.answer import Knee
@@ -9,6 +10,8 @@ from iotrace.analyze.units import DASH, format_duration_ns
 
 from . import console
 from .findings import IF_RELIED_ON
+
+VERDICT_STYLES: Final = {"yes": "bold green", "no": "bold red", "cannot_tell": "bold yellow"}
 
 
 def print_knee(found: Knee, *, is_spoiled: bool = False) -> None:

@@ -42,6 +42,15 @@ CeilingPath = Annotated[
         show_default=False,
     ),
 ]
+Need = Annotated[
+    str | None,
+    typer.Option(
+        "--need",
+        metavar="2x",
+        help="The load that the storage has to carry: answers YES, NO or CANNOT TELL.",
+        show_default=False,
+    ),
+]
 Slo = Annotated[
     str | None,
     typer.Option(

@@ -12,6 +12,8 @@ from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.ceiling.beside_knee import beside_knee
 from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.knee.need import Need as Needed
+from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.results import is_tested
 from iotrace.analyze.knee.sweep import knee
@@ -22,10 +24,21 @@ from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
 from .ceiling import print_beside_knee
-from .findings import has_invalid, print_disqualification, print_findings
-from .knee_tables import print_knee
+from .findings import disqualifying, has_invalid, print_disqualification, print_findings
+from .knee_tables import VERDICT_STYLES, print_knee
 from .meters import show_replay
-from .options import INTERRUPTED, CeilingPath, Json, OutputPath, Overwrite, RecordingPath, Slo, Title, finite
+from .options import (
+    INTERRUPTED,
+    CeilingPath,
+    Json,
+    Need,
+    OutputPath,
+    Overwrite,
+    RecordingPath,
+    Slo,
+    Title,
+    finite,
+)
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 from .sweep_run import STEP_SECONDS, STEPS_MAX, run_sweep, was_interrupted
 
@@ -84,6 +97,7 @@ def sweep_command(
         ),
     ] = False,
     play: PlayOptions = PlayOptions(),  # noqa: B008 - frozen; stands for its fields
+    need: Need = None,
     slo: Slo = None,
     overwrite: Overwrite = False,
     title: Title = None,
@@ -91,12 +105,14 @@ def sweep_command(
 ) -> int:
     """Walk the load up on a target until it bends.
 
-    Exit status 1 if an SLO is missed at 1x or cannot be told, or too few steps can be judged; 130 if it was stopped.
+    Exit status 1 unless --need is answered YES; without it, if an SLO is missed at 1x or cannot be told, or too few
+    steps can be judged; 130 if it was stopped.
 
     Example: iotrace sweep prod.iotrace --target /data/test.bin --busiest 60s -o sweep.iotrace
     """
     if slo:
         objectives.parse(slo)
+    needed = parse_scale(need) if need is not None else None
     source = Recording.open(recording)
     ladder = (
         [parse_scale(part.strip()) for part in scales.split(",") if part.strip()]
@@ -134,7 +150,7 @@ def sweep_command(
         )
     ended = f"; it ended because {sweep.settings['ended']}" if sweep.settings.get("ended") else ""
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
-    status = _answer_sweep(sweep, slo, json=json)
+    status = _answer_sweep(sweep, slo, need=needed, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
 
 
@@ -156,21 +172,26 @@ def knee_command(
             show_default=False,
         ),
     ],
+    need: Need = None,
     slo: Slo = None,
     ceiling: CeilingPath = None,
     json: Json = False,
 ) -> int:
     """Find the load at which the storage bends.
 
-    Exit status 1 if an SLO is missed at 1x or cannot be told, or too few steps can be judged.
+    Exit status 1 unless --need is answered YES; without it, if an SLO is missed at 1x or cannot be told, or too few
+    steps can be judged.
 
-    Example: iotrace knee sweep.iotrace --slo "p99<15ms"
+    Example: iotrace knee sweep.iotrace --need 2x --slo "p99<15ms"
     """
+    needed = parse_scale(need) if need is not None else None
     path = read_path(ceiling) if ceiling is not None else None
     if len(inputs) > 1 or _is_tested(inputs[0]):
         name = inputs[0].name if len(inputs) == 1 else f"these {len(inputs)} runs"
-        return _answer([Recording.open(one) for one in inputs], None, slo, name=name, path=path, json=json)
-    return _answer_sweep(Sweep.open(inputs[0]), slo, path=path, json=json)
+        return _answer(
+            [Recording.open(one) for one in inputs], None, slo, need=needed, name=name, path=path, json=json
+        )
+    return _answer_sweep(Sweep.open(inputs[0]), slo, need=needed, path=path, json=json)
 
 
 def _is_tested(path: Path) -> bool:
@@ -184,7 +205,9 @@ def _load_words(window: str | None, busiest: str | None) -> str:
     return "1x" if window is None else f"1x ({window})"
 
 
-def _answer_sweep(sweep: Sweep, slo: str | None, *, path: HardwarePath | None = None, json: bool) -> int:
+def _answer_sweep(
+    sweep: Sweep, slo: str | None, *, need: float | None, path: HardwarePath | None = None, json: bool
+) -> int:
     if not sweep.steps:
         raise IotraceError(
             f"'{sweep.path}' has no finished step",
@@ -194,7 +217,15 @@ def _answer_sweep(sweep: Sweep, slo: str | None, *, path: HardwarePath | None = 
     load = str(sweep.settings.get("load", "1x"))
     steps, watched = sweep.recordings(), sweep.watched()
     return _answer(
-        steps, scales, slo, name=sweep.path.name, path=path, json=json, watched=watched, baseline=load
+        steps,
+        scales,
+        slo,
+        need=need,
+        name=sweep.path.name,
+        path=path,
+        json=json,
+        watched=watched,
+        baseline=load,
     )
 
 
@@ -203,6 +234,7 @@ def _answer(
     scales: list[float] | None,
     slo: str | None,
     *,
+    need: float | None,
     name: str,
     path: HardwarePath | None = None,
     json: bool,
@@ -211,16 +243,20 @@ def _answer(
 ) -> int:
     found = knee(steps, slo=slo, scales=scales, watched=watched, baseline=baseline)
     findings = check_sweep(steps)
+    needed = judge_need(found, need, spoiled=_titles(findings)) if need is not None else None
     held = beside_knee(path, found, steps) if path is not None else None
     if json:
         facts = {"findings": [asdict(entry) for entry in findings]}
         console.print_json(
             {"is_valid": not has_invalid(findings)}
+            | ({"need": needed.to_dict()} if needed is not None else {})
             | found.to_dict()
             | facts
             | ({"beside_ceiling": held and held.to_dict()} if path else {})
         )
     else:
+        if needed is not None:
+            console.paragraph(needed.sentence, style=VERDICT_STYLES[needed.verdict])
         print_disqualification({name: findings})
         print_knee(found, is_spoiled=has_invalid(findings))
         if held is not None:
@@ -230,10 +266,16 @@ def _answer(
                 "nothing can be held against the ceiling: no step tells of the storage, or nothing limits"
             )
         print_findings(findings, after_disqualification=True)
-    return _exit_status(found, findings)
+    return _exit_status(found, findings, needed)
 
 
-def _exit_status(found: Knee, findings: list[Finding]) -> int:
+def _titles(findings: list[Finding]) -> list[str]:
+    return list(dict.fromkeys(entry.title for entry in disqualifying(findings)))
+
+
+def _exit_status(found: Knee, findings: list[Finding], needed: Needed | None) -> int:
+    if needed is not None:
+        return 0 if needed.verdict == "yes" else 1
     untold = any(one.state in {"contradicted", "not_judged"} for one in found.objectives)
     no = found.objectives_met is False or found.state == "not_judged" or untold or has_invalid(findings)
     return 1 if no else 0

@@ -44,7 +44,7 @@ def percent_text(share: float) -> str:
 
 def step_text(step: Step) -> str:
     """A step's load: ``4x (1,985 IOPS)``."""
-    return _load(step.offered_iops, step.scale)
+    return rate_text(step.offered_iops, step.scale)
 
 
 def describe_knee(knee: Knee) -> str:
@@ -68,7 +68,7 @@ def _where(knee: Knee) -> str:
         )
     if knee.state == "reached" and knee.iops is not None:
         return _describe_reached(knee)
-    top = _load(knee.highest_kept_up_iops or 0.0, knee.highest_kept_up_scale)
+    top = rate_text(knee.highest_kept_up_iops or 0.0, knee.highest_kept_up_scale)
     level = _level(judged)
     time = f" for {seconds_text(knee.watched_s)}" if knee.watched_s else ""
     if knee.state == "onset":
@@ -133,7 +133,7 @@ def describe_slo(one: SloKnee, knee: Knee) -> str:
         return f"The storage carries {load_text(one.iops, one.scale)} before {passes}."
     if one.state == "met_everywhere":
         assert one.highest_met_iops is not None
-        return f"{_capital(what)} at every load judged, up to {_load(one.highest_met_iops, one.highest_met_scale)}."
+        return f"{_capital(what)} at every load judged, up to {rate_text(one.highest_met_iops, one.highest_met_scale)}."
     if one.state == "missed_at_lowest":
         lowest = next(step for step in knee.steps if step.is_judged)
         return f"{_capital(passes)} already at the lowest load judged, {step_text(lowest)}."
@@ -204,14 +204,15 @@ def _describe_reached(knee: Knee) -> str:
     assert knee.iops is not None
     where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
     if knee.basis == "saturation":
-        return f"{where}: beyond it latency climbs and throughput does not{_cause(knee)}."
+        return f"{where}: beyond it latency climbs and throughput does not{cause_clause(knee)}."
     if knee.onset_iops is not None:
         onset = load_text(knee.onset_iops, _scaled(knee.onset_iops, knee))
-        return f"{where}: beyond it the storage carries no more; latency climbs already from {onset}{_cause(knee)}."
-    return f"{where}: beyond it the storage carries no more{_cause(knee)}."
+        climbs = f"latency climbs already from {onset}"
+        return f"{where}: beyond it the storage carries no more; {climbs}{cause_clause(knee)}."
+    return f"{where}: beyond it the storage carries no more{cause_clause(knee)}."
 
 
-def _cause(knee: Knee) -> str:
+def cause_clause(knee: Knee) -> str:
     """The first cause that names a layer, else the first; nothing where none is known."""
     named = sorted(knee.causes, key=lambda cause: cause.layer is None)
     return f"; {named[0].clause}" if named else ""
@@ -229,7 +230,8 @@ def _level(judged: list[Step]) -> str:
     return f"median response {latency_text(first)} at the lowest load judged, {latency_text(last)} there"
 
 
-def _load(iops: float, scale: float | None) -> str:
+def rate_text(iops: float, scale: float | None) -> str:
+    """A load without an interval: ``2x (1,985 IOPS)``, without a scale ``1,985 IOPS``."""
     rate = f"{iops:,.0f} IOPS"
     return rate if scale is None else f"{scale:g}x ({rate})"
 

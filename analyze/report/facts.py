@@ -7,6 +7,7 @@ from typing import Any
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
 from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.knee.need import Need
 
 from ..ceiling.beside_knee import BesideKnee
 from ..incident import Incidents
@@ -150,9 +151,12 @@ class ReportFacts:
     also: list[str]
     """What else to know at once, and what the inputs cannot tell."""
     is_enough: bool | None
-    """Whether every objective is met at 1x; None where there is none, or the inputs do not tell."""
+    """Whether the load that is needed is carried, else whether every objective is met at 1x; None where there is none,
+    or the inputs do not tell."""
     answer: str = ""
-    """The same as a sentence that names what meets them."""
+    """The same as a sentence that names what meets them; where a load is needed, whether it is carried."""
+    needs: list[Need] = field(default_factory=list)
+    """Whether each sweep's storage carries the load that is needed."""
     sweeps: list[SweepFacts] = field(default_factory=list)
     comparisons: list[ComparisonFacts] = field(default_factory=list)
     recordings: list[RecordingFacts] = field(default_factory=list)
@@ -171,6 +175,7 @@ class ReportFacts:
             "also": self.also,
             "is_enough": self.is_enough,
             "answer": self.answer,
+            "needs": [one.to_dict() for one in self.needs],
             "sweeps": [one.to_dict() for one in self.sweeps],
             "comparisons": [one.to_dict() for one in self.comparisons],
             "recordings": [one.to_dict() for one in self.recordings],

@@ -8,11 +8,12 @@ from iotrace.analyze.describe.description import Description
 from iotrace.analyze.describe.results import result_tables
 from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
+from iotrace.analyze.knee.need import Need, need
 from iotrace.analyze.knee.words import latency_text, load_text, percent_text, scale_text
 
 from ..slo import Objective
 from ..units import format_bytes, format_duration_ns, format_figure, format_ratio_with_interval
-from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
+from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence
 
 
@@ -204,6 +205,32 @@ def is_enough(sweeps: Sequence[SweepFacts], checks: Sequence[ObjectiveCheck]) ->
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) else True
+
+
+def needs(
+    sweeps: Sequence[SweepFacts], scale: float, findings: Sequence[FindingFacts]
+) -> list[tuple[str, Need]]:
+    """Whose storage, and whether it carries ``scale`` times the recorded load, for each sweep."""
+    return [
+        (
+            candidate(one.target, one.name),
+            need(
+                one.knee,
+                scale,
+                spoiled=sorted(
+                    {entry.title for entry in findings if entry.level == "invalid" and entry.name == one.name}
+                ),
+            ),
+        )
+        for one in sweeps
+    ]
+
+
+def is_carried(verdicts: Sequence[str]) -> bool | None:
+    """One NO is no, and one CANNOT TELL among YES cannot be told."""
+    if "no" in verdicts:
+        return False
+    return None if "cannot_tell" in verdicts else True
 
 
 def _objective_clause(knee: Knee, who: str) -> str:

@@ -21,13 +21,15 @@ def write_report(
     output: Path | str,
     *,
     slo: str | Sequence[slo_module.Objective] | None = None,
+    need: float | None = None,
     title: str | None = None,
     ceiling: HardwarePath | None = None,
     overwrite: bool = False,
 ) -> ReportFacts:
     """Write one self-contained HTML file on ``inputs``, sweeps first, and return what it says.
 
-    ``slo`` is text as `slo.parse` takes it, or its result; the knees of sweeps are held against ``ceiling``. Raises
+    ``slo`` is text as `slo.parse` takes it, or its result; ``need`` is the load that sweeps have to carry, relative to
+    the recorded one, which the verdict then answers; the knees of sweeps are held against ``ceiling``. Raises
     `IotraceError` for no inputs, unreadable ones, a bad objective, or an ``output`` that cannot be written or is taken,
     unless by a report as iotrace wrote it and ``overwrite`` is set.
     """
@@ -35,6 +37,11 @@ def write_report(
         raise IotraceError(
             "there is nothing to report on",
             hint="name recordings or sweeps: iotrace report X.iotrace -o report.html",
+        )
+    if need is not None and not any(isinstance(one, Sweep) for one in inputs):
+        raise IotraceError(
+            "without a sweep nothing tells which load the storage carries",
+            hint="name a sweep too, as iotrace sweep makes it, or leave --need out",
         )
     path = Path(output)
     _check_free(path, [one.path for one in inputs], overwrite=overwrite)
@@ -47,6 +54,7 @@ def write_report(
     facts = _facts(
         inputs,
         objectives,
+        need,
         title,
         [one for one, _ in swept],
         [one for one, _ in compared],
@@ -66,6 +74,7 @@ def write_report(
 def _facts(
     inputs: Sequence[Recording | Sweep],
     objectives: Sequence[slo_module.Objective],
+    need: float | None,
     title: str | None,
     sweeps: list[SweepFacts],
     comparisons: list[ComparisonFacts],
@@ -92,13 +101,19 @@ def _facts(
     )
     sentence, also = verdict.overall(sweeps, comparisons, recordings, spoiled)
     is_enough = None if spoiled else verdict.is_enough(sweeps, checks)
+    answer = verdict.answer(sweeps, recordings, is_enough=is_enough)
+    needs = [] if need is None else verdict.needs(sweeps, need, findings)
+    if needs:
+        is_enough = verdict.is_carried([one.verdict for _, one in needs])
+        answer = " ".join(f"{name}: {one.sentence}" for name, one in needs)
     return ReportFacts(
         title=title or (sweeps[0].title if sweeps else recordings[0].description.title),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         verdict=sentence,
         also=also,
         is_enough=is_enough,
-        answer=verdict.answer(sweeps, recordings, is_enough=is_enough),
+        answer=answer,
+        needs=[one for _, one in needs],
         sweeps=sweeps,
         comparisons=comparisons,
         recordings=recordings,

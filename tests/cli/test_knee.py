@@ -1,5 +1,7 @@
 """Exit status of the knee command: an answer that cannot be told is none."""
 
+import json
+
 import numpy as np
 
 from ..analyze.knee import knee_simulator as simulator
@@ -40,3 +42,20 @@ def test_an_objective_missed_below_and_met_above_is_no_answer(iotrace, tmp_path)
     told = iotrace("knee", *steps, "--slo", "p50<5ms")
     assert told.status == 1
     assert "cannot be told" in " ".join(told.out.split())
+
+
+def test_the_load_that_is_needed_is_answered_in_the_first_line(iotrace, tmp_path):
+    def server(random, arrival_s):
+        return simulator.first_come_first_served(arrival_s, np.full(len(arrival_s), 1 / 2000))
+
+    steps = list(sweep(tmp_path, server, [500, 1000, 1500, 1800, 2400, 3000], seconds=8))
+    for scale, answer, status in (("2x", "YES: 2x (", 0), ("6x", "NO: 6x (", 1)):
+        told = iotrace("knee", *steps, "--need", scale)
+        assert told.out.startswith(answer)
+        assert told.status == status
+    refused = iotrace("knee", *steps, "--need", "twice")
+    assert refused.status == 2
+    assert "'twice' is not a scale" in refused.err
+    facts = json.loads(iotrace("knee", *steps, "--need", "2x", "--json").out)
+    assert facts["need"]["verdict"] == "yes"
+    assert facts["need"]["headroom"]["low"] <= 2 <= facts["need"]["headroom"]["high"]

@@ -26,6 +26,19 @@ def test_a_sweep_gives_the_verdict_and_it_comes_first(whole_report):
     assert whole_report.size_bytes == len(text.encode())
 
 
+def test_the_load_that_is_needed_is_answered_first(tmp_path, sweep, night):
+    """The candidate carries some 2,000 I/Os a second; 1x is 500."""
+    for need, verdict, enough in ((2, "YES: 2x", True), (8, "NO: 8x", False)):
+        facts = write_report([sweep, night], tmp_path / f"{need}.html", need=need)
+        assert facts.answer.startswith(f"The candidate /dev/sdb: {verdict} (")
+        assert facts.is_enough is enough
+        text = facts.path.read_text("utf-8")
+        assert text.index(verdict) < text.index(facts.sweeps[0].verdict[:30])
+        assert json.loads(json.dumps(facts.to_dict()))["needs"][0]["scale"] == need
+    with pytest.raises(IotraceError, match="without a sweep"):
+        write_report([night], tmp_path / "none.html", need=2)
+
+
 def test_nothing_is_claimed_without_a_sweep(tmp_path, night):
     facts = write_report([night], tmp_path / "report.html", slo="p95<100ms")
     assert "knee" not in facts.verdict

@@ -1,0 +1,183 @@
+"""Does the storage carry N times the recorded load? The question of a migration: YES, NO or CANNOT TELL.
+
+The load that is needed is held against every limit that the steps show: where the storage breaks, and where each
+objective is missed. Below the interval of a limit it is carried, above it is not, within it cannot be told; nor can it
+above the highest load that was run. One NO is the answer, and so is one CANNOT TELL among YES.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from iotrace.analyze.stats.estimate import Estimate
+
+from .answer import Knee, SloKnee
+from .words import cause_clause, latency_text, load_text, rate_text, seconds_text, step_text
+
+Verdict = Literal["yes", "no", "cannot_tell"]
+
+_SAME_LOAD: Final = 1.01
+"""Steps at one scale differ by this much in the rate they offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Whether ``scale`` times the recorded load is carried, and by how much.
+
+    ``headroom`` is the nearest limit over what is needed, with its interval; ``headroom_at_least`` is the same where no
+    limit was reached. Each is None where it cannot be told. ``layer`` is the one that saturates, where it is known.
+    """
+
+    scale: float
+    iops: float | None
+    verdict: Verdict
+    sentence: str
+    headroom: Estimate | None = None
+    headroom_at_least: float | None = None
+    layer: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "scale": self.scale,
+            "iops": self.iops,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "headroom": self.headroom and self.headroom.to_dict(),
+            "headroom_at_least": self.headroom_at_least,
+            "layer": self.layer,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """One limit: ``at`` where it lies, ``kept_iops`` where only loads below it were run, or ``untold`` why neither."""
+
+    words: str
+    at: Estimate | None = None
+    kept_iops: float | None = None
+    missed_iops: float | None = None
+    """A load at which it is passed, where nothing is known below."""
+    untold: str = ""
+
+    def verdict(self, iops: float) -> Verdict:
+        if self.untold:
+            return "cannot_tell"
+        if self.at is not None:
+            return "yes" if iops <= self.at.low else "no" if iops > self.at.high else "cannot_tell"
+        if self.missed_iops is not None:
+            return "no" if iops * _SAME_LOAD >= self.missed_iops else "cannot_tell"
+        return "yes" if iops <= _SAME_LOAD * (self.kept_iops or 0.0) else "cannot_tell"
+
+    @property
+    def iops(self) -> float:
+        """Where it lies, or at the least."""
+        return self.at.value if self.at is not None else self.missed_iops or self.kept_iops or 0.0
+
+
+def need(found: Knee, scale: float, *, spoiled: Sequence[str] = ()) -> Need:
+    """Whether the storage of ``found`` carries ``scale`` times the recorded load, and meets its objectives there.
+
+    ``spoiled`` are the findings that forbid to use the figures, in words.
+    """
+    if spoiled:
+        return _untold(scale, None, f"the figures must not be used ({'; '.join(spoiled)})")
+    if found.iops_at_1x is None:
+        return _untold(
+            scale, None, "these runs do not say what 1x is; ask it of a sweep that replays a recording"
+        )
+    iops = scale * found.iops_at_1x
+    limits = [_capacity(found), *_objectives(found)]
+    layer = found.saturated_layer
+    if no := [one for one in limits if one.verdict(iops) == "no"]:
+        nearest = min(no, key=lambda one: one.iops)
+        room = _headroom(nearest, iops)
+        share = f", {room} of what is needed" if room else ""
+        return Need(
+            scale,
+            iops,
+            "no",
+            f"NO: {rate_text(iops, scale)} is too much: {nearest.words}{share}{cause_clause(found)}.",
+            headroom=nearest.at and nearest.at.scaled(1 / iops),
+            layer=layer,
+        )
+    if untold := [one for one in limits if one.verdict(iops) == "cannot_tell"]:
+        return _untold(scale, iops, "; ".join(_why(one, scale) for one in untold), layer)
+    nearest = min(limits, key=lambda one: one.iops)
+    room = _headroom(nearest, iops)
+    return Need(
+        scale,
+        iops,
+        "yes",
+        f"YES: {rate_text(iops, scale)} is carried: {nearest.words}, {room} times what is needed{cause_clause(found)}.",
+        headroom=nearest.at and nearest.at.scaled(1 / iops),
+        headroom_at_least=None if nearest.at is not None else nearest.iops / iops,
+        layer=layer,
+    )
+
+
+def _capacity(found: Knee) -> _Limit:
+    if found.state == "not_judged":
+        return _Limit("", untold="too few steps tell of the storage")
+    if found.state == "reached" and found.iops is not None:
+        return _Limit(f"the knee lies at {load_text(found.iops, found.scale)}", at=found.iops)
+    if found.state == "before_range" and found.sustained_iops is not None:
+        most = found.sustained_iops
+        assert found.iops_at_1x is not None
+        words = load_text(most, most.scaled(1 / found.iops_at_1x))
+        # No step kept up, so nothing is known of latency below.
+        return _Limit(f"the storage carries at most {words}", missed_iops=most.high)
+    kept = found.highest_kept_up_iops or 0.0
+    time = f" for {seconds_text(found.watched_s)}" if found.watched_s else ""
+    load = rate_text(kept, found.highest_kept_up_scale)
+    return _Limit(f"the highest load that was run, {load}, was carried{time}", kept_iops=kept)
+
+
+def _objectives(found: Knee) -> Iterator[_Limit]:
+    for one in found.objectives:
+        passes = f"{one.objective.subject} passes {latency_text(one.objective.limit_ns)}"
+        if one.state == "crossed" and one.iops is not None:
+            yield _Limit(f"{passes} at {load_text(one.iops, one.scale)}", at=one.iops)
+        elif one.state == "met_everywhere":
+            kept = one.highest_met_iops or 0.0
+            load = rate_text(kept, one.highest_met_scale)
+            limit = latency_text(one.objective.limit_ns)
+            yield _Limit(
+                f"{one.objective.subject} stays under {limit} up to {load}, the highest load that was run",
+                kept_iops=kept,
+            )
+        elif one.state == "missed_at_lowest":
+            lowest = next(step for step in found.steps if step.is_judged)
+            yield _Limit(
+                f"{passes} already at the lowest load that was run, {step_text(lowest)}",
+                missed_iops=lowest.offered_iops,
+            )
+        else:
+            yield _Limit("", untold=_lowered(one))
+
+
+def _lowered(one: SloKnee) -> str:
+    words = one.sentence.rstrip(".")
+    return words[:1].lower() + words[1:]
+
+
+def _why(limit: _Limit, scale: float) -> str:
+    if limit.untold:
+        return limit.untold
+    if limit.at is not None:
+        return f"{limit.words}, and that interval holds it; longer steps (--step-seconds) make it narrower"
+    if limit.missed_iops is not None:
+        return f"{limit.words}, and lower loads were not run; run a sweep with --scales {scale:g}x"
+    return f"{limit.words}; run a sweep with --max-scale {max(scale * 1.2, 1.0):.2g}x"
+
+
+def _headroom(limit: _Limit, iops: float) -> str:
+    if limit.at is not None:
+        part = limit.at.scaled(1 / iops)
+        return f"{part.value:.2f} [{part.low:.2f}, {part.high:.2f}]"
+    return f"at least {limit.iops / iops:.2f}" if limit.kept_iops is not None else ""
+
+
+def _untold(scale: float, iops: float | None, why: str, layer: str | None = None) -> Need:
+    what = f"{scale:g}x" if iops is None else rate_text(iops, scale)
+    return Need(scale, iops, "cannot_tell", f"CANNOT TELL whether {what} is carried: {why}.", layer=layer)

@@ -1,0 +1,95 @@
+"""Does the storage carry N times the load? Storage whose rate is known, asked for less, more and the same."""
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.knee.need import need
+from iotrace.analyze.knee.sweep import knee
+
+from . import knee_simulator as simulator
+
+RATE = 2000
+AT_1X = 500
+
+
+def server(random, arrival_s):
+    """One server that takes half a millisecond for each I/O: it carries 2,000 a second."""
+    return simulator.first_come_first_served(arrival_s, np.full(len(arrival_s), 1 / RATE))
+
+
+def steps_of(folder, loads, *, seconds=8):
+    steps = []
+    for index, load in enumerate(loads):
+        random = np.random.default_rng([7, index])
+        arrival = simulator.poisson(random, load, int(load * seconds))
+        steps.append(
+            simulator.write_step(
+                folder, arrival, server(random, arrival), scale=load / AT_1X, name=f"{index}"
+            )
+        )
+    return steps
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Loads up to 6x of storage that carries 4x."""
+    return steps_of(tmp_path_factory.mktemp("need"), [500, 1000, 1500, 1800, 2400, 3000])
+
+
+@pytest.mark.parametrize(
+    ("scale", "verdict"), [(1, "yes"), (2, "yes"), (3, "yes"), (5, "no"), (8, "no"), (100, "no")]
+)
+def test_below_what_is_carried_it_is_yes_and_above_it_is_no(swept, scale, verdict):
+    answer = need(knee(swept), scale)
+    assert answer.verdict == verdict
+    assert answer.headroom.low <= RATE / AT_1X / scale <= answer.headroom.high
+    assert answer.sentence.startswith(f"{verdict.upper()}: {scale}x (")
+
+
+def test_at_what_is_carried_it_cannot_be_told(swept):
+    found = knee(swept)
+    answer = need(found, found.scale.value)
+    assert answer.verdict == "cannot_tell"
+    assert answer.headroom is None
+    assert "--step-seconds" in answer.sentence
+
+
+def test_an_objective_can_end_it_earlier(swept):
+    # M/D/1 waits rho / (2 (1 - rho)) services on average: at 3.6x nine times as long as at 2x.
+    found = knee(swept, slo="p50<1.2ms")
+    assert need(found, 1).verdict == "yes"
+    answer = need(found, 3.9)
+    assert answer.verdict == "no"
+    assert "p50 response passes 1.2 ms at" in answer.sentence
+
+
+def test_an_objective_missed_at_the_lowest_load_is_missed_above(swept):
+    found = knee(swept, slo="p50<0.1ms")
+    assert need(found, 2).verdict == "no"
+    below = need(found, 0.5)
+    assert below.verdict == "cannot_tell"
+    assert "--scales 0.5x" in below.sentence
+
+
+def test_above_the_highest_load_that_was_run_it_cannot_be_told(tmp_path):
+    found = knee(steps_of(tmp_path, [500, 700, 1000]))
+    inside = need(found, 2)
+    assert inside.verdict == "yes"
+    assert inside.headroom is None
+    assert inside.headroom_at_least == pytest.approx(1, rel=0.02)
+    above = need(found, 3)
+    assert above.verdict == "cannot_tell"
+    assert "--max-scale 3.6x" in above.sentence
+
+
+def test_below_a_range_that_was_too_much_it_cannot_be_told(tmp_path):
+    found = knee(steps_of(tmp_path, [2600, 3200, 4000]))
+    assert found.state == "before_range"
+    assert need(found, 6).verdict == "no"
+    assert need(found, 2).verdict == "cannot_tell"
+
+
+def test_figures_that_must_not_be_used_answer_nothing(swept):
+    answer = need(knee(swept), 2, spoiled=["the page cache was in the way"])
+    assert answer.verdict == "cannot_tell"
+    assert "the page cache was in the way" in answer.sentence
