@@ -45,6 +45,7 @@ _EDGE_S: Final = 15.0
 _SUDDEN_SHARE: Final = 0.5
 _SMOOTH_SLOTS: Final = 30
 _OUTSIDE_LEAST: Final = 20
+_AS_MUCH: Final = float(np.log(1.25))
 
 
 @dataclass(slots=True)
@@ -213,8 +214,11 @@ def left_by_load(
     outside = is_normal[series.at]
     if not inside.any() or outside.sum() < _OUTSIDE_LEAST:
         return float("inf"), 0.0
-    alike = outside & (logs[0] >= float(np.median(logs[0][inside])) + np.log(0.8))
-    other = rest[alike if alike.sum() >= _OUTSIDE_LEAST else outside]
+    # How much less I/Os or bytes there were than in the window; at the fullest times at least that is compared with.
+    with np.errstate(invalid="ignore"):
+        short = np.fmax(*(np.median(load[inside]) - load for load in (logs[0], logs[0] + logs[1])))
+    nearest = float(np.partition(short[outside], _OUTSIDE_LEAST - 1)[_OUTSIDE_LEAST - 1])
+    other = rest[outside & (short <= max(nearest, _AS_MUCH))]
     middle = float(np.median(other))
     left = float(np.average(rest[inside], weights=series.measured_count[inside])) - middle
     return left, robust_sigma(other - middle)
@@ -281,15 +285,19 @@ def _course(
     if best is None:
         return None
     share = best.shape(blocks.at[chosen])
-    own = max(wander(max(int(count), 1)) for count in ((share > 0.5).sum(), (share < 0.5).sum()))
-    best = replace(best, error=max(best.error, own))
+    high = share > 0.5
+    own = max(wander(max(int(count), 1)) for count in (high.sum(), (share < 0.5).sum()))
     # How high the very top is may be uncertain, as of a creep that the recording ends in, and the change be sure.
     as_shaped = max(_error_as_shaped(rest[chosen], share), own)
+    best = replace(best, error=max(best.error, own), shape_error=as_shaped)
     is_clear = any(
         best.height >= max(_MEAN_LEAST + 2 * error, clear * error)
         for error, clear in ((best.error, _HEIGHT_CLEAR), (as_shaped, _SHAPE_CLEAR))
     )
-    return best if is_clear and best.height >= _LEAST else None
+    effect = blocks.effect[chosen]
+    # Where the load adds more at the same time than is left, what is left may be what is not known of its effect.
+    by_load = float(effect[high].mean() - effect[~high].mean()) if high.any() and not high.all() else 0.0
+    return best if is_clear and best.height >= max(_LEAST, by_load) else None
 
 
 def _error_as_shaped(y: Floats, share: Floats) -> float:
@@ -350,7 +358,16 @@ def _judged_course(x: Floats, y: Floats, step: float, knots: Floats, has: tuple[
     start, risen, falling, end = (float(knot) for knot in knots)
     error = float(np.sqrt(max(contrast @ covariance @ contrast, 0.0)))
     return Course(
-        start, risen, falling, end, base + height * lowest, height * (highest - lowest), error, has[0], has[1]
+        start,
+        risen,
+        falling,
+        end,
+        base + height * lowest,
+        height * (highest - lowest),
+        error,
+        error,
+        has[0],
+        has[1],
     )
 
 

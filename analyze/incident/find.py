@@ -38,6 +38,7 @@ _EXPLAINED: Final = float(np.log(1.2))
 """What a window is slower than its load by, or half of its excess if that is more: then the load explains it."""
 _EXPLAINED_CLEAR: Final = 3.5
 _FACTOR_LEAST: Final = 1.2
+_DRIVEN_LEAST: Final = 5
 _LOST_LEAST: Final = float(np.log(1.05))
 """What is less than a twentieth slower on the whole of its devices cost nobody anything."""
 _TOGETHER_LATENCIES: Final = 10
@@ -152,6 +153,10 @@ class _Finder:
         """The windows, the costliest first; one in which nothing was lost is none."""
         blame = self._blame(groups)
         windows = [self._window(index, group, is_normal, blame) for index, group in enumerate(groups)]
+        driven = [window for window in windows if window.cause == "load-driven"]
+        for index, group in enumerate(groups):
+            if windows[index] not in driven and _is_like(windows[index], driven):
+                windows[index] = self._window(index, group, is_normal, blame, is_load=True)
         windows = [window for window in windows if window.lost_ns > 0 and window.factor >= _FACTOR_LEAST]
         windows.sort(key=lambda window: -window.lost_ns)
         return [_numbered(window, number) for number, window in enumerate(windows, 1)]
@@ -209,7 +214,9 @@ class _Finder:
             markers=markers,
         )
 
-    def _window(self, index: int, group: Group, is_normal: Flags, blame: Blame | None) -> SlowWindow:
+    def _window(
+        self, index: int, group: Group, is_normal: Flags, blame: Blame | None, *, is_load: bool = False
+    ) -> SlowWindow:
         best, stretch = group.strongest
         course = stretch.course
         window = (group.first, group.end)
@@ -221,6 +228,7 @@ class _Finder:
         streams = _streams(group)
         factor, interval = self._factor(best, stretch)
         drive = self._drive(best, streams, window, is_normal, factor)
+        drive = explained_by_load(drive) if is_load else drive
         times = layer_times(self.slots, window, is_normal, streams)
         layer = self._hanging(window) or slowest_layer(times) or best.series.layer
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
@@ -500,6 +508,19 @@ class _Finder:
 def _streams(group: Group) -> list[Stream]:
     """The streams that were slow themselves; empty where only whole layers were."""
     return [entry.series.stream for entry, _ in group.parts if entry.series.stream is not None]
+
+
+def _is_like(window: SlowWindow, driven: list[SlowWindow]) -> bool:
+    """Whether load drove many other windows, most of them under no more load, and one as slow as this may have been."""
+    if len(driven) < _DRIVEN_LEAST:
+        return False
+    usual = float(np.median([_more_load(one) for one in driven]))
+    return _more_load(window) >= usual and window.factor_interval[0] <= max(one.factor for one in driven)
+
+
+def _more_load(window: SlowWindow) -> float:
+    """How many times more I/Os or bytes there were."""
+    return max((c.ratio or 0.0 for c in window.load if c.quantity in {"arrivals", "bytes"}), default=0.0)
 
 
 def _numbered(window: SlowWindow, number: int) -> SlowWindow:

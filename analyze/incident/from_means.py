@@ -10,7 +10,7 @@ same I/O (LogicalDisk beside PhysicalDisk) are left out.
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import duckdb
@@ -218,10 +218,12 @@ def _layer(name: str, instances: dict[Who, _Segments], grid: _Grid) -> LayerSlot
     streams: list[Stream] = []
     columns: dict[str, list[Floats]] = defaultdict(list)
     first, end = np.arange(grid.count), np.arange(grid.count)
-    for (source, instance), segments in sorted(instances.items()):
+    for (source, instance), told in sorted(instances.items()):
         who = f"{source} {instance}".strip() if several else instance
-        ops = _ops(segments)
-        hung = _hung(segments, ops, grid)
+        ops = _ops(told)
+        if not ops:
+            continue
+        hung, segments = _hung(told, ops, grid), _with_unanswered(told, ops)
         for op in ops:
             rate = segments.values[_metric(op, "iops")]
             latency = segments.values[_metric(op, "latency_ns")]
@@ -253,6 +255,27 @@ def _layer(name: str, instances: dict[Who, _Segments], grid: _Grid) -> LayerSlot
     )
 
 
+def _with_unanswered(segments: _Segments, ops: list[str]) -> _Segments:
+    """The same, but latencies are the time in the queue per I/O that ended (Little 1961), where that is more.
+
+    A mean latency is that of I/Os that ended. While some have no answer the queue holds more than those account for.
+    """
+    length_s = (segments.until_ns - segments.from_ns) / 1e9
+    rates, latencies = ([segments.values[_metric(op, of)] for op in ops] for of in ("iops", "latency_ns"))
+    ended = np.sum([np.nan_to_num(rate * ns) for rate, ns in zip(rates, latencies, strict=True)], axis=0)
+    ended, queued = ended / 1e9 * length_s, segments.values["queue_length"] * length_s
+    first = np.flatnonzero(np.any([np.diff(segments.ends[op], prepend=-1) for op in ops], axis=0))
+    of_sample = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(ended))))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        more = (np.add.reduceat(queued, first) / np.add.reduceat(ended, first))[of_sample]
+    is_told = np.all(
+        [(rate == 0) | np.isfinite(rate * ns) for rate, ns in zip(rates, latencies, strict=True)], axis=0
+    )
+    more = np.where(is_told & np.isfinite(more), np.maximum(more, 1.0), 1.0)
+    scaled = {_metric(op, "latency_ns"): segments.values[_metric(op, "latency_ns")] * more for op in ops}
+    return replace(segments, values=segments.values | scaled)
+
+
 @dataclass(slots=True)
 class _Hung:
     """Slots in which nothing ended while I/Os were queued: how long that went on, 0 elsewhere; and how many waited."""
@@ -274,15 +297,23 @@ class _Hung:
 
 
 def _hung(segments: _Segments, ops: list[str], grid: _Grid) -> _Hung:
-    """Nothing is said to hang where a rate or the queue is not told."""
+    """Nothing is said to hang where a rate or the queue is not told.
+
+    A mean queue length may count what ended only, as that of Windows does (rate times latency). What was in flight when
+    an interval began in which nothing ended has waited all through it.
+    """
     nothing = np.zeros(grid.count)
     rates = [segments.values[_metric(op, "iops")] for op in ops]
-    queue = segments.values["queue_length"]
+    queue = np.fmax(segments.values["queue_length"], segments.values["in_flight"])
     if not np.isfinite(queue).any() or not all(np.isfinite(rate).any() for rate in rates):
         return _Hung(nothing, nothing)
-    queued = _in_flight(segments, ops[0], ops, rates[0], grid)
+    queued = _mean(segments, queue, grid)
     ended = np.sum([grid.spread(segments, rate) for rate in rates], axis=0)
-    is_hung = (ended <= 1e-9) & (queued >= _QUEUED_LEAST)
+    told_s, queued_s = (
+        grid.spread(segments, flags.astype(np.float64))
+        for flags in (np.isfinite(np.sum(rates, axis=0)), queue >= _QUEUED_LEAST)
+    )
+    is_hung = (ended <= 1e-9) & (told_s > 0) & (queued_s >= 0.99 * told_s)
     waited_ns = nothing.copy()
     for first, end in runs(is_hung):
         waited_ns[first:end] = float(end - first) * grid.slot_ns
@@ -296,8 +327,13 @@ def _in_flight(segments: _Segments, op: str, ops: list[str], rate: Floats, grid:
         queue = rate * segments.values[_metric(op, "latency_ns")] / 1e9
     elif op != ops[0]:
         return np.zeros(grid.count)
-    covered_s = grid.spread(segments, np.isfinite(queue).astype(np.float64))
-    return np.divide(grid.spread(segments, queue), covered_s, out=np.zeros(grid.count), where=covered_s > 0)
+    return _mean(segments, queue, grid)
+
+
+def _mean(segments: _Segments, values: Floats, grid: _Grid) -> Floats:
+    """Mean over the time of each slot in which it is known; 0 where it never is."""
+    known_s = grid.spread(segments, np.isfinite(values).astype(np.float64))
+    return np.divide(grid.spread(segments, values), known_s, out=np.zeros(grid.count), where=known_s > 0)
 
 
 def _levels(samples: _Samples, grid: _Grid) -> dict[str, Floats]:

@@ -12,7 +12,11 @@ _TOGETHER_SLOTS: Final = 2
 _STRONG: Final = 0.25
 _AGREED: Final = 0.2
 _STREAM_ALONE: Final = float(np.log(1.5))
-"""One stream of many that is slow by less than half is not called an incident."""
+"""One stream of many that is slow for a while, by less than half, is not called an incident."""
+
+
+_CHANGE_CLEAR: Final = 7.0
+"""By so many of its errors one stream of many has to have changed slowly."""
 
 
 @dataclass(slots=True)
@@ -66,8 +70,12 @@ def _border(slots: list[int], stretches: list[Stretch], share: float) -> int:
 
 
 def _is_clear(group: Group) -> bool:
-    """Whether a layer as a whole was slow, or one of its streams by so much that it matters."""
+    """Whether a layer as a whole was slow, or one of its streams by so much that it matters, or changed for long."""
     return any(
-        entry.series.stream is None or stretch.excess - 2 * stretch.excess_error >= _STREAM_ALONE
+        entry.series.stream is None
+        or (
+            stretch.course is not None and stretch.course.height >= _CHANGE_CLEAR * stretch.course.shape_error
+        )
+        or stretch.excess - 2 * stretch.excess_error >= _STREAM_ALONE
         for entry, stretch in group.parts
     )

@@ -58,6 +58,8 @@ class Course:
     """ln of the factor at its height."""
     error: float
     """Standard error of ``height``."""
+    shape_error: float
+    """The same with the four times taken as known."""
     has_rise: bool
     """False where the recording begins in it."""
     has_fall: bool

@@ -19,6 +19,7 @@
 -- read_size_bytes [bytes]: mean size of a read
 -- write_size_bytes [bytes]: mean size of a write
 -- queue_length [I/Os in flight]: mean queue length
+-- in_flight [I/Os in flight]: queue length at the moment in which the stretch starts, where it was looked at then
 -- read_latency_ns [ns]: mean latency of a read
 -- write_latency_ns [ns]: mean latency of a write
 -- latency_ns [ns]: mean latency of both
@@ -78,6 +79,18 @@ changes AS (
     NULL AS until_ns
   FROM samples
   WHERE from_ns < until_ns
+  UNION ALL
+  SELECT
+    source,
+    layer,
+    object,
+    instance,
+    metric,
+    at_ns,
+    value,
+    NULL AS until_ns
+  FROM counters
+  WHERE metric = 'in_flight' AND isfinite(value)
 ),
 
 moments AS (
@@ -96,6 +109,7 @@ moments AS (
     min(value) FILTER (WHERE metric = 'read_size_bytes') AS read_size_bytes,
     min(value) FILTER (WHERE metric = 'write_size_bytes') AS write_size_bytes,
     min(value) FILTER (WHERE metric = 'queue_length') AS queue_length,
+    min(value) FILTER (WHERE metric = 'in_flight') AS in_flight,
     min(value) FILTER (WHERE metric = 'read_latency_ns') AS read_latency_ns,
     min(value) FILTER (WHERE metric = 'write_latency_ns') AS write_latency_ns,
     min(value) FILTER (WHERE metric = 'latency_ns') AS latency_ns,
@@ -123,6 +137,7 @@ segments AS (
     nullif(last_value(read_size_bytes IGNORE NULLS) OVER moments_of_one, 'nan') AS read_size_bytes,
     nullif(last_value(write_size_bytes IGNORE NULLS) OVER moments_of_one, 'nan') AS write_size_bytes,
     nullif(last_value(queue_length IGNORE NULLS) OVER moments_of_one, 'nan') AS queue_length,
+    in_flight,
     nullif(last_value(read_latency_ns IGNORE NULLS) OVER moments_of_one, 'nan') AS read_latency_ns,
     nullif(last_value(write_latency_ns IGNORE NULLS) OVER moments_of_one, 'nan') AS write_latency_ns,
     nullif(last_value(latency_ns IGNORE NULLS) OVER moments_of_one, 'nan') AS latency_ns,

@@ -14,6 +14,7 @@
 -- write_bytes_per_second [unit of metric]: bytes/s, rate of bytes written
 -- bytes_per_second [unit of metric]: bytes/s, rate of both
 -- queue_length [I/Os in flight]: mean queue length
+-- in_flight [I/Os in flight]: queue length at the moment in which the stretch starts, where it was looked at then
 -- read_latency_ns [ns]: mean latency of a read
 -- write_latency_ns [ns]: mean latency of a write
 -- latency_ns [ns]: mean latency of both
@@ -37,6 +38,7 @@ SELECT
   write_bytes_per_second,
   bytes_per_second,
   queue_length,
+  in_flight,
   read_latency_ns,
   write_latency_ns,
   latency_ns,

@@ -168,3 +168,52 @@ def test_a_disk_in_two_logs_that_overlap_counts_once(tmp_path):
         segments = library.run(connection, "counter_segments").to_pylist()
     assert (drive["read_ios_per_s"], drive["sampled_ns"]) == (100, 75 * SECOND)
     assert all(later["from_ns"] >= earlier["until_ns"] for earlier, later in itertools.pairwise(segments))
+
+
+@pytest.mark.parametrize("queue", ["one log", "a log of its own, finer"])
+def test_what_is_queued_beyond_what_ended_has_waited(tmp_path, queue):
+    """100 reads a second of 10 ms are one in the queue; ten there for 15 s are 100 ms for each read that ended."""
+    rows = log(np.full(60, 100.0), np.full(60, 10.0 * MS), every(15, 60))
+    step = 15 if queue == "one log" else 5
+    rows += [
+        sample("queue_length", end * SECOND, step * SECOND, 10 if begin >= 45 else 1)
+        for begin, end in every(step, 60)
+    ]
+    with library.opened(counters_only(tmp_path / "r.iotrace", rows, 60 * SECOND)) as connection:
+        block = mean_slots(connection, (0, 60 * SECOND)).layers["block"]
+    assert np.exp(block.log_latency[0]) / MS == pytest.approx([10, 10, 10, 100])
+    assert block.latency_sum_ns.sum() / MS == pytest.approx(1500 * (3 * 10 + 100))
+
+
+def test_a_disk_of_which_only_the_queue_is_known_is_left_out(tmp_path):
+    rows = log(np.full(60, 100.0), np.full(60, 10.0 * MS), every(15, 60))
+    rows += [
+        sample("queue_length", end * SECOND, 15 * SECOND, 1, instance="1 L:") for _, end in every(15, 60)
+    ]
+    with library.opened(counters_only(tmp_path / "r.iotrace", rows, 60 * SECOND)) as connection:
+        block = mean_slots(connection, (0, 60 * SECOND)).layers["block"]
+    assert [stream.instance for stream in block.streams] == ["0 D:"]
+
+
+def test_what_was_in_flight_while_nothing_ended_hangs_whatever_the_mean_queue_length_says(tmp_path):
+    """As Windows tells it: Avg. Disk Queue Length counts what ended, Current Disk Queue Length what is there."""
+    rate = np.array([100.0] * 30 + [0.0] * 30)
+    rows = log(rate, np.full(60, 10.0 * MS), every(15, 60))
+    rows += [
+        sample("queue_length", end * SECOND, 15 * SECOND, rate[begin] / 100) for begin, end in every(15, 60)
+    ]
+    rows += [sample("in_flight", at * SECOND, 0, 40 if at >= 30 else 1) for at in (0, 15, 30, 45, 60)]
+    with library.opened(counters_only(tmp_path / "r.iotrace", rows, 60 * SECOND)) as connection:
+        block = mean_slots(connection, (0, 60 * SECOND)).layers["block"]
+    assert np.exp(block.log_latency[0]) / MS == pytest.approx([10, 10, 30_000, 30_000])
+    assert block.measured_count[0] == pytest.approx([1500, 1500, 40, 40])
+
+
+@pytest.mark.parametrize("moment_s", [37, 60])
+def test_a_rest_is_no_hang_though_an_io_was_seen_in_it(tmp_path, moment_s):
+    """What a single look finds may have begun just then."""
+    rows = log(np.array([100.0] * 30 + [0.0] * 30), np.full(60, 10.0 * MS), every(15, 60))
+    rows += [sample("in_flight", at * SECOND, 0, 1 if at == moment_s else 0) for at in (15, 30, moment_s)]
+    with library.opened(counters_only(tmp_path / "r.iotrace", rows, 60 * SECOND)) as connection:
+        block = mean_slots(connection, (0, 60 * SECOND)).layers["block"]
+    assert np.isfinite(block.log_latency[0]).tolist() == [True, True, False, False]
