@@ -198,8 +198,10 @@ def least_mean_excess(drift: Drifting, slots: float) -> float:
 
 def left_by_load(
     judged: Judged, loads: list[Floats], window: tuple[int, int], is_normal: Flags
-) -> tuple[float, float]:
-    """The ln of the factor by which a window is slower than its load is slow at other times, and how far that wanders.
+) -> tuple[float, float, float]:
+    """The ln of the factor by which a window is slower than its load is slow at other times, and than normal.
+
+    And how far the former wanders.
 
     By means over as many slots as the window has (30 at most), since a second's own I/Os say little about the load of
     that second where they are few. The wandering is that of such means under as much load, robustly.
@@ -213,15 +215,17 @@ def left_by_load(
     inside = (series.at >= window[0]) & (series.at < window[1])
     outside = is_normal[series.at]
     if not inside.any() or outside.sum() < _OUTSIDE_LEAST:
-        return float("inf"), 0.0
+        return float("inf"), 0.0, 0.0
     # How much less I/Os or bytes there were than in the window; at the fullest times at least that is compared with.
     with np.errstate(invalid="ignore"):
         short = np.fmax(*(np.median(load[inside]) - load for load in (logs[0], logs[0] + logs[1])))
     nearest = float(np.partition(short[outside], _OUTSIDE_LEAST - 1)[_OUTSIDE_LEAST - 1])
     other = rest[outside & (short <= max(nearest, _AS_MUCH))]
     middle = float(np.median(other))
-    left = float(np.average(rest[inside], weights=series.measured_count[inside])) - middle
-    return left, robust_sigma(other - middle)
+    weight = series.measured_count[inside]
+    left = float(np.average(rest[inside], weights=weight)) - middle
+    whole = float(np.average((smooth - judged.normal)[inside], weights=weight))
+    return left, whole, robust_sigma(other - middle)
 
 
 def _blocks(judged: Judged, loads: list[Floats], slot_s: float) -> tuple[Blocks, Floats] | None:

@@ -332,12 +332,9 @@ class _Finder:
         )
         if drive.cause == "load-driven" or is_gradual:
             return drive
-        left, wander = left_by_load(best, self._loads(best), window, is_normal)
-        inside = excess[slice(*window)]
-        most = float(np.nanmean(inside)) if np.isfinite(inside).any() else 0.0
-        return (
-            explained_by_load(drive) if left < max(_EXPLAINED, most / 2, _EXPLAINED_CLEAR * wander) else drive
-        )
+        left, whole, wander = left_by_load(best, self._loads(best), window, is_normal)
+        is_explained = left < max(_EXPLAINED, whole / 2, _EXPLAINED_CLEAR * wander)
+        return explained_by_load(drive) if is_explained else drive
 
     def _together(self, load: LayerSlots, window: tuple[int, int], best: Judged) -> Floats:
         """How many I/Os begin together in each slot in and around the window, as an I/O sees it; NaN elsewhere."""
