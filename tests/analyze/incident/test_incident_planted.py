@@ -52,7 +52,7 @@ def kinds(families, count):
     ],
 )  # fmt: skip
 def test_a_planted_incident_is_found_in_counters(family, form, seed, tmp_path):
-    """In the last three one disk of two gets 1.3 times as slow within the hour; the log ends 0.7 s into a hang; and 25 s."""
+    """The last three: one disk of two gets 1.3 times as slow in an hour; hangs of which the log has 0.7 and 25 s."""
     truth, is_seen, layer, _ = looked_at(tmp_path / "p.iotrace", family, form, seed)
     assert is_seen
     assert layer == planted.right_layer(truth, form)
