@@ -1,9 +1,12 @@
 """How figures look to people: three significant digits, units that fit, and a dash where there is no figure."""
 
+from datetime import UTC, datetime
 from typing import Final
 
 DASH: Final = "–"  # noqa: RUF001 (the dash is what is meant)
 
+_FIRST_DATE_NS: Final = 400 * 86_400 * 10**9
+"""Recordings that name no date begin at 1970-01-01."""
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -29,6 +32,16 @@ def format_duration_ns(duration_ns: float | None) -> str:
     if minutes < 120:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def format_moment(utc_ns: int | None) -> str:
+    """Date and time: ``2026-01-03 02:14:05 UTC``; empty where the sources named no date."""
+    if utc_ns is None or utc_ns < _FIRST_DATE_NS:
+        return ""
+    try:
+        return datetime.fromtimestamp(utc_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def format_bytes(size_bytes: float | None) -> str:

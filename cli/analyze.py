@@ -18,7 +18,7 @@ from iotrace.schemas import Recording, Sweep
 from . import console
 from .clocks import clock_facts, print_clocks
 from .compare_tables import print_comparisons
-from .describe_tables import print_description
+from .describe_tables import print_description, print_opening
 from .findings import (
     has_invalid,
     print_disqualification,
@@ -57,11 +57,12 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
         console.print_json({"is_valid": not has_invalid(findings)} | found.to_dict() | facts)
         return
     print_disqualification({recording.name: findings})
+    print_opening(found)
+    print_quality(recording.name, opened.manifest.quality, findings)
     print_description(found)
     print_results(found.results)
     print_clocks(opened.manifest)
     print_findings(findings, after_disqualification=True)
-    print_quality(recording.name, opened.manifest.quality, findings)
 
 
 def compare_command(

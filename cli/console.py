@@ -18,8 +18,15 @@ from rich.text import Text
 from iotrace.schemas import Quality
 from iotrace.schemas.text import printable, shortened
 
+
+class _Pipe(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `main` to end quietly: rich would end with status 1, which says that the answer is no."""
+        raise BrokenPipeError
+
+
 # markup=False: a file name may hold square brackets, and the text of a trace must never style the screen.
-data = Console(markup=False, highlight=False, emoji=False)
+data = _Pipe(markup=False, highlight=False, emoji=False)
 words = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 _TEXT_CHARACTERS_MAX: Final = 1000

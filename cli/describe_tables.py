@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from iotrace.analyze.describe.description import WITHHELD, Description, Workload
+from iotrace.analyze.describe.words import device_name, opening
 from iotrace.analyze.units import (
     DASH,
     format_bytes,
@@ -19,8 +20,6 @@ from . import console
 from .describe_places import clock, print_drives, print_working_set
 
 _BAR_CELLS: Final = 24
-_MOUNT_CELLS: Final = 12
-"""A drive letter says more than the device; a long path would push the figures off the screen."""
 _NAME_CELLS: Final = 48
 _PEAKS_SHOWN: Final = ("10ms", "1s")
 """Of the lengths peaks are counted in, those that fit 80 columns; JSON has all."""
@@ -37,16 +36,23 @@ _SIZE_CLASSES: Final = (
 )
 
 
-def print_description(found: Description) -> None:
-    """Print everything that fits a screen; `Description.to_dict` has the rest."""
-    console.heading(f"{found.title}  ({found.kind}, {format_duration_ns(found.window_ns)})")
+def print_opening(found: Description) -> None:
+    """Print what was recorded and when, how busy and how slow it was, and whose I/O it was."""
+    first, *rest = opening(found)
+    console.paragraph(first, style="bold")
     for sentence in found.shared_time:
         console.paragraph(f"not of one time: {sentence}")
+    for sentence in rest:
+        console.paragraph(sentence)
+
+
+def print_description(found: Description) -> None:
+    """Print everything that fits a screen; `Description.to_dict` has the rest."""
     if not found.workloads:
         print_drives(found)
         _notes(found)
         return
-    console.paragraph(f"Load, counted once, at the {found.workload_layer} layer:")
+    console.heading(f"Load, counted once, at the {found.workload_layer} layer")
     _load(found)
     _latency(found)
     _shape(found)
@@ -87,8 +93,7 @@ def _named(loads: Iterable[Workload]) -> list[tuple[str, Workload]]:
     if len(devices) == 1:
         rows.clear()
     for device in devices:
-        mount = device.mount if device.mount and len(device.mount) <= _MOUNT_CELLS else None
-        where = mount or device.device or "unknown device"
+        where = device_name(device)
         parts = roles[device.device_id]
         if len(parts) == 1 and parts[0].role != "unattributed":
             rows.append((f"{where} {parts[0].role}", device))

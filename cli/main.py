@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Annotated
 
 import typer
-from typer._click.exceptions import ClickException, UsageError
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 
 from iotrace.schemas import IotraceError
 from iotrace.schemas.text import shortened
@@ -96,6 +96,9 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         return int(app(arguments, prog_name="iotrace", standalone_mode=False) or 0)
+    except NoArgsIsHelpError as nothing:
+        typer.echo(nothing.format_message())
+        return 0
     except ClickException as problem:
         command = problem.ctx.command_path if isinstance(problem, UsageError) and problem.ctx else "iotrace"
         fail(problem.format_message().rstrip("."), f"{command} --help lists what it takes")

@@ -198,6 +198,8 @@ class Description:
     title: str
     uuid: str
     kind: str
+    start_utc_ns: int
+    """When the window begins; before 1971 where the sources name no date."""
     quality_verdict: str
     quality_reasons: list[str]
     window_start_ns: int

@@ -37,8 +37,6 @@ from .streams import MOVING
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
 """Where figures of load are taken: the first of these that saw any I/O."""
 
-"""Granularity of working sets of up to 4 TiB."""
-
 _TOP: Final = 10
 _COUNTERS_LONGER: Final = 1.1
 
@@ -87,6 +85,7 @@ class _Describer:
             title=manifest.title or self.recording.name,
             uuid=manifest.uuid,
             kind=manifest.kind,
+            start_utc_ns=manifest.clock.start_utc_ns + self.start_ns,
             quality_verdict=manifest.quality.verdict,
             quality_reasons=list(manifest.quality.reasons),
             window_start_ns=self.start_ns,

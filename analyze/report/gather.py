@@ -10,6 +10,7 @@ from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
 from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.describe.words import opening
 from iotrace.analyze.knee.agreement import usl_text
 from iotrace.analyze.knee.sweep import knee
 from iotrace.analyze.stats import histogram
@@ -132,7 +133,7 @@ def tell_recording(
             layer_chart({"": waterfall(service, [one.layer for one in described.layers])}),
         ]
         charts += [chart for chart in drawn if chart is not None]
-    sentence = verdict.recording_sentence(described)
+    sentence = " ".join(opening(described))
     facts = RecordingFacts(recording.name, described, checks, sentence, incidents)
     all_tables = tables.recording_tables(facts)
     section = Section(

@@ -4,10 +4,10 @@ from iotrace.schemas import IotraceError, Recording
 
 from ..incident import Incidents, incident
 from ..incident.words import sensitivity_sentences
-from ..units import format_duration_ns
+from ..units import format_duration_ns, format_moment
 from .charts_incident import incident_chart
 from .section import Section
-from .tables_incident import clock_text, incident_tables
+from .tables_incident import incident_tables
 
 _TOLD_MAX = 3
 
@@ -54,7 +54,7 @@ def incident_section(recording: Recording, found: Incidents) -> Section | None:
     start_utc_ns = recording.manifest.clock.start_utc_ns
     points = []
     for one in slow:
-        at = clock_text(start_utc_ns, one.start_ns)
+        at = format_moment(start_utc_ns + one.start_ns)
         evidence = "; ".join([*one.caveats, *one.evidence])
         points.append(
             f"Window {one.number}{f', {at}' if at else ''}: {one.headline}"

@@ -1,7 +1,5 @@
 """Slow windows in tables: when and how slow, whose it was, and what happened beside it."""
 
-from datetime import UTC, datetime
-
 from iotrace.schemas.text import shortened
 
 from ..incident import Incidents, SlowWindow
@@ -12,6 +10,7 @@ from ..units import (
     format_count,
     format_duration_ns,
     format_figure,
+    format_moment,
     format_rate,
     format_ratio_with_interval,
     format_share,
@@ -41,24 +40,13 @@ def incident_tables(found: Incidents, start_utc_ns: int) -> list[Table]:
     return tables
 
 
-def clock_text(start_utc_ns: int, at_ns: int) -> str:
-    """The time of day, ``2026-01-03 02:14:05 UTC``; empty where the recording's clock says nothing."""
-    if start_utc_ns <= 0:
-        return ""
-    try:
-        at = datetime.fromtimestamp((start_utc_ns + at_ns) // 1_000_000_000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return ""
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def _windows(title: str, windows: list[SlowWindow], found: Incidents, start_utc_ns: int) -> Table:
     rows = tuple(
         (
             str(one.number),
             one.cause,
             one.layer,
-            clock_text(start_utc_ns, one.start_ns) or DASH,
+            format_moment(start_utc_ns + one.start_ns) or DASH,
             format_duration_ns(one.start_ns - found.start_ns),
             format_duration_ns(one.end_ns - one.start_ns),
             format_ratio_with_interval(one.factor, one.factor_interval),

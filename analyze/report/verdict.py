@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from iotrace.analyze.compare.comparison import Comparison, Verdict
-from iotrace.analyze.describe.description import Description
-from iotrace.analyze.describe.results import result_tables
 from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.need import Need, need
-from iotrace.analyze.knee.words import latency_text, load_text, percent_text, scale_text
+from iotrace.analyze.knee.words import latency_text, load_text, scale_text
 
 from ..slo import Objective
-from ..units import format_bytes, format_duration_ns, format_figure, format_ratio_with_interval
+from ..units import format_duration_ns, format_ratio_with_interval
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence
 
@@ -49,35 +47,6 @@ def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
         if (work := one.knee.work) and work["size_bytes"] and (iops := one.knee.iops) is not None
     ]
     return ceilings_by_size(plateaus)
-
-
-def recording_sentence(description: Description) -> str:
-    """What was recorded, in a sentence: rate, mix, size and latency."""
-    total = description.total
-    if (results := result_tables(description.results)) is not None and total is None:
-        runs = len(results.legends)
-        words = f"{runs} run{'' if runs == 1 else 's'} of {results.tools}"
-        return f"{description.title} holds results of {words}, and no I/Os."
-    if total is None or not total.ios_per_s:
-        return f"{description.title} holds no reads or writes."
-    reads = total.read_share_of_ios or 0.0
-    latencies = []
-    for op, flow in (("read", total.read), ("write", total.write)):
-        latency = flow.latency.get(description.headline_metric)
-        if latency is not None and latency.mean_ns is not None:
-            p99 = latency.quantiles_ns.get("p99")
-            tail = f", p99 {latency_text(p99)}" if p99 is not None else ""
-            latencies.append(f"{op}s took {latency_text(latency.mean_ns)} on average{tail} ({latency.grade})")
-    rate = f"{total.ios_per_s:,.0f} IOPS and {format_figure(total.bytes_per_s / 1e6)} MB/s"
-    size = format_bytes(total.bytes_per_transfer)
-    took = (
-        f"; {'; '.join(latencies)}, measured at the {description.workload_layer} layer" if latencies else ""
-    )
-    return (
-        f"{description.title} ({description.kind}): over {format_duration_ns(description.window_ns)}, {rate} "
-        "were asked for on average, "
-        f"{percent_text(reads)} of them reads, {size} each{took}."
-    )
 
 
 def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -> str:

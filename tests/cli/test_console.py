@@ -2,14 +2,21 @@
 
 import io
 import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import iotrace.cli
 from iotrace.cli import console
 from iotrace.cli.characterize import _Watch
 from iotrace.replay import Progress
 from iotrace.replay.characterize import PRESETS
+
+from .conftest import Result
 
 
 @pytest.fixture
@@ -59,3 +66,27 @@ def test_every_run_of_the_largest_matrix_is_named_within_80_columns(screen: io.S
             assert f"{cell.pattern} {cell.op}" in detail
             assert len(detail) <= 80 - len("0:00:00") - 6 - 3, detail
         assert detail.startswith("220/220, 0 s left: ")
+
+
+@pytest.mark.parametrize("command", [[], ["capture"]])
+def test_without_arguments_help_is_shown(iotrace: Callable[..., Result], command: list[str]) -> None:
+    told = iotrace(*command)
+    assert told.status == 0
+    assert told.out.startswith("Usage: iotrace")
+    assert "\n  describe " in told.out or "\n  linux " in told.out
+    assert told.err == ""
+
+
+def test_a_reader_that_goes_away_is_no_answer() -> None:
+    """``iotrace describe X | head -1``: status 1 would say that the answer is no."""
+    bundled = Path(iotrace.cli.__file__ or "").parent / "bundled" / "pgbench.iotrace"
+    with subprocess.Popen(
+        [sys.executable, "-m", "iotrace.cli", "describe", bundled],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as told:
+        assert told.stdout is not None
+        told.stdout.close()
+        assert told.wait() == 0
+        assert told.stderr is not None
+        assert told.stderr.read() == b""

@@ -196,6 +196,6 @@ def test_what_is_not_to_be_relied_on_is_named(tmp_path, night):
     (spoiled / "manifest.json").write_text(manifest.to_json())
     facts = write_report([Recording.open(spoiled)], tmp_path / "report.html", slo="p95<100ms")
     assert facts.verdict.startswith(
-        "Not to be relied on: late (the replay itself ran late). late run (replayed): "
+        "Not to be relied on: late (the replay itself ran late). late run: replayed "
     )
     assert facts.answer == ""
