@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[3]
 STREAM = ROOT / "tests" / "fixtures" / "linux" / "one-stream"
 LAYOUTS = ROOT / "capture" / "recorder" / "fixtures"
 DEVICE = 7 << 20 | 5
+PAGE_BYTES = 4096
+TAKEN_NS = 3_131_000_000_000
+"""The host had been up for this long when the pages were written."""
 COLUMNS = "layer, op, issued_ns, completed_ns, offset_bytes, size_bytes, flags, error"
 
 pytestmark = pytest.mark.skipif(not hasattr(_recorder, "BlockTrace"), reason="the recorder is for Linux")
@@ -43,6 +46,15 @@ def imported(tmp_path):
     return run
 
 
+def just_booted(pages):
+    """The pages as a host writes them that has been up for a second: a later time than the present is damage."""
+    moved = bytearray(pages)
+    for page in range(0, len(moved), PAGE_BYTES):
+        (at_ns,) = struct.unpack_from("<Q", moved, page)
+        struct.pack_into("<Q", moved, page, at_ns - TAKEN_NS)
+    return bytes(moved)
+
+
 @pytest.fixture
 def live(tmp_path):
     """What the recorder makes of the pages: rows of ``io``, and its counts."""
@@ -50,7 +62,7 @@ def live(tmp_path):
     for cpu in (0, 1):
         folder = instance / "per_cpu" / f"cpu{cpu}"
         folder.mkdir(parents=True)
-        shutil.copy(STREAM / f"cpu{cpu}.bin", folder / "trace_pipe_raw")
+        (folder / "trace_pipe_raw").write_bytes(just_booted((STREAM / f"cpu{cpu}.bin").read_bytes()))
         (folder / "stats").write_text("overrun: 0\n")
     for file in ("header_page", "header_event"):
         (instance / "events").mkdir(exist_ok=True)
