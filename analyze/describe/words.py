@@ -81,7 +81,6 @@ def _whose(found: Description, total: Workload) -> str:
     most = max(devices, key=lambda one: one.queue_length_mean)
     roles = [one for one in found.workloads if one.device_id == most.device_id and one.role is not None]
     role = f" ({roles[0].role})" if len(roles) == 1 and roles[0].role != "unattributed" else ""
-    return (
-        f"Most of the time in I/O: {device_name(most)}{role}, {format_share(most.queue_length_mean / total.queue_length_mean)}, "
-        f"with {format_share(most.ios_per_s / total.ios_per_s)} of the I/Os."
-    )
+    time = format_share(most.queue_length_mean / total.queue_length_mean)
+    ios = format_share(most.ios_per_s / total.ios_per_s)
+    return f"Most of the time in I/O: {device_name(most)}{role}, {time}, with {ios} of the I/Os."

@@ -128,7 +128,9 @@ def test_everything_printed_by_fio_here(tmp_path, run):
         row, block = rows[op], blocks[op]
         assert row["ios"] == int(count)
         unit, least, greatest, mean, spread = re.search(
-            r"^ +clat \((\w+)\): min= *(\S+), max= *(\S+), avg= *([\d.]+), stdev= *([\d.]+)", block, re.MULTILINE
+            r"^ +clat \((\w+)\): min= *(\S+), max= *(\S+), avg= *([\d.]+), stdev= *([\d.]+)",
+            block,
+            re.MULTILINE,
         ).groups()
         scale = UNITS[unit]
         assert row["latency_ns_mean"] / scale == pytest.approx(float(mean), abs=0.0051)
