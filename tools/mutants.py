@@ -161,7 +161,11 @@ def main() -> int:
     tried = unexplained = 0
     for name in asked.group or sorted(plan["groups"]):
         group = plan["groups"][name]
-        modules = sorted({path.relative_to(ROOT) for glob in group["modules"] for path in ROOT.glob(glob)})
+        named = {glob: [path.relative_to(ROOT) for path in ROOT.glob(glob)] for glob in group["modules"]}
+        if lost := [glob for glob, paths in named.items() if not paths]:
+            print(f"{name}: no module is named {' or '.join(lost)}; say in tests/mutants.toml where it went")
+            return 2
+        modules = sorted({path for paths in named.values() for path in paths})
         every = [mutant for module in modules for mutant in mutants_of(module)]
         chosen = every
         if asked.sample and asked.sample < len(every):
