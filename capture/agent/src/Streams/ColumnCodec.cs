@@ -42,26 +42,27 @@ internal sealed class ColumnCodec : ICompressionCodecFactory, ICompressionCodec,
         return this;
     }
 
-    public void Compress(ReadOnlyMemory<byte> source, Stream destination)
-    {
-        var width = Rows > 0 && source.Length % Rows == 0 ? source.Length / Rows : 0;
-        if (ColumnFrame.Takes(width) && IsChosen(source, width))
-        {
-            destination.Write(_columns.Of(source.Span, width));
-        }
-        else
-        {
-            _general!.Compress(source, destination);
-        }
-    }
+    public void Compress(ReadOnlyMemory<byte> source, Stream destination) => destination.Write(FrameOf(source));
 
     /// <summary>Into memory that is there: nothing is allocated for a batch.</summary>
     public bool TryCompress(ReadOnlyMemory<byte> source, Memory<byte> destination, out int bytesWritten)
     {
+        var frame = FrameOf(source);
+        bytesWritten = frame.Length;
+        return frame.TryCopyTo(destination.Span);
+    }
+
+    /// <summary>Valid until the next call.</summary>
+    private ReadOnlySpan<byte> FrameOf(ReadOnlyMemory<byte> source)
+    {
+        var width = Rows > 0 && source.Length % Rows == 0 ? source.Length / Rows : 0;
+        if (ColumnFrame.Takes(width) && IsChosen(source, width))
+        {
+            return _columns.Of(source.Span, width);
+        }
         _frame.SetLength(0);
-        Compress(source, _frame);
-        bytesWritten = (int)_frame.Length;
-        return _frame.Length <= destination.Length && _frame.GetBuffer().AsMemory(0, bytesWritten).TryCopyTo(destination);
+        _general!.Compress(source, _frame);
+        return _frame.GetBuffer().AsSpan(0, (int)_frame.Length);
     }
 
     public int Decompress(ReadOnlyMemory<byte> source, Memory<byte> destination) => _general!.Decompress(source, destination);

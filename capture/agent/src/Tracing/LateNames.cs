@@ -83,15 +83,10 @@ internal sealed class LateNames
     public int FileOf(in DiskIo io)
     {
         var span = _files.At(io.Key, io.Completed);
-        if (span.Reference < 0)
-        {
-            span.Reference = _fileReferences.Count;
-            _fileReferences.Add(new(span) { Disk = io.Disk, Offset = io.Offset });
-            FilesVersion++;
-        }
+        var file = (FileReference?)span.Referred ?? Refer(span, new(span) { Disk = io.Disk, Offset = io.Offset });
         if (io.Size > 0 && io.Offset >= 0)
         {
-            _fileReferences[span.Reference].Touch(io.Disk, io.Offset);
+            file.Touch(io.Disk, io.Offset);
         }
         return span.Reference;
     }
@@ -100,14 +95,17 @@ internal sealed class LateNames
     public int FileOf(in FileOperation operation, string? openedAs)
     {
         var span = _files.At(operation.Key, operation.Ticks);
-        if (span.Reference < 0)
-        {
-            span.Reference = _fileReferences.Count;
-            _fileReferences.Add(new(span));
-            FilesVersion++;
-        }
-        _fileReferences[span.Reference].OpenedAs ??= openedAs;
+        var file = (FileReference?)span.Referred ?? Refer(span, new(span));
+        file.OpenedAs ??= openedAs;
         return span.Reference;
+    }
+
+    private FileReference Refer(LateTimeline<string>.Span span, FileReference file)
+    {
+        (span.Reference, span.Referred) = (_fileReferences.Count, file);
+        _fileReferences.Add(file);
+        FilesVersion++;
+        return file;
     }
 
     /// <summary>Reference to the process of a thread, else of process <paramref name="otherwise"/>; <see cref="Streams.IoRow.None"/> where none is known.</summary>
@@ -272,9 +270,19 @@ internal sealed class LateNames
 
         public void Touch(uint disk, long offset)
         {
-            IsMixed |= disk != Disk;
-            First = Math.Min(First, offset);
-            Last = Math.Max(Last, offset);
+            // Mostly nothing new: then nothing is written.
+            if (disk != Disk)
+            {
+                IsMixed = true;
+            }
+            if (offset < First)
+            {
+                First = offset;
+            }
+            if (offset > Last)
+            {
+                Last = offset;
+            }
         }
     }
 }

@@ -1,3 +1,5 @@
+using System.Runtime.CompilerServices;
+
 namespace Iotrace.Agent.Tracing;
 
 /// <summary>
@@ -11,11 +13,11 @@ namespace Iotrace.Agent.Tracing;
 /// </summary>
 internal sealed class LateTimeline<T>
 {
-    /// <summary>I/O goes to few keys at a time: the spans of those met last, by a hash of the key.</summary>
-    private const int RecentBits = 9;
+    /// <summary>I/O goes to few keys at a time: the last span of those met last, by a hash of the key.</summary>
+    private const int RecentBits = 12;
 
     private readonly Dictionary<ulong, Spans> _keys = [];
-    private readonly (ulong Key, Spans? Spans)[] _recent = new (ulong, Spans?)[1 << RecentBits];
+    private readonly (ulong Key, long Since, Span? Last)[] _recent = new (ulong, long, Span?)[1 << RecentBits];
 
     /// <summary>How many keys are known.</summary>
     public int Count => _keys.Count;
@@ -23,19 +25,22 @@ internal sealed class LateTimeline<T>
     /// <summary>What <paramref name="key"/> means at <paramref name="ticks"/>; remembered, if nothing told of it yet.</summary>
     public Span At(ulong key, long ticks)
     {
-        ref var recent = ref _recent[unchecked(key * 0x9E3779B97F4A7C15) >> 64 - RecentBits];
-        if (recent.Spans is { } met && recent.Key == key)
+        ref var recent = ref Recent(key);
+        return recent.Key == key && recent.Since <= ticks && recent.Last is { } last ? last : Find(key, ticks, ref recent);
+    }
+
+    private ref (ulong Key, long Since, Span? Last) Recent(ulong key) =>
+        ref _recent[unchecked(key * 0x9E3779B97F4A7C15) >> 64 - RecentBits];
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private Span Find(ulong key, long ticks, ref (ulong Key, long Since, Span? Last) recent)
+    {
+        if (!_keys.TryGetValue(key, out var spans))
         {
-            return met.Last.Since <= ticks ? met.Last : met.Before(ticks);
+            _keys.Add(key, spans = new(new(long.MinValue)));
         }
-        if (_keys.TryGetValue(key, out var spans))
-        {
-            recent = (key, spans);
-            return spans.Last.Since <= ticks ? spans.Last : spans.Before(ticks);
-        }
-        var span = new Span(long.MinValue);
-        _keys.Add(key, new(span));
-        return span;
+        recent = (key, spans.Last.Since, spans.Last);
+        return spans.Last.Since <= ticks ? spans.Last : spans.Before(ticks);
     }
 
     /// <summary>From <paramref name="ticks"/> on <paramref name="key"/> means <paramref name="value"/>.</summary>
@@ -43,6 +48,7 @@ internal sealed class LateTimeline<T>
     {
         var span = new Span(ticks, isFrom: true);
         span.Learn(value);
+        Recent(key) = default;
         if (_keys.TryGetValue(key, out var spans))
         {
             spans.Add(span);
@@ -57,6 +63,7 @@ internal sealed class LateTimeline<T>
     /// <summary>Until <paramref name="ticks"/> <paramref name="key"/> meant <paramref name="value"/>.</summary>
     public void Until(ulong key, long ticks, T value)
     {
+        Recent(key) = default;
         if (!_keys.TryGetValue(key, out var spans))
         {
             _keys.Add(key, spans = new(new(long.MinValue)));
@@ -106,12 +113,14 @@ internal sealed class LateTimeline<T>
         }
     }
 
-    /// <summary>One meaning of one key. <see cref="Reference"/> is for whoever asked: a number, or -1.</summary>
+    /// <summary>One meaning of one key. <see cref="Reference"/> is for whoever asked: a number, or -1; so is <see cref="Referred"/>.</summary>
     internal sealed class Span(long since, bool isFrom = false)
     {
         public long Since { get; } = since;
 
         public int Reference { get; set; } = -1;
+
+        public object? Referred { get; set; }
 
         public bool HasValue { get; private set; }
 
@@ -198,10 +207,9 @@ internal sealed class LateTimeline<T>
 
         public void ForgetReferences()
         {
-            Last.Reference = -1;
-            foreach (var span in _earlier ?? [])
+            foreach (var span in (_earlier ?? []).Append(Last))
             {
-                span.Reference = -1;
+                (span.Reference, span.Referred) = (-1, null);
             }
         }
 

@@ -65,12 +65,15 @@ internal sealed class TraceRecorder(TickClock clock, RowSink write)
     private readonly PortRequests _requests = new();
     private readonly List<PortRequest> _ready = [];
     private readonly long _implausibleResponse = ImplausibleSeconds * clock.Hertz;
+    /// <summary><see cref="Clock"/>, where it is asked for each event.</summary>
+    private readonly TickClock _clock = clock;
+
     private bool _hasStarts;
 
     /// <summary>Guards all that is here; taken by every call.</summary>
     public Lock Gate { get; } = new();
 
-    public TickClock Clock { get; } = clock;
+    public TickClock Clock => _clock;
 
     public LateNames Names { get; } = new();
 
@@ -400,7 +403,7 @@ internal sealed class TraceRecorder(TickClock clock, RowSink write)
     private bool TryRow(in DiskIo io, out IoRow row)
     {
         row = default;
-        if (!Clock.TryNanoseconds(io.Completed, out var completed) || !Clock.TryScale(io.Response, out var response))
+        if (!_clock.TryNanoseconds(io.Completed, out var completed) || !_clock.TryScale(io.Response, out var response))
         {
             return false;
         }
