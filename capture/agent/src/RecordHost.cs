@@ -142,8 +142,16 @@ internal sealed class WindowsRecordHost : IRecordHost
         // Down to where servers keep them, such as \Program Files\Microsoft SQL Server\MSSQL16.X\MSSQL\DATA, and no longer than a moment.
         var options = new EnumerationOptions { RecurseSubdirectories = true, MaxRecursionDepth = 6, IgnoreInaccessible = true };
         var started = Stopwatch.GetTimestamp();
-        var found = Directory.EnumerateFileSystemEntries(VolumeRoot(folder), "*", options)
-            .TakeWhile(_ => Stopwatch.GetElapsedTime(started) < LookingForFiles).FirstOrDefault(IsDatabaseFile);
+        string? found = null;
+        try
+        {
+            found = Directory.EnumerateFileSystemEntries(VolumeRoot(folder), "*", options)
+                .TakeWhile(_ => Stopwatch.GetElapsedTime(started) < LookingForFiles).FirstOrDefault(IsDatabaseFile);
+        }
+        catch (Exception problem) when (problem is IOException or UnauthorizedAccessException)
+        {
+            // A folder that went meanwhile, or one that Windows cannot name: no recording ends for want of a warning.
+        }
         if (found is not null)
         {
             warn($"'{folder}' lies on a volume with database files, such as {found}: the recording will be a part of what is recorded");

@@ -9,6 +9,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,17 @@ def imported(folder: Path, tmp_path: Path) -> Recording:
     recording = import_files([folder], tmp_path / "live.iotrace")
     assert validate(recording.path) == []
     return recording
+
+
+def rows_in(stream: Path) -> int:
+    """Rows of the whole batches of a stream that grows, as Arrow's own reader counts them."""
+    rows = 0
+    try:
+        with pa.OSFile(str(stream)) as file, pa.ipc.open_stream(file) as reader:
+            while True:
+                rows += len(reader.read_next_batch())
+    except (StopIteration, OSError, pa.ArrowException):
+        return rows
 
 
 def manifest_of(tmp_path: Path) -> dict[str, Any]:
@@ -85,10 +97,15 @@ def without_drives(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def steady() -> bytes:
-    """Four seconds of a read and a write every 10 ms, on two disks; names of both files come when a session stops."""
+    """Four seconds of it."""
+    return steady_for(400)
+
+
+def steady_for(count: int) -> bytes:
+    """A read and a write every 10 ms, on two disks; names of both files come when a session stops."""
     play = [
         plays.disk_io(op, ticks=(place + 1) * HERTZ // 100, disk=disk, offset=place * 8192, key=0xA000 + disk)
-        for place in range(400)
+        for place in range(count)
         for op, disk in ((READ, 0), (WRITE, 1))
     ]
     play += [
@@ -246,22 +263,12 @@ def test_a_killed_agent_leaves_its_batches_and_its_session_which_the_next_replac
 ) -> None:
     machine = host(steady, others="NT Kernel Logger;AcmeMonitor")
     agent = machine.start("record", "--output", windows_path(tmp_path / "out"))
-    agent.wait_for("played")
-    # Every second a batch: after the last event the file grows once more at most.
-    agent.wait_until_quiet(tmp_path / "out" / "io.arrows")
+    agent.wait_until(lambda: rows_in(tmp_path / "out" / "io.arrows") == 800)
     agent.kill()
     assert "iotrace-agent" in machine.sessions
 
-    with pa.OSFile(str(tmp_path / "out" / "io.arrows")) as file:
-        reader = pa.ipc.open_stream(file)
-        batches = []
-        try:
-            while True:
-                batches.append(reader.read_next_batch())
-        except (StopIteration, pa.ArrowException):
-            pass
     live = imported(tmp_path / "out", tmp_path)
-    assert live.read("io").num_rows == sum(len(batch) for batch in batches) == 800
+    assert live.read("io").num_rows == 800
     assert "killed" in live.manifest.quality.ended or "cut" in live.manifest.quality.ended
 
     end = machine.run("record", "--output", windows_path(tmp_path / "next"), "--for", "6s")
@@ -371,14 +378,46 @@ def test_operations_on_files_and_requests_of_the_port_driver_are_layers_of_their
 
 
 @pytest.mark.slow
-def test_the_live_view_tells_each_second_of_each_disk_and_kind_of_file(host: MakeHost, steady: bytes) -> None:
-    machine = host(steady)
+def test_counters_of_all_instances_are_sampled_each_second(
+    host: MakeHost, steady: bytes, tmp_path: Path
+) -> None:
+    assert record(host(steady, counters=1), tmp_path, "--for", "6s").status == 0
+    rows = imported(tmp_path / "out", tmp_path).read("counters").to_pylist()
+    reads = [row for row in rows if (row["object"], row["counter"]) == ("PhysicalDisk", "Disk Reads/sec")]
+    # The second sample is the first that tells a rate, and the first row of it would have no interval.
+    told = [int(row["value"]) for row in reads if row["instance"] == "0 C:"]
+    assert len(told) >= 3
+    assert told == [1000 * sample for sample in range(3, 3 + len(told))]
+    assert [int(row["value"]) for row in reads if row["instance"] == "1 E:"] == [value + 1 for value in told]
+    # More instances than the agent's first buffer holds.
+    at = reads[0]["at_ns"]
+    many = [
+        int(row["value"])
+        for row in rows
+        if (row["object"], row["counter"], row["at_ns"]) == ("LogicalDisk", "Disk Reads/sec", at)
+    ]
+    assert many == [told[0] + number for number in range(4000)]
+    gaps = [after["at_ns"] - before["at_ns"] for before, after in pairwise(reads[::2])]
+    assert [row["interval_ns"] for row in reads[2::2]] == gaps
+
+
+@pytest.mark.slow
+def test_the_live_view_tells_each_second_of_each_disk_and_kind_of_file(host: MakeHost) -> None:
+    # Twelve seconds: the names of open files take the agent one or two.
+    machine = host(steady_for(1200))
     agent = machine.start("watch", "--json")
-    agent.wait_for("played")
-    agent.wait_until_quiet(machine.folder / "nothing", seconds=2)
+
+    def seconds() -> list[dict[str, Any]]:
+        return [{line["name"]: line for line in second["lines"]} for second in machine.json_lines("out")]
+
+    def total(name: str, what: str) -> int:
+        return sum(second.get(name, {}).get(what, 0) for second in seconds())
+
+    agent.wait_until(
+        lambda: total("disk 0", "reads_per_second") + total("disk 1", "writes_per_second") >= 2400
+    )
     agent.kill()
-    seconds = [json.loads(line) for line in machine.text("out").splitlines() if line.startswith("{")]
-    lines = [{line["name"]: line for line in second["lines"]} for second in seconds]
+    lines = seconds()
     full = [second for second in lines if second.get("disk 0", {}).get("reads_per_second", 0) >= 50]
     assert full
     for second in full:
@@ -391,8 +430,7 @@ def test_the_live_view_tells_each_second_of_each_disk_and_kind_of_file(host: Mak
             200_000 <= disk["latency_ns_p50"] <= disk["latency_ns_p99"] <= disk["latency_ns_max"] == 200_000
         )
         assert disk["in_flight_mean"] == pytest.approx(disk["reads_per_second"] * 200e-6)
-    assert sum(second.get("disk 0", {}).get("reads_per_second", 0) for second in lines) == 400
-    assert sum(second.get("disk 1", {}).get("writes_per_second", 0) for second in lines) == 400
+    assert (total("disk 0", "reads_per_second"), total("disk 1", "writes_per_second")) == (1200, 1200)
     assert {"data", "log"} <= {name for second in lines for name in second}
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,13 @@ BUILT = ROOT / "build" / "agent"
 EXE = BUILT / "win-x64" / "iotrace-agent.exe"
 LIBRARY = BUILT / "stand-ins" / "trace.dll"
 HOOK = BUILT / "startup-hook" / "startup-hook.dll"
+SQL_SERVER = BUILT / "sql-server" / "sql-server.dll"
 PREFIX = BUILT / "wine"
 
 PUBLISHERS = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WINEVT\Publishers"
+
+SQL_LOGIN = {"IOTRACE_SQL_USER": "dba", "IOTRACE_SQL_PASSWORD": "stand-in"}
+"""Any login does for the stand-in; no Windows login works off Windows."""
 
 NO_DOTNET = 3
 """Exit status of ``with-dotnet.sh`` without an SDK."""
@@ -45,7 +50,7 @@ def prepare() -> None:
     if not _is_newer(EXE, [*sources, *AGENT.glob("Directory.*")]):
         _dotnet("sh", str(AGENT / "build.sh"))
     _build(STAND_INS / "startup-hook", HOOK)
-    if not _is_newer(LIBRARY, [STAND_INS / "trace" / "trace.c", STAND_INS / "trace" / "build.sh"]):
+    if not _is_newer(LIBRARY, list((STAND_INS / "trace").iterdir())):
         _run([str(STAND_INS / "trace" / "build.sh"), str(LIBRARY)])
     if not (PREFIX / "ready").exists():
         shutil.rmtree(PREFIX, ignore_errors=True)
@@ -56,6 +61,42 @@ def prepare() -> None:
         # Wine has no port driver that tells of its requests; the stand-in plays them.
         _run(["wine", "reg", "add", PUBLISHERS + r"\{c4636a1e-7986-4646-bf10-7bc3b4a76e8e}", "/f"])
         (PREFIX / "ready").touch()
+
+
+def sql_server(scenario: Path) -> "SqlServer":
+    """A stand-in for a SQL Server, started; its `Program.cs` has the keys of ``scenario``. Raises `NotHereError`."""
+    _build(STAND_INS / "sql-server", SQL_SERVER)
+    process = subprocess.Popen(
+        ["sh", AGENT / "with-dotnet.sh", "dotnet", SQL_SERVER, scenario],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    return SqlServer(process, int(process.stdout.readline()))
+
+
+@dataclass
+class SqlServer:
+    """A stand-in that listens on the loopback interface."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    @property
+    def name(self) -> str:
+        """As ``--server`` takes it."""
+        return f"127.0.0.1,{self.port}"
+
+    def finish(self) -> dict[str, list[str]]:
+        """End it: what it received, what of that was no T-SQL, and the sessions that are left on it."""
+        told, _ = self.process.communicate(timeout=60)
+        answer: dict[str, list[str]] = json.loads(told)
+        return answer
+
+    def kill(self) -> None:
+        """End it whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate(timeout=30)
 
 
 def microsoft_parsers() -> Path:
@@ -86,6 +127,7 @@ class Host:
     folder: Path
     events: bytes = b""
     scenario: dict[str, int | str] = field(default_factory=dict)
+    program: Path = EXE
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -99,8 +141,7 @@ class Host:
     @property
     def calls(self) -> list[dict[str, Any]]:
         """Every call of a trace function so far, and what was played."""
-        path = self.folder / "calls"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return self.json_lines("calls")
 
     @property
     def sessions(self) -> set[str]:
@@ -109,7 +150,7 @@ class Host:
 
     def start(self, *arguments: str) -> "Agent":
         """Start the agent."""
-        environment = os.environ | _wine() | {
+        environment = os.environ | _wine() | SQL_LOGIN | {
             "IOTRACE_STAND_IN": windows_path(self.folder),
             "IOTRACE_STAND_IN_LIBRARY": windows_path(LIBRARY),
             "DOTNET_STARTUP_HOOKS": windows_path(HOOK),
@@ -117,7 +158,7 @@ class Host:
         # Into files: what Wine starts beside the program holds a pipe open.
         with (self.folder / "out").open("wb") as out, (self.folder / "error").open("wb") as error:
             process = subprocess.Popen(
-                ["wine", str(EXE), *arguments],
+                ["wine", str(self.program), *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -133,6 +174,12 @@ class Host:
         """What the agent said last to ``out`` or ``error``."""
         lines = (self.folder / name).read_text("utf-8", "replace").splitlines(keepends=True)
         return "".join(line for line in lines if not any(word in line for word in _NOISE))
+
+    def json_lines(self, name: str) -> list[dict[str, Any]]:
+        """Every object that is a line of ``name``; of a line that is being written, nothing yet."""
+        path = self.folder / name
+        lines = path.read_text("utf-8", "replace").splitlines(keepends=True) if path.exists() else []
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
 
 @dataclass
@@ -168,14 +215,18 @@ class Agent:
             self.kill()
         raise AssertionError(f"no {call!r}: {self._told()}")
 
-    def wait_until_quiet(self, file: Path, seconds: float = 3) -> None:
-        """Wait until ``file`` has not grown for so long."""
-        size, since = -1, time.monotonic()
-        while time.monotonic() - since < seconds:
+    def wait_until(self, is_so: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait until something holds; `AssertionError` if the agent ends before."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.process.poll() is None:
+            if is_so():
+                return
             time.sleep(0.2)
-            now = file.stat().st_size if file.exists() else -1
-            if now != size:
-                size, since = now, time.monotonic()
+        if is_so():
+            return
+        if self.process.poll() is None:
+            self.kill()
+        raise AssertionError(f"not so within {seconds} s: {self._told()}")
 
     def freeze(self, seconds: float) -> None:
         """Let the agent stand still while the stand-in's clock goes on."""

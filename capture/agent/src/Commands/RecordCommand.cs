@@ -169,9 +169,17 @@ internal sealed class Recording(RecordArgs args, IRecordHost host, Output output
         output.Say(args.For is { } time
             ? $"recording for {time:g}; Ctrl-C or iotrace-agent stop ends it earlier"
             : "recording until Ctrl-C, or iotrace-agent stop from another window");
-        var ended = Watch(source, recorder, recording, reader, folder, stopping.Token);
-        // Names first: they are listed when the second session stops, and the first goes on meanwhile.
-        if (names.Wait(SessionReader.EndsWithin, CancellationToken.None) && names.Result is { } missing)
+        string ended;
+        try
+        {
+            ended = Watch(source, recorder, recording, reader, folder, stopping.Token);
+        }
+        finally
+        {
+            // Its session outlives the process; and its names are taken before the first session stops.
+            _ = names.Wait(SessionReader.EndsWithin, CancellationToken.None);
+        }
+        if (names.IsCompleted && names.Result is { } missing)
         {
             Note($"names of files that were open at the start are missing: {missing}");
         }

@@ -1,9 +1,10 @@
 using System.CommandLine;
-using System.Diagnostics;
+using System.ComponentModel;
 using System.Globalization;
 using System.Runtime.Versioning;
 using System.Text;
 using Iotrace.Agent.FlightRecorder;
+using Iotrace.Agent.Windows;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
@@ -12,7 +13,7 @@ namespace Iotrace.Agent.Commands;
 
 /// <summary>
 /// The flight recorder as a Windows service: started late, under the local system's account or one that is named, started
-/// again when it fails, its words in the event log. Windows' own sc.exe does the work.
+/// again when it fails, its words in the event log.
 /// </summary>
 internal static class ServiceCommand
 {
@@ -32,28 +33,16 @@ internal static class ServiceCommand
             install.Options.Add(option);
             run.Options.Add(option);
         }
-        install.SetAction(parsed => context.Run(parsed, _ => Install(
-            KeepCommand.Read(parsed), parsed.GetValue(account), parsed.GetValue(KeepCommand.MaxSize), context.Output,
-            parsed.GetRequiredValue(KeepCommand.Last), parsed.GetValue(KeepCommand.After)!)));
+        install.SetAction(parsed => context.Run(parsed, _ => OperatingSystem.IsWindows()
+            ? Install(
+                KeepCommand.Read(parsed), parsed.GetValue(account), parsed.GetValue(KeepCommand.MaxSize), context.Output,
+                parsed.GetRequiredValue(KeepCommand.Last), parsed.GetValue(KeepCommand.After)!)
+            : NotWindows()));
         run.SetAction(parsed => Run(KeepCommand.Read(parsed)));
         var remove = new Command("remove", "Stop and remove the service. Recordings stay.");
-        remove.SetAction(parsed => context.Run(parsed, _ =>
-        {
-            RequireWindows();
-            Control("stop", Name);
-            Require(Control("delete", Name), "remove");
-            context.Output.Say("removed the service; its recordings stay");
-            return ExitStatus.Done;
-        }));
+        remove.SetAction(parsed => context.Run(parsed, _ => OperatingSystem.IsWindows() ? Remove(context.Output) : NotWindows()));
         var status = new Command("status", "Tell whether the service runs; status 1 if not.");
-        status.SetAction(parsed => context.Run(parsed, _ =>
-        {
-            RequireWindows();
-            var (code, text) = Control("query", Name);
-            var isRunning = code == 0 && text.Contains("RUNNING", StringComparison.Ordinal);
-            context.Output.Line(code != 0 ? "the service is not installed" : isRunning ? "the service runs" : "the service is installed and does not run");
-            return isRunning ? ExitStatus.Done : ExitStatus.No;
-        }));
+        status.SetAction(parsed => context.Run(parsed, _ => OperatingSystem.IsWindows() ? Status(context.Output) : NotWindows()));
         return new("service", "Run the flight recorder as a Windows service.") { install, remove, status, run };
     }
 
@@ -105,69 +94,92 @@ internal static class ServiceCommand
         return text.Append('\\', backslashes).Append('"').ToString();
     }
 
+    private static int NotWindows()
+    {
+        RecordHost.OfThisMachine();
+        return ExitStatus.WrongUse;
+    }
+
+    [SupportedOSPlatform("windows")]
     private static int Install(KeepArgs args, string? account, int maxSize, Output output, string last, string after)
     {
-        RequireWindows();
         var program = Environment.ProcessPath ?? throw new AgentError("the program's own path is not known");
-        OutputFolder.CreateOrOpen(args.Output);
-        Require(
-            Control(
-                "create", Name, "binPath=", CommandLine(program, args, last, after, maxSize), "start=", "delayed-auto",
-                "obj=", account ?? "LocalSystem", "DisplayName=", "iotrace flight recorder"),
-            "install");
-        Require(Control("description", Name, "Keeps the last minutes of disk I/O, and records them when a condition holds."), "describe");
-        // Again after a minute, at most three times a day.
-        Require(Control("failure", Name, "reset=", "86400", "actions=", "restart/60000/restart/60000/restart/60000"), "set the recovery of");
-        Require(Control("failureflag", Name, "1"), "set the recovery of");
-        Require(Control("start", Name), "start");
+        var refused = Ask("install", () =>
+        {
+            OutputFolder.CreateOrOpen(args.Output);
+            return ServiceControl.Install(
+                Name, "iotrace flight recorder", "Keeps the last minutes of disk I/O, and records them when a condition holds.",
+                CommandLine(program, args, last, after, maxSize), account);
+        });
+        foreach (var setting in refused)
+        {
+            output.Warn($"this Windows refused the service {setting}");
+        }
+        if (!Ask("start", () => ServiceControl.TryStart(Name, StartsWithin)))
+        {
+            throw new AgentError(
+                "the service is installed and does not run",
+                $"the event log of applications, source {Name}, tells why; keep with the same options in this window does too");
+        }
         output.Say("installed and started the service; its words are in the event log");
         return ExitStatus.Done;
     }
 
-    private static void RequireWindows()
+    private static readonly TimeSpan StartsWithin = TimeSpan.FromSeconds(60);
+    private static readonly TimeSpan EndsWithin = TimeSpan.FromSeconds(60);
+
+    [SupportedOSPlatform("windows")]
+    private static int Remove(Output output)
     {
-        if (!OperatingSystem.IsWindows())
-        {
-            RecordHost.OfThisMachine();
-        }
+        var hasStopped = Ask("remove", () => ServiceControl.TryRemove(Name, EndsWithin));
+        output.Say(hasStopped
+            ? "removed the service; its recordings stay"
+            : $"the service did not stop within {EndsWithin.TotalSeconds:F0} s: Windows removes it when it does; its recordings stay");
+        return ExitStatus.Done;
     }
 
-    private static (int Code, string Text) Control(params string[] words)
+    [SupportedOSPlatform("windows")]
+    private static int Status(Output output)
     {
-        var start = new ProcessStartInfo(Path.Combine(Environment.SystemDirectory, "sc.exe"))
-        {
-            RedirectStandardOutput = true,
-            UseShellExecute = false,
-        };
-        foreach (var word in words)
-        {
-            start.ArgumentList.Add(word);
-        }
-        using var process = Process.Start(start) ?? throw new AgentError("sc.exe did not start");
-        var text = process.StandardOutput.ReadToEnd();
-        process.WaitForExit();
-        return (process.ExitCode, text);
+        var state = Ask("look at", () => ServiceControl.State(Name));
+        var isRunning = state == ServiceControl.Running;
+        output.Line(
+            state is null ? "the service is not installed" : isRunning ? "the service runs" : "the service is installed and does not run");
+        return isRunning ? ExitStatus.Done : ExitStatus.No;
     }
 
-    private static void Require((int Code, string Text) answer, string what)
+    /// <summary>Ask Windows; what it refuses in a sentence with the way out.</summary>
+    [SupportedOSPlatform("windows")]
+    private static T Ask<T>(string what, Func<T> ask)
     {
-        if (answer.Code != 0)
+        try
         {
-            throw new AgentError(
-                $"Windows did not {what} the service: {answer.Text.ReplaceLineEndings(" ").Trim()}",
-                "an elevated window is needed; iotrace-agent service status tells what there is");
+            return ask();
+        }
+        catch (Win32Exception problem)
+        {
+            throw problem.NativeErrorCode switch
+            {
+                ServiceControl.AccessDenied => new AgentError(
+                    $"Windows does not let this login {what} a service: access denied",
+                    "start it from a window that was opened with 'Run as administrator'", problem),
+                ServiceControl.InstalledAlready => new(
+                    $"the service {Name} is installed already", "iotrace-agent service remove first; its recordings stay", problem),
+                ServiceControl.NotInstalled => new(
+                    $"the service {Name} is not installed", "iotrace-agent service install installs it", problem),
+                ServiceControl.MarkedForDeletion => new(
+                    $"Windows is still removing the service {Name}", "close the windows that show services, and try again", problem),
+                _ => new(
+                    $"Windows did not {what} the service: {problem.Message.TrimEnd('.')} (error {problem.NativeErrorCode})",
+                    $"the event log of the system, and that of applications, source {Name}, may tell more", problem),
+            };
         }
     }
 
     /// <summary>What Windows starts. An error reaches the host and the event log, and the service counts as failed.</summary>
     private static int Run(KeepArgs args)
     {
-        if (!OperatingSystem.IsWindows())
-        {
-            RecordHost.OfThisMachine();
-            return ExitStatus.WrongUse;
-        }
-        return RunOnWindows(args);
+        return OperatingSystem.IsWindows() ? RunOnWindows(args) : NotWindows();
     }
 
     [SupportedOSPlatform("windows")]

@@ -2,6 +2,7 @@ using System.CommandLine;
 using System.Globalization;
 using System.Text;
 using System.Text.Json.Nodes;
+using System.Text.RegularExpressions;
 using Iotrace.Agent.FlightRecorder;
 using Iotrace.Agent.SqlServer;
 using Iotrace.Agent.Streams;
@@ -26,21 +27,49 @@ internal static class WatchCommand
     }
 }
 
-/// <summary>What files are to the database, by their names: for the screen. A recording's roles are the import's.</summary>
-internal static class ScreenRoles
+/// <summary>
+/// What files are to SQL Server and Windows, by their names: for the screen. A recording's roles are the import's
+/// (<c>capture/roles.py</c>); <c>tests/fixtures/roles/windows.tsv</c> holds both to the same words.
+/// </summary>
+internal static partial class ScreenRoles
 {
     public static string Of(string? path)
     {
-        var name = path is null ? "" : path[(path.LastIndexOf('\\') + 1)..];
-        var isTempdb = name.StartsWith("temp", StringComparison.OrdinalIgnoreCase);
-        return Path.GetExtension(name).ToUpperInvariant() switch
+        if (path is null)
         {
-            ".MDF" or ".NDF" => isTempdb ? "tempdb data" : "data",
-            ".LDF" => isTempdb ? "tempdb log" : "log",
-            ".BAK" or ".TRN" or ".DIF" => "backup",
-            _ => path is null ? "not known" : "other",
+            return "not known";
+        }
+        var parts = path.Split('\\', StringSplitOptions.RemoveEmptyEntries);
+        var name = parts.Length > 0 ? parts[^1] : "";
+        var dot = name.LastIndexOf('.');
+        var isTempdb = TempdbFile().IsMatch(name);
+        // What follows a colon is a stream of the file.
+        return (dot > 0 ? name[(dot + 1)..].Split(':')[0].ToUpperInvariant() : "") switch
+        {
+            "MDF" or "NDF" or "HKCKP" or "IBD" => isTempdb ? "tempdb data" : "data",
+            "LDF" => isTempdb ? "tempdb log" : "log",
+            "BAK" or "TRN" or "DIF" => "backup",
+            _ => IsSystem(parts, name) ? "system" : "other",
         };
     }
+
+    /// <summary>Windows' own files, and the file system's in a volume's root, such as <c>$Mft</c>.</summary>
+    private static bool IsSystem(ReadOnlySpan<string> parts, string name)
+    {
+        if (name.ToUpperInvariant() is "PAGEFILE.SYS" or "SWAPFILE.SYS" or "HIBERFIL.SYS")
+        {
+            return true;
+        }
+        var inVolume = parts.Length > 0 && parts[0].Equals("Device", StringComparison.OrdinalIgnoreCase) ? parts[Math.Min(2, parts.Length)..]
+            : parts.Length > 0 && parts[0].EndsWith(':') ? parts[1..]
+            : parts;
+        return inVolume.Length > 0
+            && (inVolume[0].ToUpperInvariant() is "WINDOWS" or "SYSTEM VOLUME INFORMATION" or "$RECYCLE.BIN" or "$EXTEND"
+                || (inVolume[0].StartsWith('$') && inVolume.Length <= 2));
+    }
+
+    [GeneratedRegex("^temp(db|dev|log).*\\.", RegexOptions.IgnoreCase | RegexOptions.CultureInvariant | RegexOptions.ExplicitCapture, 1000)]
+    private static partial Regex TempdbFile();
 }
 
 /// <summary>A second of one disk or one kind of file.</summary>
@@ -76,7 +105,10 @@ internal sealed class LiveView(IRecordHost host, Output output, bool isJson)
     private SortedDictionary<string, LiveLine> _lines = new(StringComparer.Ordinal);
     private Dictionary<int, string> _roles = [];
 
-    private const int MarkersMax = 10;
+    /// <summary>On a screen; lines take all of a second.</summary>
+    private const int MarkersShown = 10;
+
+    private const int MarkersMax = 10_000;
 
     private readonly Queue<(DateTimeOffset At, string Text)> _markers = [];
 
@@ -156,11 +188,12 @@ internal sealed class LiveView(IRecordHost host, Output output, bool isJson)
     {
         lock (_markers)
         {
-            List<(DateTimeOffset At, string Text)> shown = [.. _markers];
-            if (isJson)
+            if (!isJson)
             {
-                _markers.Clear();
+                return [.. _markers.TakeLast(MarkersShown)];
             }
+            List<(DateTimeOffset At, string Text)> shown = [.. _markers];
+            _markers.Clear();
             return shown;
         }
     }

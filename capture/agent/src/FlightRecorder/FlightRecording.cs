@@ -77,12 +77,20 @@ internal sealed class FlightRecording(KeepArgs args, IRecordHost host, Output ou
             ring.Begin(recorder);
             var reader = new SessionReader(source, recorder);
             var names = Task.Run(() => host.ListNames(recorder, ringFolder), CancellationToken.None);
-            using var live = args.Server is { } server
-                ? LiveEvents.Start(server, seen => Mark(seen, manifest.StartUtcNs), output.Say, stop)
-                : null;
-            output.Say($"keeping the last {args.Limits.Last:g}; waiting for {string.Join(" or ", args.When)}");
-            var ended = Watch(source, recorder, ring, reader, stop);
-            _ = names.Wait(SessionReader.EndsWithin, CancellationToken.None);
+            string? ended;
+            try
+            {
+                using var live = args.Server is { } server
+                    ? LiveEvents.Start(server, seen => Mark(seen, manifest.StartUtcNs), output.Say, stop)
+                    : null;
+                output.Say($"keeping the last {args.Limits.Last:g}; waiting for {string.Join(" or ", args.When)}");
+                ended = Watch(source, recorder, ring, reader, stop);
+            }
+            finally
+            {
+                // Its session outlives the process.
+                _ = names.Wait(SessionReader.EndsWithin, CancellationToken.None);
+            }
             var failed = reader.Stop();
             lock (recorder.Gate)
             {

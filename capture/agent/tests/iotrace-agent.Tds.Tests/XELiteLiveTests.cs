@@ -1,4 +1,3 @@
-using System.Buffers.Binary;
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Runtime.Loader;
@@ -72,19 +71,7 @@ public sealed class XELiteLiveTests
         return Task.CompletedTask;
     }
 
-    /// <summary>A file header, then whole buffers, each with its type: metadata (1) or events (0).</summary>
-    public static IReadOnlyList<object?[]> SampleBuffers()
-    {
-        var file = File.ReadAllBytes(Path.Combine(Samples, Sample + ".xel"));
-        List<object?[]> rows = [[2, file[..0x200]]];
-        for (var place = 0x200; place < file.Length;)
-        {
-            var length = (int)BinaryPrimitives.ReadUInt32LittleEndian(file.AsSpan(place + 0x10));
-            rows.Add([(int)BinaryPrimitives.ReadUInt16LittleEndian(file.AsSpan(place + 0x0E)), file[place..(place + length)]]);
-            place += length;
-        }
-        return rows;
-    }
+    public static IReadOnlyList<object?[]> SampleBuffers() => EventBuffers.Of(File.ReadAllBytes(Path.Combine(Samples, Sample + ".xel")));
 
     private static string Here([CallerFilePath] string path = "") => Path.GetDirectoryName(path)!;
 }

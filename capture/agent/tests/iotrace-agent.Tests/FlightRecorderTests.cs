@@ -58,6 +58,35 @@ public class FlightRecorderTests
     }
 
     [Fact]
+    public void An_event_of_sql_server_that_was_named_makes_a_recording_and_is_a_marker_in_it()
+    {
+        using var scratch = new Scratch();
+        const long utcNs = 1_772_000_000_000_000_000; // the played host's at its tick 0
+        FlightRecording? keep = null;
+        var host = new PlayedHost(recorder =>
+        {
+            for (var second = 1L; second <= 60; second++)
+            {
+                recorder.Read(second * Second);
+                if (second is 20 or 30)
+                {
+                    var at = DateTimeOffset.UnixEpoch.AddTicks((utcNs + second * 1_000_000_000) / 100);
+                    var name = second == 20 ? "checkpoint_begin" : "long_io_detected";
+                    keep!.Mark(new(name, at, new Dictionary<string, object> { ["database_id"] = 7 }, new Dictionary<string, object>()), utcNs);
+                }
+            }
+        });
+        var limits = new KeepLimits(TimeSpan.FromMinutes(10), TimeSpan.FromSeconds(5), 1 << 30, 10);
+        keep = new(new(scratch.In("kept"), limits, ["long_io_detected"]), host, scratch.Output);
+        Assert.Equal(0, keep.Run(CancellationToken.None));
+        var folder = Assert.Single(keep.Made);
+        Assert.Equal(
+            ["kept because long_io_detected", "checkpoint_begin: database_id 7", "long_io_detected: database_id 7"],
+            Fakes.Streams.Texts(Path.Combine(folder, "markers.arrows"), "text"));
+        Assert.Equal(34, Fakes.Streams.Longs(Path.Combine(folder, "io.arrows"), "completed_ns").Count);
+    }
+
+    [Fact]
     public void The_ring_keeps_its_bounds_of_time_and_bytes()
     {
         using var scratch = new Scratch();

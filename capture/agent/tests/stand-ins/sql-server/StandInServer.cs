@@ -51,6 +51,11 @@ public sealed class StandInServer : IAsyncDisposable
     /// <summary>Event sessions that exist, and whether each runs.</summary>
     public ConcurrentDictionary<string, bool> Sessions { get; } = new(StringComparer.OrdinalIgnoreCase);
 
+    /// <summary>Called with the path of an event session's file, as the session names it, when the session starts.</summary>
+    public Action<string>? Writes { get; init; }
+
+    private readonly ConcurrentDictionary<string, string> _files = new(StringComparer.OrdinalIgnoreCase);
+
     /// <summary>Attentions that arrived: cancelled commands.</summary>
     public int Cancelled { get; private set; }
 
@@ -369,13 +374,25 @@ public sealed class StandInServer : IAsyncDisposable
     {
         AlterEventSessionStatement alter => Altered(alter.Name.Value, alter.StatementType),
         CreateEventSessionStatement create => DeniesSessions ? Denied()
-            : Sessions.TryAdd(create.Name.Value, false) ? null
+            : Created(create) ? null
             : SqlServer.Answer.Failure(25631, $"The event session, \"{create.Name.Value}\", already exists.  Choose a unique name for the event session."),
         DropEventSessionStatement drop => DeniesSessions ? Denied() : Sessions.TryRemove(drop.Name.Value, out _) ? null : Missing(drop.Name.Value),
         IfStatement conditional when NameIn(conditional.ThenStatement) is { } name =>
             Holds(conditional.Predicate, name) ? Sessioned(conditional.ThenStatement) : null,
         _ => null,
     };
+
+    private bool Created(CreateEventSessionStatement create)
+    {
+        if (!Sessions.TryAdd(create.Name.Value, false))
+        {
+            return false;
+        }
+        var file = create.TargetDeclarations.SelectMany(target => target.TargetDeclarationParameters)
+            .FirstOrDefault(parameter => parameter.EventField.Value == "filename");
+        _files[create.Name.Value] = file?.EventValue is Literal literal ? literal.Value : "";
+        return true;
+    }
 
     private static string? NameIn(TSqlStatement statement) => statement switch
     {
@@ -417,6 +434,10 @@ public sealed class StandInServer : IAsyncDisposable
                 return SqlServer.Answer.Failure(25704, "The event session has already been stopped.");
             case AlterEventSessionStatementType.AlterStateIsStart or AlterEventSessionStatementType.AlterStateIsStop:
                 Sessions[name] = kind == AlterEventSessionStatementType.AlterStateIsStart;
+                if (Sessions[name] && _files.GetValueOrDefault(name) is { Length: > 0 } file)
+                {
+                    Writes?.Invoke(file);
+                }
                 return null;
             default:
                 return null;

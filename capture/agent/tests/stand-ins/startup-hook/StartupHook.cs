@@ -3,7 +3,7 @@ using System.Runtime.InteropServices;
 
 /// <summary>
 /// Runs before the program that is tested, by the runtime's own means (<c>DOTNET_STARTUP_HOOKS</c>): what that program and
-/// TraceEvent import from advapi32 comes from the library that <c>IOTRACE_STAND_IN_LIBRARY</c> names. Nothing in the program
+/// TraceEvent import from advapi32 and pdh comes from the library that <c>IOTRACE_STAND_IN_LIBRARY</c> names. Nothing in the program
 /// is changed.
 /// </summary>
 internal static class StartupHook
@@ -39,7 +39,9 @@ internal static class StartupHook
             }
             NativeLibrary.SetDllImportResolver(
                 assembly,
-                (imported, _, _) => imported.StartsWith("advapi32", StringComparison.OrdinalIgnoreCase) ? library.Value : 0);
+                (imported, _, _) => imported.StartsWith("advapi32", StringComparison.OrdinalIgnoreCase) || imported.StartsWith("pdh", StringComparison.OrdinalIgnoreCase)
+                    ? library.Value
+                    : 0);
         }
     }
 }

@@ -50,6 +50,7 @@ typedef struct {
     long rate;              /* rate=500000: also so many reads a second are made … */
     long count;             /* count=1000000: … until there are so many … */
     long disks;             /* disks=2: … on so many disks in turn */
+    long counters;          /* counters=1: there are performance counters; see counters.c */
     char others[512];       /* others=A;B: sessions of other programs, as QueryAllTracesW lists them */
 } Scenario;
 
@@ -131,6 +132,7 @@ static void read_scenario(void) {
         {"lost_at_stop", &scenario.lost_at_stop},
         {"end_after", &scenario.end_after}, {"at_once", &scenario.at_once}, {"bounded", &scenario.bounded},
         {"room", &scenario.room}, {"rate", &scenario.rate}, {"count", &scenario.count}, {"disks", &scenario.disks},
+        {"counters", &scenario.counters},
     };
     WCHAR path[1024];
     char line[600];
@@ -166,6 +168,8 @@ static void read_scenario(void) {
     if (!events || fread(events, 1, events_length, file) != events_length) events_length = 0;
     fclose(file);
 }
+
+long stand_in_has_counters(void) { return scenario.counters; }
 
 BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, void *reserved) {
     (void)reserved;

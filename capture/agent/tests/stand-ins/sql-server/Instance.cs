@@ -1,30 +1,19 @@
-using System.Runtime.CompilerServices;
-using Iotrace.StandIns.SqlServer;
-
-namespace Iotrace.Agent.Tds.Tests;
+namespace Iotrace.StandIns.SqlServer;
 
 /// <summary>An instance of SQL Server that answers what the agent asks of one, and what a test changes of it.</summary>
-internal static class Instance
+public static class Instance
 {
-    public static readonly string[] Events =
+    public static IReadOnlyList<string> Events { get; } =
     [
         "file_read_completed", "file_write_completed", "checkpoint_begin", "checkpoint_end", "database_file_size_change",
         "long_io_detected", "backup_restore_progress_trace", "wait_info", "sql_batch_completed",
     ];
 
-    /// <summary>Before the first test: the agent takes a SQL login from here, and no Windows login works off Windows.</summary>
-    [ModuleInitializer]
-    public static void Login()
-    {
-        Environment.SetEnvironmentVariable("IOTRACE_SQL_USER", "dba");
-        Environment.SetEnvironmentVariable("IOTRACE_SQL_PASSWORD", "stand-in");
-    }
-
     public static StandInServer Start(
         int majorVersion = 16, string host = "SQLHOST", string errorLog = @"D:\MSSQL\Log\ERRORLOG", bool mayView = true, bool mayAlter = true,
-        IEnumerable<string>? events = null, (long Events, long Buffers)? dropped = null)
+        IEnumerable<string>? events = null, (long Events, long Buffers)? dropped = null, Action<string>? writes = null)
     {
-        var server = new StandInServer { MajorVersion = majorVersion };
+        var server = new StandInServer { MajorVersion = majorVersion, Writes = writes };
         server.Answer(@"SERVERPROPERTY\('ProductVersion'\)", received => new()
         {
             Columns = ["version", "major_version", "host_name", "instance_name", "may_view_state", "may_alter_sessions", "sessions_of_this_name", "error_log"],
