@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ HOOK = BUILT / "startup-hook" / "startup-hook.dll"
 SQL_SERVER = BUILT / "sql-server" / "sql-server.dll"
 PREFIX = BUILT / "wine"
 
+ENVIRONMENT = r"HKLM\System\CurrentControlSet\Control\Session Manager\Environment"
 PUBLISHERS = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WINEVT\Publishers"
 
 SQL_LOGIN = {"IOTRACE_SQL_USER": "dba", "IOTRACE_SQL_PASSWORD": "stand-in"}
@@ -52,15 +54,51 @@ def prepare() -> None:
     _build(STAND_INS / "startup-hook", HOOK)
     if not _is_newer(LIBRARY, list((STAND_INS / "trace").iterdir())):
         _run([str(STAND_INS / "trace" / "build.sh"), str(LIBRARY)])
-    if not (PREFIX / "ready").exists():
-        shutil.rmtree(PREFIX, ignore_errors=True)
-        PREFIX.mkdir(parents=True)
+    make_prefix(PREFIX)
+
+
+def make_prefix(prefix: Path) -> None:
+    """Wine's own folder, once."""
+    if not (prefix / "ready").exists():
+        shutil.rmtree(prefix, ignore_errors=True)
+        prefix.mkdir(parents=True)
         # Without an installer of Mono, which would ask for a window.
-        _run(["wineboot", "-i"], {"WINEDLLOVERRIDES": "mscoree=;mshtml=;winemenubuilder.exe="})
-        _run(["wine", "reg", "add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f"])
+        without_mono = {"WINEDLLOVERRIDES": "mscoree=;mshtml=;winemenubuilder.exe="}
+        _run(["wineboot", "-i"], _wine(prefix) | without_mono)
+        registry(prefix, r"HKCU\Software\Wine", Version="win10")
         # Wine has no port driver that tells of its requests; the stand-in plays them.
-        _run(["wine", "reg", "add", PUBLISHERS + r"\{c4636a1e-7986-4646-bf10-7bc3b4a76e8e}", "/f"])
-        (PREFIX / "ready").touch()
+        registry(prefix, PUBLISHERS + r"\{c4636a1e-7986-4646-bf10-7bc3b4a76e8e}")
+        (prefix / "ready").touch()
+
+
+def registry(prefix: Path, key: str, **values: str) -> None:
+    """Make a key of the registry, with these values."""
+    for extra in [["/v", name, "/d", value] for name, value in values.items()] or [[]]:
+        _run(["wine", "reg", "add", key, *extra, "/f"], _wine(prefix))
+
+
+@contextmanager
+def services_of(machine: "Host") -> Iterator[None]:
+    """Wine's own service manager, whose services are on ``machine``: they have their environment from the registry."""
+    make_prefix(machine.prefix)
+    registry(machine.prefix, ENVIRONMENT, **machine.environment)
+    # It reads the environment when it starts, and ends with the last program that is no service.
+    _end(machine.prefix)
+    someone = subprocess.Popen(
+        ["wine", "cmd"], env=os.environ | _wine(machine.prefix), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        _end(machine.prefix)
+        someone.communicate(timeout=60)
+
+
+def _end(prefix: Path) -> None:
+    """End all that runs in it; there may be nothing."""
+    subprocess.run(["wineserver", "-k"], env=os.environ | _wine(prefix), timeout=60, check=False)
+    _run(["wineserver", "-w"], _wine(prefix))
 
 
 def sql_server(scenario: Path) -> "SqlServer":
@@ -128,6 +166,7 @@ class Host:
     events: bytes = b""
     scenario: dict[str, int | str] = field(default_factory=dict)
     program: Path = EXE
+    prefix: Path = PREFIX
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -148,13 +187,18 @@ class Host:
         """Trace sessions that run now."""
         return {path.name.removeprefix("session-") for path in self.folder.glob("session-*")}
 
-    def start(self, *arguments: str) -> "Agent":
-        """Start the agent."""
-        environment = os.environ | _wine() | SQL_LOGIN | {
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes a program run on this host."""
+        return {
             "IOTRACE_STAND_IN": windows_path(self.folder),
             "IOTRACE_STAND_IN_LIBRARY": windows_path(LIBRARY),
             "DOTNET_STARTUP_HOOKS": windows_path(HOOK),
-        }  # fmt: skip
+        }
+
+    def start(self, *arguments: str) -> "Agent":
+        """Start the agent."""
+        environment = os.environ | _wine(self.prefix) | SQL_LOGIN | self.environment
         # Into files: what Wine starts beside the program holds a pipe open.
         with (self.folder / "out").open("wb") as out, (self.folder / "error").open("wb") as error:
             process = subprocess.Popen(
@@ -238,9 +282,9 @@ class Agent:
         return f"{self.host.text('out')} {self.host.text('error')} {self.host.calls}"
 
 
-def _wine() -> dict[str, str]:
+def _wine(prefix: Path = PREFIX) -> dict[str, str]:
     return {
-        "WINEPREFIX": str(PREFIX),
+        "WINEPREFIX": str(prefix),
         "WINEDEBUG": "-all",
         "WINEDLLOVERRIDES": "mshtml=;winemenubuilder.exe=",
     }
