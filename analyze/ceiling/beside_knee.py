@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from iotrace.analyze import library
 from iotrace.analyze.knee.answer import Knee
 from iotrace.schemas import Recording
 
-from .. import library
 from . import constants
 from .limits import Ceiling, ceiling
 from .path import Adapter, Path, Slot

@@ -4,7 +4,8 @@ from typing import Final
 
 import duckdb
 
-from .. import library
+from iotrace.analyze import library
+
 from .result import CounterBeside, MarkerBeside, WaitBeside
 
 LEAD_NS: Final = 10_000_000_000

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 
 import duckdb
 
+from iotrace.analyze import library
+from iotrace.analyze.units import format_bytes
 from iotrace.schemas import Recording
 
-from .. import library
-from ..units import format_bytes
 from .result import BlameRow
 
 _TOP: Final = 5

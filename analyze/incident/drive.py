@@ -17,9 +17,7 @@ from typing import Final
 import numpy as np
 from scipy.stats import t as student
 
-from iotrace.schemas.arrays import Floats
-
-from ..units import (
+from iotrace.analyze.units import (
     format_bytes,
     format_duration_ns,
     format_figure,
@@ -27,6 +25,8 @@ from ..units import (
     format_ratio_with_interval,
     format_share,
 )
+from iotrace.schemas.arrays import Floats
+
 from .change_points import Flags
 from .result import Cause, Change
 from .series import LayerSlots

@@ -7,12 +7,12 @@ from typing import Final
 import duckdb
 import numpy as np
 
+from iotrace.analyze import library
 from iotrace.analyze.describe.recording import LAYER_ORDER, workload_layer
+from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import IotraceError, Recording, counted
 from iotrace.schemas.arrays import Floats
 
-from .. import library
-from ..units import format_duration_ns
 from .beside import counters_beside, markers_beside, waits_beside
 from .blame import Blame, Names
 from .change_points import Flags

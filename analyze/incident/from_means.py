@@ -17,9 +17,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from iotrace.analyze import library
 from iotrace.schemas.arrays import Floats, Int64s
 
-from .. import library
 from .change_points import runs
 from .series import LayerSlots, Slots, Stream, slot_length_ns
 

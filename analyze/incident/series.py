@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iotrace.analyze import library
 from iotrace.schemas.arrays import Floats, Int64s
-
-from .. import library
 
 SLOTS_MAX: Final = 100_000
 _LENGTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from ..units import format_duration_ns, format_ratio_with_interval
+from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
+
 from .drive import Drive
 from .result import BlameRow, Gradual, Incidents, Interval, LayerTime
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.step import Step
+from iotrace.analyze.units import format_count, format_duration_ns, format_figure
 
-from ..units import format_count, format_duration_ns, format_figure
 from .axes import Axis, linear
 from .charts import SERIES, STYLES, Band, Chart, Key, Line, Mark, Panel, Readout, Table
 

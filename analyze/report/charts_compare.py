@@ -3,8 +3,8 @@
 import math
 
 from iotrace.analyze.compare.comparison import ClassComparison, Comparison, Figure
+from iotrace.analyze.units import DASH, format_count, format_duration_ns, format_ratio_with_interval
 
-from ..units import DASH, format_count, format_duration_ns, format_ratio_with_interval
 from .axes import Axis, categories
 from .charts import Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
 

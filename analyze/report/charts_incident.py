@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from ..incident import Incidents
-from ..incident.result import Timeline
-from ..units import DASH, format_duration_ns
+from iotrace.analyze.incident import Incidents
+from iotrace.analyze.incident.result import Timeline
+from iotrace.analyze.units import DASH, format_duration_ns
+
 from .axes import elapsed, logarithmic
 from .charts import Band, Chart, Key, Line, Panel, Readout, Table, line_of
 from .charts_time import Marked

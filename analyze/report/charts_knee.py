@@ -5,8 +5,8 @@ from typing import Final
 
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.step import Step
+from iotrace.analyze.units import format_count, format_duration_ns, format_figure
 
-from ..units import format_count, format_duration_ns, format_figure
 from .axes import linear, logarithmic
 from .charts import Band, Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
 from .charts_closed import outstanding_chart

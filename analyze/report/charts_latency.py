@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from iotrace.analyze.stats.histogram import IOS_BEYOND_MIN, Histogram
+from iotrace.analyze.units import DASH, format_duration_ns
 from iotrace.schemas.arrays import Floats
 
-from ..units import DASH, format_duration_ns
 from .axes import Axis, logarithmic
 from .charts import SERIES, Chart, Key, Line, Panel, Readout, Table
 

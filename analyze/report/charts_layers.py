@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from iotrace.analyze.compare.comparison import WaterfallStep
-
-from ..units import (
+from iotrace.analyze.units import (
     DASH,
     format_count,
     format_duration_ns,
     format_duration_with_interval,
     format_share_with_interval,
 )
+
 from .axes import categories, linear
 from .charts import Box, Boxes, Chart, Key, Note, Panel, Readout, Table
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from iotrace.analyze.describe.description import SizeCount
 from iotrace.analyze.knee.words import percent_text
+from iotrace.analyze.units import format_bytes, format_count, format_share
 
-from ..units import format_bytes, format_count, format_share
 from .axes import categories, linear
 from .charts import Boxes, Chart, Key, Panel, Readout, Table
 

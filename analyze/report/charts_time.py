@@ -12,12 +12,12 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.analyze import library
+from iotrace.analyze.incident.change_points import runs
 from iotrace.analyze.stats.histogram import quantile_ns
+from iotrace.analyze.units import format_count, format_duration_ns, format_figure, format_rate
 from iotrace.schemas.arrays import Floats
 
-from .. import library
-from ..incident.change_points import runs
-from ..units import format_count, format_duration_ns, format_figure, format_rate
 from .axes import elapsed, linear, logarithmic
 from .charts import Band, Box, Boxes, Chart, Key, Line, Panel, Readout, Table, line_of
 

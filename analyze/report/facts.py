@@ -4,14 +4,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iotrace.analyze.ceiling.beside_knee import BesideKnee
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
+from iotrace.analyze.incident import Incidents
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need
-
-from ..ceiling.beside_knee import BesideKnee
-from ..incident import Incidents
-from ..slo import Objective
+from iotrace.analyze.slo import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from iotrace.analyze import validity
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
+from iotrace.analyze.slo import Objective
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.schemas import Recording, Sweep
 
-from .. import validity
-from ..slo import Objective
 from .facts import FindingFacts
 
 _QUANTILE: Final = 0.95

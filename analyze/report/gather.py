@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from iotrace.analyze import library
+from iotrace.analyze.ceiling import Path as HardwarePath
+from iotrace.analyze.ceiling.beside_knee import BesideKnee, beside_knee
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
@@ -13,13 +15,11 @@ from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.describe.words import opening
 from iotrace.analyze.knee.agreement import usl_text
 from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.schemas import Recording, Sweep
 
-from ..ceiling import Path as HardwarePath
-from ..ceiling.beside_knee import BesideKnee, beside_knee
-from ..slo import Objective
 from . import tables, verdict
 from .charts import Chart
 from .charts_closed import series_chart

@@ -1,10 +1,10 @@
 """The section on slow windows: what happened, by load or by the storage, and what would have been seen."""
 
+from iotrace.analyze.incident import Incidents, incident
+from iotrace.analyze.incident.words import sensitivity_sentences
+from iotrace.analyze.units import format_duration_ns, format_moment
 from iotrace.schemas import IotraceError, Recording
 
-from ..incident import Incidents, incident
-from ..incident.words import sensitivity_sentences
-from ..units import format_duration_ns, format_moment
 from .charts_incident import incident_chart
 from .section import Section
 from .tables_incident import incident_tables

@@ -14,9 +14,9 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from iotrace.analyze.units import format_bytes, format_count, format_duration_ns
 from iotrace.schemas.text import shortened
 
-from ..units import format_bytes, format_count, format_duration_ns
 from . import svg
 from .charts import plain
 from .facts import ReportFacts

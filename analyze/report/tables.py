@@ -9,10 +9,17 @@ from iotrace.analyze.compare.same_work import work_value_text
 from iotrace.analyze.describe.description import Description, Flow, Latency, Workload
 from iotrace.analyze.describe.results import result_tables
 from iotrace.analyze.knee.answer import Vote
+from iotrace.analyze.units import (
+    DASH,
+    format_bytes,
+    format_count,
+    format_duration_ns,
+    format_figure,
+    format_share,
+)
 from iotrace.schemas.manifest import QUALITY_WORDS
 from iotrace.schemas.text import shortened
 
-from ..units import DASH, format_bytes, format_count, format_duration_ns, format_figure, format_share
 from .charts import Table
 from .facts import RecordingFacts, SweepFacts
 from .tables_places import drive_tables, place_tables

@@ -1,10 +1,8 @@
 """Slow windows in tables: when and how slow, whose it was, and what happened beside it."""
 
-from iotrace.schemas.text import shortened
-
-from ..incident import Incidents, SlowWindow
-from ..incident.result import BlameRow, Change
-from ..units import (
+from iotrace.analyze.incident import Incidents, SlowWindow
+from iotrace.analyze.incident.result import BlameRow, Change
+from iotrace.analyze.units import (
     DASH,
     format_bytes,
     format_count,
@@ -15,6 +13,8 @@ from ..units import (
     format_ratio_with_interval,
     format_share,
 )
+from iotrace.schemas.text import shortened
+
 from .charts import Table
 
 _WINDOWS_MAX = 20

@@ -3,9 +3,7 @@
 from typing import Final
 
 from iotrace.analyze.describe.description import Description
-from iotrace.schemas.text import shortened
-
-from ..units import (
+from iotrace.analyze.units import (
     DASH,
     format_bytes,
     format_count,
@@ -14,6 +12,8 @@ from ..units import (
     format_rate,
     format_share,
 )
+from iotrace.schemas.text import shortened
+
 from .charts import Table
 
 _ROWS_MAX: Final = 24

@@ -8,9 +8,9 @@ from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.need import Need, need
 from iotrace.analyze.knee.words import latency_text, load_text, scale_text
+from iotrace.analyze.slo import Objective
+from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 
-from ..slo import Objective
-from ..units import format_duration_ns, format_ratio_with_interval
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence
 

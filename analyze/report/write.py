@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from iotrace.analyze import slo as slo_module
+from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.schemas import IotraceError, Recording, Sweep
 from iotrace.schemas.replacing import check_file, new_file, sealed_text
 
-from .. import slo as slo_module
-from ..ceiling import Path as HardwarePath
 from . import gather, verdict
 from .facts import ComparisonFacts, RecordingFacts, ReportFacts, SweepFacts
 from .findings import findings_of

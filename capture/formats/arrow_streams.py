@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iotrace.capture.counters.names import PER_IO_METRICS, meaning
+from iotrace.capture.roles import classify, is_metadata
 from iotrace.schemas import TABLES, IoFlags, IotraceError, Layer, Manifest, Role, conform, counted
 from iotrace.schemas.tables import KEYS, REFERENCES
 
-from ..roles import classify, is_metadata
 from .format import Family, Format, Outcome, Progress, Trace, naming
 
 _CONTINUATION: Final = b"\xff\xff\xff\xff"

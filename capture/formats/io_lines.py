@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
 
-from ..roles import classify
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
 

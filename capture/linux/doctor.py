@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from iotrace.capture._recorder import BlockTrace, FileTrace
 from iotrace.schemas import IotraceError
 
-from .._recorder import BlockTrace, FileTrace
 from .tracefs import buffer_bytes, find_tracefs, leftovers, lockdown, remove_leftovers
 
 _EVENT_BYTES: Final = 72

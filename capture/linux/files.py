@@ -17,10 +17,10 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrace.capture import roles
+from iotrace.capture._recorder import BlockTrace, FileTrace
 from iotrace.schemas import IotraceError, Layer, Quality, Role, conform
 
-from .. import roles
-from .._recorder import BlockTrace, FileTrace
 from .devices import BlockDevice, Selection, mounts, partitions
 from .tracefs import TraceInstance, reading_the_trace
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from iotrace.capture._recorder import BlockTrace
 from iotrace.schemas import (
     Clock,
     GrowingRecording,
@@ -29,7 +30,6 @@ from iotrace.schemas import (
     counted,
 )
 
-from .._recorder import BlockTrace
 from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
 from .files import FilesystemLayer, check_layers, keep_layers

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from iotrace.capture._recorder import BlockTrace
 from iotrace.schemas import IotraceError
 
-from .._recorder import BlockTrace
 from .devices import Selection
 
 # Waits for the end of its input, which comes when the recorder closes it or is gone, however it went.

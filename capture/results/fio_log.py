@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from iotrace.capture.formats.format import HEAD_BYTES, Family, Format, Outcome, Progress, naming
+from iotrace.capture.formats.io_lines import DISCARD, READ, WRITE, Dialect, IoLinesTrace, Rows, numbers
+from iotrace.capture.formats.text_blocks import TextBlocks, columns_of, head_lines
 from iotrace.schemas import Clock, IotraceError, Quality
 
-from ..formats.format import HEAD_BYTES, Family, Format, Outcome, Progress, naming
-from ..formats.io_lines import DISCARD, READ, WRITE, Dialect, IoLinesTrace, Rows, numbers
-from ..formats.text_blocks import TextBlocks, columns_of, head_lines
 from .run import MILLISECOND_NS
 from .trace import COUNTERS
 

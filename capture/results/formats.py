@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from ..formats.format import Format
+from iotrace.capture.formats.format import Format
+
 from . import diskspd_text, diskspd_xml, fio_json, fio_log, hammerdb, iometer, sqlio, vdbench
 
 FORMATS: Final[tuple[Format, ...]] = (

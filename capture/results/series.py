@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from iotrace.capture.formats.format import Trace
 from iotrace.schemas import Source
 
-from ..formats.format import Trace
 from .hammerdb import TOOL as HAMMERDB
 from .hammerdb import attach_profile
 from .run import TOTAL_OP, Run

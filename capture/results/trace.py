@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from iotrace.capture.formats.format import Format, Outcome, Progress, naming
 from iotrace.schemas import TABLES, Clock, IotraceError, Quality
 
-from ..formats.format import Format, Outcome, Progress, naming
 from .run import Run
 
 TEXT_BYTES_MAX: Final = 128 << 20

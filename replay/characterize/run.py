@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 
+from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.run import result
 from iotrace.replay.run.play import Plan, Played, play
 from iotrace.replay.targets.fill import Fill
@@ -20,7 +21,6 @@ from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, open_target, refuse_changed
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 
-from ..options import Progress, ReplayOptions
 from .workload import Cell, Series
 
 _ROWS: Final = 1 << 16

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrace.replay.options import ReplayOptions
 from iotrace.replay.plan.addresses import AddressMap, Stretches, compact_bytes, lay_out
 from iotrace.replay.plan.extents import slot_of
 from iotrace.replay.plan.rows import Rows
@@ -21,7 +22,6 @@ from iotrace.replay.plan.source import Source
 from iotrace.replay.plan.survey import Survey, survey
 from iotrace.schemas import IotraceError
 
-from ..options import ReplayOptions
 from .places import Region
 from .workload import SECTOR_BYTES, Workload, group_names
 

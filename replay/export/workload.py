@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iotrace.replay import _engine
+from iotrace.replay.options import ReplayOptions
 from iotrace.replay.plan.addresses import align
 from iotrace.replay.plan.extents import Slots, Touched
 from iotrace.replay.plan.log_stream import is_log
@@ -17,9 +19,6 @@ from iotrace.replay.plan.rows import FLUSH, NEVER, WRITE, Rows
 from iotrace.replay.plan.selection import log_files, select
 from iotrace.replay.plan.source import Source, space_names
 from iotrace.schemas import IotraceError, Recording
-
-from .. import _engine
-from ..options import ReplayOptions
 
 SECTOR_BYTES = 512
 """Unbuffered I/O goes in whole sectors, so transfers of other sizes are widened to them."""
