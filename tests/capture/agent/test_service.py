@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import validate
 
 from . import plays, windows

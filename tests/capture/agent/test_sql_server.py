@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from iotrace.capture.importing import import_files
+from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import validate
 
 from . import plays, windows
