@@ -210,10 +210,6 @@ impl Binary {
             });
         };
         let mut sectors = u64::from(self.u32(record, 24)).div_ceil(512);
-        if sectors > 0 && sector > Event::SECTORS_MAX {
-            facts.rejected += 1;
-            return None;
-        }
         let Some((op, flags)) = rwbs::from_category(category, sectors) else {
             facts.passthrough += 1;
             return None;
@@ -223,6 +219,10 @@ impl Binary {
             let second = payload.first_chunk::<8>();
             sectors = second.map_or(0, |at| u64::from_be_bytes(*at).saturating_sub(sector));
             sectors = sectors.min(Event::SECTORS_MAX);
+        }
+        if sectors > 0 && sector > Event::SECTORS_MAX {
+            facts.rejected += 1;
+            return None;
         }
         let error = i32::from(self.u16(record, 44) as i16).abs();
         let event = Event {
