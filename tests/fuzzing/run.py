@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,9 @@ WORKER = Path(__file__).parent / "worker.py"
 MEMORY_KIB = 2 << 20
 INPUT_CPU_S_MAX = 10
 HUNG_S = 600
-"""On a machine at work elsewhere time passes without processor time."""
+"""Of processor time beyond a run's own, or asleep without any: what waits for a processor is not hung."""
+WATCHED_EVERY_S = 0.5
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 INPUT_BYTES_MAX = 1 << 18
 
 
@@ -79,18 +82,39 @@ class Outcome:
 
 
 class Ended:
-    """A program run to its end: ``status``, ``out``, ``err`` and the processor time it took."""
+    """A program run to its end: ``status``, ``out``, ``err`` and the processor time it took.
 
-    def __init__(self, command, seconds_max, environment):
+    It is sent ``asked`` (a signal) after ``cpu_s`` of processor time, and is killed if it then goes on, or sleeps.
+    """
+
+    def __init__(self, command, cpu_s, environment, asked=None):
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             child = subprocess.Popen(command, env=os.environ | environment, stdout=out, stderr=err)
-            watch = threading.Timer(seconds_max, child.kill)
+            ended = threading.Event()
+            watch = threading.Thread(target=_watch, args=(child.pid, cpu_s, asked, ended))
             watch.start()
+            # Not reaped yet, so that the watch cannot meet another process of the same number.
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            ended.set()
+            watch.join()
             _, status, used = os.wait4(child.pid, 0)
-            watch.cancel()
             self.status = child.returncode = os.waitstatus_to_exitcode(status)
             self.cpu_s = used.ru_utime + used.ru_stime
             self.out, self.err = (_text(file) for file in (out, err))
+
+
+def _watch(process_id, cpu_s, asked, ended):
+    before_ticks, asleep_s = -1, 0
+    while not ended.wait(WATCHED_EVERY_S):
+        state, *fields = Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()
+        ticks = int(fields[10]) + int(fields[11])  # utime and stime, fields 14 and 15 of proc(5)
+        asleep_s = asleep_s + WATCHED_EVERY_S if state in "SD" and ticks == before_ticks else 0
+        before_ticks = ticks
+        if ticks > (cpu_s + HUNG_S) * TICKS_PER_S or asleep_s > HUNG_S:
+            os.kill(process_id, signal.SIGKILL)
+        elif asked and ticks > cpu_s * TICKS_PER_S:
+            os.kill(process_id, asked)
+            asked = None
 
 
 def _text(file):
@@ -104,7 +128,6 @@ def run_native(binary, name, seconds, seed):
     prefix = FINDINGS / f"native-{name}."  # which no longer name begins with
     limited = ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(MEMORY_KIB), str(binary)]
     options = [
-        f"-max_total_time={seconds}",
         f"-timeout={HUNG_S}",
         f"-report_slow_units={INPUT_CPU_S_MAX}",
         f"-rss_limit_mb={MEMORY_KIB >> 10}",
@@ -115,14 +138,19 @@ def run_native(binary, name, seconds, seed):
     ]
     chosen = {"IOTRACE_FUZZ_TARGET": name}
     before = set(FINDINGS.glob("*"))
-    done = Ended([*limited, *options, str(grown), str(corpus.STORED / name)], seconds + 2 * HUNG_S, chosen)
+    # libFuzzer's own limits are of time that passes: what it calls slow is asked again, and SIGUSR1 ends it.
+    done = Ended(
+        [*limited, *options, str(grown), str(corpus.STORED / name)], seconds, chosen, asked=signal.SIGUSR1
+    )
     runs = re.search(r"number_of_executed_units:\s*(\d+)", done.err)
     found = Outcome(int(runs[1]) if runs else 0, done.cpu_s, problem=done.err[-3000:] if done.status else "")
     for path in sorted(set(FINDINGS.glob(f"{prefix.name}*")) - before):
-        if "slow-unit-" in path.name:
-            alone = Ended([*limited, str(path)], 2 * HUNG_S, chosen)
-            if alone.cpu_s < INPUT_CPU_S_MAX:
+        if "slow-unit-" in path.name or "timeout-" in path.name:
+            alone = Ended([*limited, str(path)], INPUT_CPU_S_MAX, chosen)
+            if alone.cpu_s < INPUT_CPU_S_MAX and not alone.status:
                 path.unlink()
+                if "timeout-" in path.name:
+                    found.problem = ""
                 continue
             found.problem = found.problem or f"one input took {alone.cpu_s:.0f} s of processor time"
         found.finding = path
@@ -133,7 +161,7 @@ def run_format(name, seconds, seed):
     folder = ROOM / "work" / name
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, WORKER, "fuzz", name, folder, str(seconds), str(seed)]
-    done = Ended(command, seconds + 2 * HUNG_S, {"MALLOC_ARENA_MAX": "2"})
+    done = Ended(command, seconds, {"MALLOC_ARENA_MAX": "2"})
     if not done.status:
         return Outcome(json.loads(done.out)["runs"], done.cpu_s)
     current = folder / "current"
@@ -172,7 +200,7 @@ def print_account():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--seconds", type=int, default=60, help="of processor time, for each target")
     parser.add_argument("--target", default="", help="only this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

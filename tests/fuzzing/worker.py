@@ -72,13 +72,15 @@ class Coverage:
 
 def fuzz(entry, folder, seconds, seed):
     chance = random.Random(seed)
-    path = folder / "current"
+    path, written = folder / "current", folder / "next"
     pool = corpus.inputs(entry.name)
     coverage = Coverage()
     counts = {"runs": 0, "read": 0, "entered": 0, "kept": 0}
 
     def run(data):
-        path.write_bytes(data)
+        # By rename: whoever is killed here leaves an input that was at work, whole.
+        written.write_bytes(data)
+        written.replace(path)
         with coverage:
             rows = reading.read(entry, path, data)
         if counts["runs"] % 16 == 0:
@@ -93,8 +95,8 @@ def fuzz(entry, folder, seconds, seed):
     reading.limit_memory()
     for data in pool:
         run(data)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
         # The newest lead furthest.
         start = pool[-1 - int(len(pool) * chance.random() ** 2)]
         data = mutate(start, pool, chance, entry.name)
