@@ -15,8 +15,9 @@ from iotrace.analyze.knee.step import Samples, Step, measure
 from iotrace.replay import Progress
 from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
-from iotrace.schemas.durable import create_private_folder, replace_text
-from iotrace.schemas.replacing import Earlier, FolderKind, Written, check_folder, read_index
+from iotrace.schemas.durable import replace_text, sync_folder
+from iotrace.schemas.partials import Partial
+from iotrace.schemas.replacing import FolderKind, Written, check_folder, put_in_place, read_index
 from iotrace.schemas.writer import RECORDING
 
 MARK: Final = "characterization.json"
@@ -144,23 +145,18 @@ def started_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
     """
     check_output(folder, overwrite=overwrite)
     try:
-        earlier = Earlier(folder, _CHARACTERIZATION)
+        with Partial.folder(folder, private=True) as partial:
+            _note(partial.path, [])
+            earlier = put_in_place(partial.path, folder, _CHARACTERIZATION)
+        sync_folder(folder.parent)
     except OSError as problem:
-        raise _not_written(folder, problem) from problem
+        raise IotraceError(
+            f"cannot write '{folder}': {problem.strerror}", hint="choose a folder you may write to with -o"
+        ) from problem
     try:
-        try:
-            create_private_folder(folder)
-        except OSError as problem:
-            raise _not_written(folder, problem) from problem
         yield
     finally:
         earlier.settle(replaced=any(folder.glob("*.iotrace/steps/*/manifest.json")))
-
-
-def _not_written(folder: Path, problem: OSError) -> IotraceError:
-    return IotraceError(
-        f"cannot write '{folder}': {problem.strerror}", hint="choose a folder you may write to with -o"
-    )
 
 
 def run_series(

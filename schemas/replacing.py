@@ -9,7 +9,6 @@ added or exchanged since, and what nothing is known of, is not replaced.
 import hashlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .durable import replacing, sync_folder
+from .durable import sync_file, sync_folder
 from .errors import IotraceError
+from .partials import MARK, Claim, Partial, beside, exchange, left_behind, rename_to_free, taken_over
+from .plain_files import read_plain
 
 SEAL: Final = "user.iotrace.output"
 _STREAM: Final = "iotrace.output"
@@ -47,12 +48,10 @@ def sums_of(folder: Path) -> dict[str, str]:
 def read_index(path: Path) -> bytes | None:
     """The content of a folder's index; None where there is no plain file of a sensible size."""
     try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > INDEX_BYTES_MAX:
-            return None
-        return path.read_bytes()
+        content = None if path.is_symlink() else read_plain(path, INDEX_BYTES_MAX)
     except OSError:
         return None
+    return content if content is not None and len(content) <= INDEX_BYTES_MAX else None
 
 
 @contextmanager
@@ -63,15 +62,50 @@ def new_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     check_file(path, overwrite=overwrite)
     try:
-        with replacing(path) as new:
-            yield new
-            _note(new, _sum_of(new))
+        with Partial.file(path) as partial:
+            yield partial.path
+            _note(partial.path, _sum_of(partial.path))
             check_file(path, overwrite=overwrite)
+            sync_file(partial.path)
+            _move_file_into_place(partial.path, path)
+            sync_folder(path.parent)
+    except FileExistsError as problem:
+        raise _just_changed(path) from problem
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{path}': {problem.strerror or problem}",
             hint="free some room there, or choose a folder you may write to with -o",
         ) from problem
+
+
+def _move_file_into_place(partial: Path, path: Path) -> None:
+    """Leaves what was replaced as ``partial``, if anything."""
+    if _found(path) is None:
+        rename_to_free(partial, path)
+        return
+    with _claimed(path) as claim:
+        if not exchange(partial, path):
+            partial.replace(path)
+            return
+        try:
+            check_file(partial, overwrite=True)
+        except IotraceError as problem:
+            exchange(partial, path)
+            claim.unmark()
+            raise _just_changed(path) from problem
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[Claim]:
+    claim = Claim(path)
+    try:
+        yield claim
+    finally:
+        claim.release()
+
+
+def _just_changed(path: Path) -> IotraceError:
+    return IotraceError(f"'{path}' has just been changed", hint="choose another name")
 
 
 def check_file(path: Path, *, overwrite: bool) -> None:
@@ -108,7 +142,11 @@ class FolderKind:
 
 
 def check_folder(path: Path, kind: FolderKind, *, overwrite: bool) -> None:
-    """Raise `IotraceError` unless ``path`` is free, or all that is in it iotrace wrote and ``overwrite`` is set."""
+    """Raise `IotraceError` unless ``path`` is free, or all that is in it iotrace wrote and ``overwrite`` is set.
+
+    What a killed command had begun to replace there is first put in order.
+    """
+    _finish_replacing(path, kind)
     found = _found(path)
     if found is None:
         return
@@ -134,22 +172,13 @@ def check_folder(path: Path, kind: FolderKind, *, overwrite: bool) -> None:
 
 
 class Earlier:
-    """What iotrace wrote at ``path`` before, out of the way while something new comes there."""
+    """What iotrace wrote before at a name that something new has now; hidden beside it until `settle`."""
 
-    def __init__(self, path: Path, kind: FolderKind) -> None:
-        """Raises ``OSError``; and `IotraceError` where something was put there at the last moment."""
-        self._path, self._kind = path, kind
-        self._aside: Path | None = None
-        if _found(path) is None:
-            return
-        aside = _beside(path, "old")
-        path.rename(aside)
-        try:
-            check_folder(aside, kind, overwrite=True)
-        except IotraceError as problem:
-            aside.rename(path)
-            raise IotraceError(f"'{path}' has just been changed", hint=problem.hint) from problem
-        self._aside = aside
+    def __init__(
+        self, path: Path, kind: FolderKind, aside: Path | None = None, claim: Claim | None = None
+    ) -> None:
+        """Use `put_in_place`."""
+        self._path, self._kind, self._aside, self._claim = path, kind, aside, claim
 
     def settle(self, *, replaced: bool) -> None:
         """Remove it; or, if nothing came of the new, remove that and put it back.
@@ -163,24 +192,87 @@ class Earlier:
             _remove_all_written(self._path, self._kind)
             if self._aside is not None:
                 if _found(self._path) is not None:
-                    self._path.rename(_beside(self._path, "new"))
+                    self._path.rename(beside(self._path, "new"))
                 self._aside.rename(self._path)
-        self._aside = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """It is in its place again, or gone."""
+        if self._claim is not None:
+            self._claim.unmark()
+            self._claim.release()
+        self._aside = self._claim = None
 
 
-def move_into_place(partial: Path, path: Path, kind: FolderKind) -> None:
-    """Rename ``partial`` to ``path``; what stood there is removed only once the new one is in its place.
+def put_in_place(partial: Path, path: Path, kind: FolderKind) -> Earlier:
+    """Give ``partial`` the name ``path``; what stood there is out of the way then, and not yet removed.
 
-    Raises ``OSError``, and `IotraceError` where that is not of ``kind``.
+    Where the file system can exchange two names ``path`` stands for one of the two at any moment. Elsewhere for none
+    between two renames: if the process is killed there, the next command puts the earlier one back.
+
+    Raises ``OSError``, and `IotraceError` where something that is not of ``kind`` was put there at the last moment.
     """
-    earlier = Earlier(path, kind)
+    if _found(path) is None:
+        rename_to_free(partial, path)
+        return Earlier(path, kind)
+    aside = beside(path, "old")
+    earlier = Earlier(path, kind, aside, Claim(path))
+    if exchange(partial, path):
+        partial.rename(aside)
+        try:
+            check_folder(aside, kind, overwrite=True)
+        except IotraceError as problem:
+            exchange(aside, path)
+            aside.rename(partial)
+            earlier.let_go()
+            raise IotraceError(f"'{path}' has just been changed", hint=problem.hint) from problem
+        return earlier
+    path.rename(aside)
     try:
+        check_folder(aside, kind, overwrite=True)
         partial.rename(path)
+    except IotraceError as problem:
+        earlier.settle(replaced=False)
+        raise IotraceError(f"'{path}' has just been changed", hint=problem.hint) from problem
     except OSError:
         earlier.settle(replaced=False)
         raise
+    return earlier
+
+
+def move_into_place(partial: Path, path: Path, kind: FolderKind) -> None:
+    """Like `put_in_place`; what stood there is removed once the new name is on the disk."""
+    earlier = put_in_place(partial, path, kind)
     sync_folder(path.parent)
     earlier.settle(replaced=True)
+
+
+def _finish_replacing(path: Path, kind: FolderKind) -> None:
+    """Do what a killed command would have done at its end with what it replaced, or was to replace it with."""
+    for aside in left_behind(path):
+        with taken_over(aside) as is_ours:
+            if not is_ours or (written := _written_at(aside, kind)) is None:
+                continue
+            earlier = Earlier(path, kind, aside, None)
+            if _found(path) is None:
+                keeps = aside.name.startswith(f".{path.name}.partial-")
+            elif (now := _written_at(path, kind)) is None:
+                continue
+            else:
+                keeps = _has_results(now) or not _has_results(written)
+            with suppress(OSError):
+                os.removexattr(aside, MARK)
+                earlier.settle(replaced=keeps)
+
+
+def _written_at(folder: Path, kind: FolderKind) -> Written | None:
+    found = _found(folder)
+    return kind.written_in(folder) if found is not None and stat.S_ISDIR(found.st_mode) else None
+
+
+def _has_results(written: Written) -> bool:
+    """Whether there is more than indexes."""
+    return any(not name.endswith((".json", "/")) for name in written)
 
 
 def _remove_all_written(folder: Path, kind: FolderKind) -> None:
@@ -209,11 +301,6 @@ def _remove_written(folder: Path, written: Written, device: int, within: str = "
 
 def _leads_to_written(name: str, written: Written) -> bool:
     return any(known.startswith(name + "/") for known in written)
-
-
-def _beside(path: Path, word: str) -> Path:
-    """A hidden name that nothing has."""
-    return path.with_name(f".{path.name}.{word}-{secrets.token_hex(4)}")
 
 
 def _found(path: Path) -> os.stat_result | None:

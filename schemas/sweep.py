@@ -17,10 +17,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
 from typing import Any, Self
 
-from .durable import create_private_folder, replace_text
+from .durable import create_private_folder, replace_text, sync_folder
 from .errors import IotraceError
+from .partials import Partial
+from .plain_files import read_plain
 from .recording import Recording
-from .replacing import Earlier
+from .replacing import INDEX_BYTES_MAX, put_in_place
 from .tables import FORMAT_VERSION
 from .writer import RECORDING, check_replaceable
 
@@ -55,7 +57,10 @@ class Sweep:
                 f"'{path}' is {what}", hint="iotrace sweep RECORDING --target T -o NAME.iotrace makes one"
             )
         try:
-            data = json.loads((folder / "sweep.json").read_text("utf-8"))
+            text = read_plain(folder / "sweep.json", INDEX_BYTES_MAX)
+            if len(text) > INDEX_BYTES_MAX:
+                raise IotraceError(f"'{path}' has a sweep.json over 16 MiB", hint="it is damaged or no sweep")
+            data = json.loads(text)
             if data["format_version"] > FORMAT_VERSION:
                 raise IotraceError(
                     f"'{path}' was written by a newer iotrace", hint="update iotrace on this machine"
@@ -64,7 +69,7 @@ class Sweep:
             sweep = cls(
                 folder, str(data["title"]), data.get("source_uuid"), steps, dict(data.get("settings", {}))
             )
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise IotraceError(
                 f"'{path}' has a damaged sweep.json: {problem}",
                 hint="its steps are recordings and can be used alone",
@@ -116,19 +121,17 @@ class SweepWriter:
         folder = Path(path)
         check_replaceable(folder, overwrite=overwrite)
         try:
-            self._earlier = Earlier(folder, RECORDING)
-            try:
-                create_private_folder(folder)
-                create_private_folder(folder / "steps")
-            except OSError:
-                self._earlier.settle(replaced=False)
-                raise
+            with Partial.folder(folder, private=True) as partial:
+                create_private_folder(partial.path / "steps")
+                self.sweep = Sweep(partial.path, title, source_uuid, [], settings or {})
+                self._save()
+                self._earlier = put_in_place(partial.path, folder, RECORDING)
+            sync_folder(folder.parent)
         except OSError as problem:
             raise IotraceError(
                 f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
             ) from problem
-        self.sweep = Sweep(folder, title, source_uuid, [], settings or {})
-        self._save()
+        self.sweep.path = folder
 
     def __enter__(self) -> Self:
         return self

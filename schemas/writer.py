@@ -6,8 +6,6 @@ folder is removed and what stood there stays. Tables may be appended to in any n
 
 import hashlib
 import json
-import secrets
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 from .durable import create_private, create_private_folder, replace_text, sync_tree
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
+from .partials import Partial
 from .recording import Recording, parquet_paths_in
 from .replacing import FolderKind, Written, check_folder, move_into_place, read_index
 from .tables import OPTIONAL_TABLES, TABLES, conform
@@ -49,13 +48,8 @@ class RecordingWriter:
         self.path = Path(path)
         self._overwrite = overwrite
         check_replaceable(self.path, overwrite=overwrite)
-        self._partial = self.path.with_name(f".{self.path.name}.partial-{secrets.token_hex(4)}")
-        try:
-            create_private_folder(self._partial)
-        except OSError as problem:
-            raise IotraceError(
-                f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
-            ) from problem
+        self._room = Partial.folder(self.path, private=True)
+        self._partial = self._room.path
         self._tables: dict[str, _TableWriter] = {}
         self._done = False
 
@@ -118,7 +112,7 @@ class RecordingWriter:
         if not self._done:
             for table in self._tables.values():
                 table.abandon()
-            shutil.rmtree(self._partial, ignore_errors=True)
+        self._room.close()
 
 
 class _TableWriter:

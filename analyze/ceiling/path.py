@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.plain_files import read_plain
 
 from . import constants
 
@@ -185,11 +186,12 @@ def example() -> str:
 def read_path(path: FilePath) -> Path:
     """Read ``path``. Raises `IotraceError` naming the file and the key."""
     try:
-        if path.stat().st_size > _BYTES_MAX:
+        data = read_plain(path, _BYTES_MAX)
+        if len(data) > _BYTES_MAX:
             raise IotraceError(
                 f"'{path}' is over 1 MiB, no description of a path", hint="iotrace ceiling --example"
             )
-        text = path.read_text("utf-8")
+        text = data.decode("utf-8")
     except OSError as problem:
         raise IotraceError(
             f"cannot read '{path}': {problem.strerror}",
@@ -204,7 +206,7 @@ def parse_path(text: str, name: str) -> Path:
     """Read the text of a TOML called ``name``. Raises `IotraceError` naming the key."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise IotraceError(
             f"'{name}' is not TOML: {str(problem)[:200]}", hint="iotrace ceiling --example shows how it looks"
         ) from problem

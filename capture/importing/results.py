@@ -4,8 +4,6 @@ A capture that ran beside them is cut at each run's start and end, so that every
 what the host showed meanwhile, on the clock of the run.
 """
 
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +32,7 @@ from iotrace.schemas import (  # fmt: skip
     SweepWriter,
     counted,
 )
+from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import move_into_place
 from iotrace.schemas.tables import TIME_COLUMNS
 from iotrace.schemas.writer import RECORDING, check_replaceable
@@ -69,17 +68,14 @@ class ResultsImport:
             if series and len(self.runs) > 1:
                 return self._sweep(target, None, overwrite=overwrite)
             return self._recording(target, self.runs, None, overwrite=overwrite)
-        partial = target.with_name(f".{target.name}.capture-{secrets.token_hex(4)}")
-        try:
-            beside = self.capture(partial)
+        with Partial.folder(target, private=True) as partial:
+            beside = self.capture(partial.path / "capture.iotrace")
             if not self.apart_in_time:
                 self._refuse_apart(beside)
             if series and len(self.runs) > 1:
                 self._refuse_undated()
                 return self._sweep(target, beside, overwrite=overwrite)
             return self._recording(target, self.runs, beside, overwrite=overwrite)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
     def _refuse_apart(self, beside: Recording) -> None:
         """A capture that was there in none of the runs is of another time."""
@@ -112,20 +108,18 @@ class ResultsImport:
     def _sweep(self, target: Path, beside: Recording | None, *, overwrite: bool) -> Sweep:
         axis, places = ordered(self.runs)
         check_replaceable(target, overwrite=overwrite)
-        partial = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
         title = "anonymized import" if self.anonymizer else self.title
         tools = sorted({one.run.tool for one in self.runs})
         settings = {"tool": ", ".join(tools), "axis": axis, "unlike": unlike(self.runs)}
-        try:
-            writer = SweepWriter(partial, title=title, source_uuid=None, settings=settings)
+        with Partial.folder(target, private=True) as partial:
+            swept = partial.path / "sweep.iotrace"
+            writer = SweepWriter(swept, title=title, source_uuid=None, settings=settings)
             for place, one in places:
                 window = self._window(one, beside)
                 step = self._recording(writer.step_path(place), [one], beside, window=window)
                 writer.add(place, step)
             check_replaceable(target, overwrite=overwrite)
-            move_into_place(partial, target, RECORDING)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            move_into_place(swept, target, RECORDING)
         return Sweep.open(target)
 
     def _window(self, one: SourcedRun, beside: Recording | None) -> "tuple[int, int] | None":

@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import secrets
-import shutil
 from dataclasses import asdict, dataclass
 from importlib import metadata, resources
 from pathlib import Path
@@ -19,6 +18,7 @@ from iotrace.capture.formats.windows.dmv_columns import (
 )
 from iotrace.schemas import IotraceError
 from iotrace.schemas.durable import create_folder, sync_tree
+from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
 
 from . import quoting
@@ -83,23 +83,21 @@ def write_plan(
     target = Path(output)
     check_folder(target, _PLAN, overwrite=overwrite)
     plan = make_plan(options, name or f"iotrace_{secrets.token_hex(3)}")
-    partial = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
     try:
         create_folder(target.parent, exist_ok=True)
-        for path, content in plan.files.items():
-            file = partial / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-        sync_tree(partial)
-        check_folder(target, _PLAN, overwrite=overwrite)
-        move_into_place(partial, target, _PLAN)
+        with Partial.folder(target, private=False) as partial:
+            for path, content in plan.files.items():
+                file = partial.path / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            sync_tree(partial.path)
+            check_folder(target, _PLAN, overwrite=overwrite)
+            move_into_place(partial.path, target, _PLAN)
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{output}': {problem.strerror}",
             hint="choose a folder you may write to with --output",
         ) from problem
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return plan
 
 

@@ -1,8 +1,6 @@
 """The folders that ``--to diskspd`` and ``--to fio`` write: what to run, what it covers, what it loses."""
 
 import json
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any, Final
 
 from iotrace.schemas import IotraceError
 from iotrace.schemas.durable import sync_tree
+from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index, sums_of
 from iotrace.schemas.writer import refuse_over_source
 
@@ -37,23 +36,20 @@ def new_folder(path: Path, facts: dict[str, Any], *, overwrite: bool) -> Iterato
             f"'{path.parent}' is no folder to write to", hint="create it, or choose another -o"
         )
     check_folder(path, _EXPORT, overwrite=overwrite)
-    partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
-        partial.mkdir()
-        yield partial
-        facts["sha256"] = sums_of(partial)
-        text = json.dumps(facts, indent=1) + "\n"
-        (partial / MARK).write_text(text, "utf-8", newline="\n")
-        sync_tree(partial)
-        check_folder(path, _EXPORT, overwrite=overwrite)
-        move_into_place(partial, path, _EXPORT)
+        with Partial.folder(path, private=False) as partial:
+            yield partial.path
+            facts["sha256"] = sums_of(partial.path)
+            text = json.dumps(facts, indent=1) + "\n"
+            (partial.path / MARK).write_text(text, "utf-8", newline="\n")
+            sync_tree(partial.path)
+            check_folder(path, _EXPORT, overwrite=overwrite)
+            move_into_place(partial.path, path, _EXPORT)
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{path}': {problem.strerror or problem}",
             hint="free some room there, or choose another -o",
         ) from problem
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _written_in(folder: Path) -> Written | None:

@@ -80,7 +80,9 @@ def export_table(
         select = _msr(recording, place) if kind == "msr" else _all_columns(recording, kind)
         target = str(partial).replace("'", "''")
         try:
-            _run(connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]})", progress)
+            _run(
+                connection, f"COPY ({select}) TO '{target}' ({_FORMATS[kind]}, USE_TMP_FILE false)", progress
+            )
         except duckdb.IOException as problem:
             # Else the user is told of a file that is not there any more.
             if str(partial) in str(problem) and (reason := os.strerror(errno.ENOSPC)) in str(problem):

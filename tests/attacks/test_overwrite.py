@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +16,23 @@ import pytest
 
 from iotrace.cli.characterize_run import MARK as CHARACTERIZED
 from iotrace.cli.main import run
-from iotrace.schemas import Clock, GrowingRecording, Manifest, Recording, RecordingWriter, SweepWriter
+from iotrace.schemas import (
+    Clock,
+    GrowingRecording,
+    IotraceError,
+    Manifest,
+    Recording,
+    RecordingWriter,
+    Sweep,
+    SweepWriter,
+    partials,
+    replacing,
+)
 from iotrace.schemas.replacing import SEAL, new_file, sealed_text
 
 from .evidence import evidence
 
+CAN_EXCHANGE = partials._renameat2() is not None
 Make = Callable[[Path, Path], None]
 """Lays something at a path; the second path is the folder of the recording that commands read."""
 
@@ -469,20 +482,44 @@ def test_an_own_folder_is_replaced_and_what_it_names_elsewhere_is_not(
     assert sorted(entry.name for entry in place.iterdir()) == ["elsewhere.iotrace", "result.iotrace"]
 
 
+@pytest.fixture(params=["exchanged", "renamed twice"])
+def at_the_last_moment(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Path], None]:
+    """Lays a file between the last look at a place and its replacement, with and without an exchange of names."""
+
+    def set_up(out: Path, late: Callable[[], object]) -> None:
+        exchange, rename = partials.exchange, Path.rename
+        done = []
+
+        def lay() -> None:
+            if not done:
+                done.append(late())
+
+        def late_exchange(one: Path, other: Path) -> bool:
+            lay()
+            return exchange(one, other)
+
+        def late_rename(path: Path, target: Path) -> Path:
+            if path == out:
+                lay()
+            return rename(path, target)
+
+        if request.param == "exchanged":
+            monkeypatch.setattr(replacing, "exchange", late_exchange)
+        else:
+            monkeypatch.setattr(replacing, "exchange", lambda *_: False)
+            monkeypatch.setattr(Path, "rename", late_rename)
+
+    return set_up  # type: ignore[return-value]
+
+
 def test_what_is_put_there_at_the_last_moment_stays(
-    source: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, at_the_last_moment: Callable[[Path, Callable[[], object]], None]
 ) -> None:
-    """Between the last look and the rename, and between the rename and the removal."""
     out = place / "result.iotrace"
     write_recording(out, 30)
-    real = Path.rename
-
-    def late(path: Path, target: Path) -> Path:
-        if path == out:
-            (out / "late.txt").write_text("ten years of work")
-        return real(path, target)
-
-    monkeypatch.setattr(Path, "rename", late)
+    at_the_last_moment(out, lambda: (out / "late.txt").write_text("ten years of work"))
     with (
         pytest.raises(Exception, match="has just been changed"),
         RecordingWriter(out, overwrite=True) as writer,
@@ -491,6 +528,69 @@ def test_what_is_put_there_at_the_last_moment_stays(
     assert (out / "late.txt").read_text() == "ten years of work"
     assert (out / "manifest.json").exists()
     assert sorted(entry.name for entry in place.iterdir()) == ["result.iotrace"]
+
+
+def test_a_sweep_puts_nothing_in_the_place_of_what_came_at_the_last_moment(
+    place: Path, at_the_last_moment: Callable[[Path, Callable[[], object]], None]
+) -> None:
+    out = place / "result.iotrace"
+    write_sweep(out)
+    at_the_last_moment(out, lambda: (out / "late.txt").write_text("ten years of work"))
+    with pytest.raises(Exception, match="has just been changed"):
+        SweepWriter(out, title="new", source_uuid=None, overwrite=True)
+    assert (out / "late.txt").read_text() == "ten years of work"
+    assert len(Sweep.open(out).recordings()) == 1
+    assert sorted(entry.name for entry in place.iterdir()) == ["result.iotrace"]
+
+
+@pytest.mark.skipif(not CAN_EXCHANGE, reason="no exchange of names in this kernel or C library")
+def test_a_file_exchanged_at_the_last_moment_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = place / "x.csv"
+    with new_file(out, overwrite=False) as partial:
+        partial.write_text("a,b\n")
+    exchange = partials.exchange
+
+    def late(one: Path, other: Path) -> bool:
+        if not out.read_text().startswith("ten"):
+            out.unlink()
+            out.write_text("ten years of work")
+        return exchange(one, other)
+
+    monkeypatch.setattr(replacing, "exchange", late)
+    with pytest.raises(Exception, match="has just been changed"), new_file(out, overwrite=True) as partial:
+        partial.write_text("a,b\n1,2\n")
+    assert out.read_text() == "ten years of work"
+    assert sorted(entry.name for entry in place.iterdir()) == ["x.csv"]
+
+
+@pytest.mark.skipif(not CAN_EXCHANGE, reason="no exchange of names in this kernel or C library")
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_what_comes_to_a_free_name_at_the_last_moment_stays(
+    place: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    """An ordinary rename replaces an empty folder, or any file."""
+    for out in (place / "r.iotrace", place / "x.csv"):
+        rename = partials.rename_to_free
+
+        def late(one: Path, other: Path, rename: Callable[..., None] = rename) -> None:
+            make(other)
+            rename(one, other)
+
+        monkeypatch.setattr(replacing, "rename_to_free", late)
+        with pytest.raises(IotraceError):
+            if out.suffix == ".csv":
+                with new_file(out, overwrite=False) as partial:
+                    partial.write_text("a,b\n")
+            else:
+                with RecordingWriter(out) as writer:
+                    writer.commit(Manifest("captured", "new", Clock(0, 1, "x")))
+        monkeypatch.undo()
+        before = place / "made"
+        make(before)
+        assert stat.S_IFMT(out.lstat().st_mode) == stat.S_IFMT(before.lstat().st_mode)
+        assert not (list(out.iterdir()) if out.is_dir() else out.stat().st_size)
+        before.rmdir() if before.is_dir() else before.unlink()
+    assert sorted(entry.name for entry in place.iterdir()) == ["r.iotrace", "x.csv"]
 
 
 # ---- what a recorder that was killed left ---------------------------------------------------------------------------

@@ -144,13 +144,15 @@ WAITING = [
         [
             (source, command)
             for source in WAITING
-            for command in ("import", "inspect", "describe", "validate", "report", "import --map")
+            for command in ("import", "inspect", "describe", "validate", "report", "import --map", "ceiling")
         ],
         quick=[
             ("fifo", "import"),
             ("/proc/kmsg", "inspect"),
             ("/dev/zero", "import --map"),
             ("fifo", "report"),
+            ("fifo", "ceiling"),
+            ("fifo", "import --map"),
         ],
     ),
 )
@@ -165,8 +167,43 @@ def test_what_never_ends_is_refused_at_once(tmp_path, source, command):
         "import": ["import", path, "-o", tmp_path / "r.iotrace"],
         "import --map": ["import", path, "--map", path, "-o", tmp_path / "r.iotrace"],
         "report": ["report", path, "-o", tmp_path / "r.html"],
+        "ceiling": ["ceiling", path],
     }.get(command, [command, path])
     holds(Done(words, stdin=subprocess.DEVNULL), 2)
+
+
+@pytest.mark.parametrize("index", ["sweep.json", "manifest.json"])
+def test_an_index_nested_too_deep_is_refused(tmp_path, index):
+    folder = tmp_path / "r.iotrace"
+    folder.mkdir()
+    (folder / index).write_text("[" * 200_000)
+    done = Done(["knee" if index == "sweep.json" else "describe", folder])
+    holds(done, 2)
+    assert f"damaged {index}" in done.err
+
+
+@pytest.mark.parametrize("command", ["ceiling", "import --map"])
+@pytest.mark.parametrize("opened", ["[", "{a = ", "[[a]]\n"])
+def test_a_toml_nested_too_deep_or_too_long_is_refused(tmp_path, command, opened):
+    path = tmp_path / "deep.toml"
+    path.write_text(("x = " if opened[-1] != "\n" else "") + opened * 150_000)
+    if command == "ceiling":
+        done = Done(["ceiling", path])
+    else:
+        (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+        done = Done(["import", tmp_path / "t.csv", "--map", path, "-o", tmp_path / "r.iotrace"])
+    holds(done, 2)
+    assert "deep.toml" in done.err
+
+
+def test_an_index_of_a_sweep_beyond_its_bound_is_refused(tmp_path):
+    folder = tmp_path / "r.iotrace"
+    folder.mkdir()
+    with (folder / "sweep.json").open("wb") as file:
+        file.truncate(3 << 30)
+    done = Done(["knee", folder])
+    holds(done, 2)
+    assert "over 16 MiB" in done.err
 
 
 @pytest.mark.parametrize(

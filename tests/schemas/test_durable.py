@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.schemas import Clock, Kind, Manifest, RecordingWriter, SweepWriter, durable
+from iotrace.schemas import Clock, Kind, Manifest, RecordingWriter, SweepWriter, durable, partials
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a folder for syncing")
 
@@ -29,6 +29,13 @@ def calls(monkeypatch):
     def noting_replace(source, target, **options):
         noting_rename(source, target, **options)
 
+    exchanging = partials._rename
+
+    def noting_renameat2(source, target, flags):
+        seen.append(("rename", os.fspath(source), os.fspath(target)))
+        return exchanging(source, target, flags)
+
+    monkeypatch.setattr(partials, "_rename", noting_renameat2)
     monkeypatch.setattr(os, "fsync", noting_fsync)
     monkeypatch.setattr(os, "rename", noting_rename)
     monkeypatch.setattr(os, "replace", noting_replace)

@@ -530,7 +530,7 @@ fn bio_row(bio: &Bio, completed_ns: Option<u64>) -> Row {
         issued_ns: bio.queued_ns,
         // Processors' clocks may differ by a little: a negative duration is none.
         completed_ns: completed_ns.filter(|&end_ns| end_ns >= bio.queued_ns),
-        offset_bytes: offset_bytes(bio.op, bio.start),
+        offset_bytes: (bio.op != Op::Flush).then_some(bio.start * SECTOR_BYTES),
         size_bytes: bytes(bio.sectors),
         process: bio.asker.and_then(|asker| asker.process),
         thread: bio.asker.map(|asker| asker.thread),
@@ -545,18 +545,13 @@ fn request_row(request: &Request, completed_ns: Option<u64>) -> Row {
         op: request.op,
         issued_ns: request.issued_ns,
         completed_ns: completed_ns.filter(|&end_ns| end_ns >= request.issued_ns),
-        offset_bytes: offset_bytes(request.op, request.start),
+        offset_bytes: (request.op != Op::Flush).then_some(request.start * SECTOR_BYTES),
         size_bytes: bytes(request.end - request.start),
         process: request.asker.and_then(|asker| asker.process),
         thread: request.asker.map(|asker| asker.thread),
         flags: request.flags,
         error: request.error,
     }
-}
-
-/// A flush has no place; nor has what moves no sectors, if its first is beyond what can be addressed.
-fn offset_bytes(op: Op, start: u64) -> Option<u64> {
-    (op != Op::Flush && start <= Event::SECTORS_MAX).then(|| start * SECTOR_BYTES)
 }
 
 fn bytes(sectors: u64) -> u32 {

@@ -606,14 +606,3 @@ fn any_sequence_of_events_is_survived() {
     let unfinished = (bench.rows.len() - ended) as u64;
     assert_eq!(bench.pairing.counts.unpaired_issues, unfinished);
 }
-
-#[test]
-fn what_moves_no_sectors_may_begin_anywhere() {
-    let mut bench = Bench::new();
-    bench
-        .event(Kind::BioQueue, "W", u64::MAX, 0)
-        .event(Kind::RequestIssue, "W", u64::MAX >> 8, 0)
-        .give_up();
-    assert!(bench.rows.iter().all(|row| row.offset_bytes.is_none()));
-    assert!(!bench.rows.is_empty());
-}

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from iotrace.capture.formats.format import naming
 from iotrace.schemas import IotraceError
+from iotrace.schemas.plain_files import read_plain
 
 TIMES_NS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 RATES: Final = {"B/s": 1.0, "KB/s": 1e3, "KiB/s": 1024.0, "MB/s": 1e6, "MiB/s": 1024.0**2, "GB/s": 1e9}
@@ -53,8 +54,8 @@ class Mapping:
 
 def read_mapping(path: Path) -> Mapping:
     """The mapping at ``path``. Raises `IotraceError` naming it as `load_mapping` does."""
-    with naming(str(path)), path.open("rb") as file:
-        data = file.read(_BYTES_MAX + 1)
+    with naming(str(path)):
+        data = read_plain(path, _BYTES_MAX)
     if len(data) > _BYTES_MAX:
         raise IotraceError(f"'{path}' is no column mapping: it is over 1 MiB", hint=_HINT)
     return load_mapping(data.decode("utf-8-sig", "replace"), str(path))

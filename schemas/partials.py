@@ -1,0 +1,212 @@
+"""Hidden names under which results are written until they are whole, and what killed commands left under such names.
+
+A killed process cannot clean up. What it was writing is known by its name, ``.NAME.partial-01234567``, by a mark that
+went on together with a lock, and by that lock, which goes with the process. The next command that writes NAME removes
+it. Where the file system keeps no marks or no locks, and on Windows, it stays.
+"""
+
+import ctypes
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, cast
+
+from .durable import create_folder, create_private_folder
+from .errors import IotraceError
+
+if os.name == "posix":
+    import fcntl
+
+MARK: Final = "user.iotrace.partial"
+_AT_FDCWD: Final = -100
+_RENAME_NOREPLACE: Final = 1
+_RENAME_EXCHANGE: Final = 2
+_UNKNOWN_TO_FILE_SYSTEM: Final = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+def beside(path: Path, word: str) -> Path:
+    """A hidden name that nothing has."""
+    return path.with_name(f".{path.name}.{word}-{secrets.token_hex(4)}")
+
+
+class Claim:
+    """A mark and a lock on a file or folder: whoever finds the mark without the lock knows that its maker is gone."""
+
+    def __init__(self, path: Path) -> None:
+        """Claim what this process has made, or is about to replace. Raises ``OSError``."""
+        self._handle: int | None = None
+        if os.name != "posix":
+            return
+        self._handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with suppress(OSError):  # without a lock there is to be no mark
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if hasattr(os, "setxattr"):
+                os.setxattr(self._handle, MARK, b"")
+
+    def unmark(self) -> None:
+        """It has its own name, or has it again. The lock stays until `release`."""
+        if self._handle is not None and hasattr(os, "removexattr"):
+            with suppress(OSError):
+                os.removexattr(self._handle, MARK)
+
+    def release(self) -> None:
+        """Let go; more than once does no harm."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+class Partial:
+    """A context with a new file or folder at `path`, hidden beside ``target``; what is left there at its end goes.
+
+    What killed commands left of ``target`` is removed first. Raises `IotraceError`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Use `folder` or `file`."""
+        self.path = path
+        self._claim = Claim(path)
+
+    @classmethod
+    def folder(cls, target: Path, *, private: bool) -> Self:
+        """An empty folder; folders above a private one are made where they are missing."""
+        with _named(target):
+            if private:
+                create_folder(target.parent, exist_ok=True)
+            remove_leftovers(target)
+            path = beside(target, "partial")
+            if private:
+                create_private_folder(path)
+            else:
+                path.mkdir()
+            return cls(path)
+
+    @classmethod
+    def file(cls, target: Path) -> Self:
+        """An empty file with the mode that the umask gives."""
+        with _named(target):
+            remove_leftovers(target)
+            path = beside(target, "partial")
+            path.open("xb").close()
+            return cls(path)
+
+    def close(self) -> None:
+        """Remove what is still there under this name; more than once does no harm."""
+        if self.path.is_dir():
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+        self._claim.unmark()
+        self._claim.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def _named(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise IotraceError(
+            f"cannot write '{target}': {problem.strerror}", hint="choose a folder you may write to with -o"
+        ) from problem
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed commands of this user were writing to become ``target``."""
+    for path in left_behind(target):
+        with taken_over(path) as is_ours:
+            if is_ours and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif is_ours:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def left_behind(target: Path) -> list[Path]:
+    """Names under which something may lie that was to become ``target``, or was it, whoever has them."""
+    own = re.escape(target.name)
+    name = re.compile(rf"\.{own}\.(partial|old)-[0-9a-f]{{8}}|{own}\.unfinished")
+    try:
+        return [Path(entry.path) for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]
+    except OSError:
+        return []
+
+
+@contextmanager
+def taken_over(path: Path) -> Iterator[bool]:
+    """Whether ``path`` is what a process of this user claimed that is gone; its lock is held meanwhile."""
+    if os.name != "posix" or not hasattr(os, "getxattr"):
+        yield False
+        return
+    handle = None
+    try:
+        # A FIFO would wait for its other end, a device may do anything.
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind in {stat.S_IFREG, stat.S_IFDIR}:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.fstat(handle)
+            os.getxattr(handle, MARK)
+            is_ours = found.st_uid == os.geteuid() and os.path.samestat(found, path.lstat())
+        else:
+            is_ours = False
+    except OSError:
+        is_ours = False
+    try:
+        yield is_ours
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two names change places in one step; False where the system or the file system cannot. Raises ``OSError``."""
+    return _rename(one, other, _RENAME_EXCHANGE)
+
+
+def rename_to_free(path: Path, target: Path) -> None:
+    """Rename ``path`` where nothing has the name; where the system cannot tell, an empty folder or a file is replaced.
+
+    Raises ``OSError``.
+    """
+    if not _rename(path, target, _RENAME_NOREPLACE):
+        path.rename(target)
+
+
+def _rename(one: Path, other: Path, flags: int) -> bool:
+    renameat2 = _renameat2()
+    if renameat2 is None:
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), flags) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN_TO_FILE_SYSTEM:
+        return False
+    raise OSError(number, os.strerror(number), str(one), None, str(other))
+
+
+@cache
+def _renameat2() -> Callable[..., int] | None:
+    """The C library's function; None where there is none."""
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return cast("Callable[..., int]", function)

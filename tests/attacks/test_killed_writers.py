@@ -1,0 +1,228 @@
+"""Commands killed at their worst moments while they write or replace: nothing is lost, nothing piles up."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iotrace.cli.main import run
+from iotrace.schemas import Recording, Sweep
+from iotrace.schemas.partials import MARK, Claim
+
+from .evidence import evidence
+from .test_overwrite import own_folder, write_recording, write_sweep
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="marks and locks as Linux has them")
+
+TRACE = "128166372003061629,usr,0,Read,0,4096,100\n"
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from iotrace.schemas import durable, partials, replacing, writer
+
+def dies(module, name, after, count=1, of=""):
+    real, calls = getattr(module, name), []
+    def dying(*words, **named):
+        calls.extend([1] if of in str(words[0]) + "," else [])
+        last = len(calls) == count
+        if last and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = real(*words, **named)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+    setattr(module, name, dying)
+
+def cannot_exchange():
+    replacing.exchange = lambda *_: False
+
+{moment}
+from iotrace.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+MOMENTS = {
+    "before the new is whole": "[dies(Path, name, True) for name in ('write_text', 'write_bytes')]",
+    "before the exchange": "dies(replacing, 'exchange', False)",
+    "after the exchange": "dies(replacing, 'exchange', True)",
+    "before the earlier is removed": "dies(replacing, '_remove_all_written', False)",
+    "while the earlier is removed": "dies(Path, 'unlink', True)",
+    "between two renames": "cannot_exchange(); dies(Path, 'rename', True, of='/result,')",
+    "after two renames": "cannot_exchange(); dies(replacing, '_remove_all_written', False)",
+}
+COMMANDS = {
+    "import": ("import", "TRACE", "-o", "OUT"),
+    "fio": ("export", "SOURCE", "--to", "fio", "-o", "OUT"),
+    "plan": ("capture", "plan", "--output", "OUT"),
+    "csv": ("export", "SOURCE", "--to", "csv", "-o", "OUT"),
+    "report": ("report", "SOURCE", "-o", "OUT"),
+}
+QUICK_FIRST = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in {"import", "csv"})) for name in COMMANDS
+]
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "trace.csv").write_text(TRACE * 3)
+    write_recording(tmp_path / "source.iotrace")
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def words(place, command, out):
+    names = {"TRACE": place.parent / "trace.csv", "SOURCE": place.parent / "source.iotrace", "OUT": out}
+    return [str(names.get(word, word)) for word in (*COMMANDS[command], "--overwrite")]
+
+
+def killed(sentence, moment):
+    """Whether the command was killed at that moment; it has none of the kind otherwise, and ended well."""
+    script = DYING.format(moment=moment)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *sentence], check=False, capture_output=True, text=True
+    )
+    assert done.returncode in {-signal.SIGKILL, 0, 1}, done.stderr
+    return done.returncode == -signal.SIGKILL
+
+
+def make_earlier(out, place, command):
+    """A result of the same kind, of other content, so that the two can be told apart."""
+    source = place.parent / "source.iotrace"
+    if command in {"csv", "report"}:
+        end = ["--to", "csv", "--layer", "block"] if command == "csv" else ["--title", "earlier"]
+        assert run(["export" if command == "csv" else "report", str(source), *end, "-o", str(out)]) in (0, 1)
+    else:
+        own_folder(out, source, command)
+
+
+def contents(path):
+    if path.is_file():
+        return path.read_bytes()
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("command", QUICK_FIRST)
+def test_whoever_is_killed_while_replacing_leaves_one_of_the_two_whole(place, command, moment):
+    out = place / "result"
+    make_earlier(out, place, command)
+    earlier = contents(out)
+    if not killed(words(place, command, out), MOMENTS[moment]):
+        assert command in {"csv", "report"}, "nothing was tried"
+        return
+    if moment == "between two renames" and command not in {"csv", "report"}:
+        assert not out.exists()  # what cannot be exchanged has no name for a moment
+        # Any command that is to write there puts it back, and then refuses to replace it.
+        assert run(words(place, command, out)[:-1]) == 2
+    found = contents(out)
+    if found != earlier:  # then it is the new, and nothing of it is missing
+        assert set(found) == set(earlier) if isinstance(found, dict) else found
+        if command == "import":
+            assert Recording.open(out).read("io").num_rows == 3
+    assert run(words(place, command, out)) in (0, 1)
+    assert [entry.name for entry in place.iterdir()] == ["result"]
+    with pytest.raises(OSError, match="No data"):
+        os.getxattr(out, MARK)
+
+
+@pytest.mark.parametrize("command", QUICK_FIRST)
+def test_what_a_killed_command_had_begun_goes_with_the_next(place, command):
+    out = place / "result"
+    moment = {
+        "csv": "import iotrace.replay.export.tables as tables; dies(tables, '_run', True)",
+        "report": "dies(replacing, '_sum_of', False)",
+    }.get(command, "dies(durable, 'sync_file', False); dies(durable, '_sync', False, 9)")
+    assert killed(words(place, command, out), moment)
+    (left,) = place.iterdir()
+    assert left.name.startswith(".result.partial-")
+    assert run(words(place, command, out)) in (0, 1)
+    assert [entry.name for entry in place.iterdir()] == ["result"]
+
+
+def test_a_live_writers_folder_is_left_alone(place):
+    out = place / "result"
+    (place / ".result.partial-01234567").mkdir()
+    claim = Claim(place / ".result.partial-01234567")
+    try:
+        assert run(words(place, "import", out)) == 0
+    finally:
+        claim.release()
+    assert (place / ".result.partial-01234567").is_dir()
+    assert run(words(place, "import", out)) == 0
+    assert not (place / ".result.partial-01234567").exists()
+
+
+def lay_folder(path):
+    path.mkdir()
+    (path / "thesis.txt").write_text("ten years of work")
+
+
+def lay_recording(path):
+    write_recording(path, 20)
+
+
+def lay_marked_link(path):
+    lay_folder(path.with_name("precious"))
+    os.setxattr(path.with_name("precious"), MARK, b"")
+    path.symlink_to("precious")
+
+
+def lay_of_another_user(path):
+    lay_folder(path)
+    os.setxattr(path, MARK, b"")
+    os.chown(path, 12345, 12345)
+
+
+LOOK_ALIKES = {
+    "folder": lay_folder,
+    "recording": lay_recording,
+    "file": lambda path: path.write_text("ten years of work"),
+    "fifo": os.mkfifo,
+    "link to a marked folder": lay_marked_link,
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+    "another user's": pytest.param(lay_of_another_user, marks=pytest.mark.root),
+}
+
+
+@pytest.mark.parametrize("lay", LOOK_ALIKES.values(), ids=LOOK_ALIKES)
+@pytest.mark.parametrize("name", [".result.partial-01234567", ".result.old-89abcdef", "result.unfinished"])
+@pytest.mark.parametrize("command", ["import", "fio", "csv"])
+def test_what_only_has_such_a_name_is_left_alone(place, lay, name, command):
+    if lay is lay_of_another_user and os.geteuid():
+        pytest.skip("giving files away needs root")
+    lay(place / name)
+    before = evidence(place)
+    assert run(words(place, command, place / "result")) == 0
+    shutil.rmtree(place / "result") if command != "csv" else (place / "result").unlink()
+    assert evidence(place) == before
+
+
+@pytest.mark.parametrize("moment", ["before its first step", "after its first step"])
+def test_a_sweep_killed_over_an_earlier_one(place, moment):
+    """Where nothing came of the new the earlier is back; else it goes."""
+    out = place / "result"
+    write_sweep(out)
+    earlier = contents(out)
+    script = f"""
+import os, signal, sys
+sys.path[:0] = {[str(Path(__file__).parents[2])]!r}
+from pathlib import Path
+from iotrace.schemas import SweepWriter
+from tests.attacks.test_overwrite import write_recording
+writer = SweepWriter({str(out)!r}, title="new", source_uuid=None, overwrite=True)
+if {moment == "after its first step"}:
+    writer.add(2, write_recording(writer.step_path(2), 60))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+    assert len(list(place.iterdir())) == 2
+    assert run(words(place, "import", out)[:-1]) == 2
+    assert [entry.name for entry in place.iterdir()] == ["result"]
+    if moment == "before its first step":
+        assert contents(out) == earlier
+    else:
+        assert [step.scale for step in Sweep.open(out).steps] == [2]
