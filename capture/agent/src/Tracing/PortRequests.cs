@@ -83,8 +83,16 @@ internal sealed class PortRequests
     public void Take(in PortRequest request, int kind, List<PortRequest> ready)
     {
         // A host that tells the time in the stack may tell that in the device too: one of them makes the rows.
-        _hasStackTimes |= kind == PortEventDecoder.TimedInStack;
-        if (_hasStackTimes && kind != PortEventDecoder.TimedInStack)
+        if (kind == PortEventDecoder.TimedInStack)
+        {
+            if (!_hasStackTimes)
+            {
+                _hasStackTimes = true;
+                _held.Clear(); // what waits was told in the device, and is told again
+                _count = 0;
+            }
+        }
+        else if (_hasStackTimes)
         {
             return;
         }
