@@ -15,7 +15,7 @@ from iotrace.analyze import validity
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.report import write_report
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep

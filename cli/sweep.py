@@ -16,7 +16,7 @@ from iotrace.analyze.knee.need import Need as Needed
 from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.results import is_tested
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale

@@ -1,5 +1,7 @@
 """The tree keeps its promises: packages are listed, rooms stay apart, names do not collide."""
 
+import ast
+import graphlib
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -52,3 +54,35 @@ def test_folders_of_tests_are_named_after_packages() -> None:
     }
     # The agent is C#, and queries are SQL: neither is a Python package.
     assert folders - package_folders() - {"capture/agent", "analyze/queries"} == set()
+
+
+def imports_of(path: Path, modules: set[str]) -> set[str]:
+    """The modules that ``path`` imports anywhere, late imports included."""
+    name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    package = name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        start = (node.module or "").removeprefix("iotrace.")
+        if node.level:
+            folder = package.split(".")[: package.count(".") + 2 - node.level]
+            start = ".".join([*folder, *([node.module] if node.module else [])])
+        for alias in node.names:
+            whole = f"{start}.{alias.name}"
+            is_native = alias.name.startswith("_")
+            target = whole if whole in modules or is_native else start
+            found |= {target} & modules
+    return found - {name}
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """A package's ``__init__`` offers what its modules define; that they import from it would be a circle."""
+    paths = {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__"): path
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        if "agent" not in path.parts
+    }
+    graph = {name: imports_of(path, set(paths)) for name, path in paths.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle

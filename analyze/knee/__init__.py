@@ -1,8 +1,8 @@
 """How much load the storage sustains, where its latency bends, and what ends it.
 
-``knee(sweep)`` gives a `KneeAnswer`.
+``knee(sweep)`` gives a `Knee`.
 """
 
-from .sweep import knee
+from .series import knee
 
 __all__ = ["knee"]

@@ -23,6 +23,7 @@ from .answer import Knee, SloKnee, Transactions
 from .closed_loop import closed_answer, mark_saturated
 from .saturation import Units, saturation_of
 from .step import CARRIED_SHARE_MIN, Samples, Step, summary_samples
+from .sweep import knee_of
 from .words import describe_slo
 
 
@@ -113,7 +114,7 @@ def is_tested(recording: Recording) -> bool:
 
 
 def knee_results(steps: Sequence[Recording], *, objectives: Sequence[Objective] = (), seed: int = 0) -> Knee:
-    """`knee.knee` of imported results. Raises `IotraceError` where the runs are no series by load."""
+    """`series.knee` of imported results. Raises `IotraceError` where the runs are no series by load."""
     runs = [run for step in steps for run in _runs(step)]
     axis = _axis(runs)
     _refuse_unlike(runs, axis)
@@ -243,8 +244,6 @@ def _tail_words(steps: Sequence[Step]) -> str:
 
 
 def _open(runs: Sequence[Run], seed: int) -> Knee:
-    from .sweep import knee_of  # noqa: PLC0415 - knee hands imported results to this module
-
     unit_ns = _resolution_ns(runs)
     has_medians = all(_quantile_ns(run.total, 0.5) is not None for run in runs)
     measured: list[tuple[Step, Samples]] = []

@@ -20,114 +20,28 @@ inner step left out. They hold for this workload on this storage on that day. Kn
 peak power and the fit of the tail vote (`agreement`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from iotrace.analyze import slo as slo_module
 from iotrace.analyze.stats.estimate import Estimate
-from iotrace.schemas import IotraceError, Kind, Recording
 from iotrace.schemas.arrays import Floats
 
 from .agreement import agreement, open_votes
 from .answer import Credits, Knee
 from .capacity import PRECISION, overloaded, sustained, wall_of
 from .causes import causes
-from .closed_loop import is_closed, knee_closed
 from .curve import REPLICATES, Curve, interval, widened
 from .judged_steps import Sorted, has_enough, is_carried_late, left_out_words, sort_out
 from .objective import slo_knee
-from .results import is_tested, knee_results
-from .step import Samples, Step, measure, scales_relative
+from .step import Samples, Step, scales_relative
 from .words import credits_caveat, describe_knee, describe_slo, headroom, latency_breaks
-
-_USE: Final = (
-    "a knee takes replays of one recording at several loads, as iotrace sweep makes them; iotrace compare A B holds "
-    "two recordings against each other, iotrace describe shows one"
-)
-
-_SAME: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
-    "recordings that were replayed": lambda replay: replay.get("source_uuid"),
-    "targets": lambda replay: [target.get("name") for target in replay.get("targets") or ()] or None,
-    "parts of the recording": lambda replay: replay.get("window_ns"),
-    "modes": lambda replay: replay.get("mode"),
-    "filters": lambda replay: replay.get("filters"),
-}
-"""What steps have in common, where their manifests say it."""
-
-
-def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> None:
-    """Raise `IotraceError` where ``steps`` are no steps of one sweep.
-
-    ``has_scales``: a sweep says what their loads are.
-    """
-    seen: dict[str, Recording] = {}
-    for step in steps:
-        twin = seen.setdefault(step.manifest.uuid, step)
-        if twin is not step:
-            raise IotraceError(f"'{twin.path}' and '{step.path}' are one recording, given twice", hint=_USE)
-        if step.manifest.kind != Kind.REPLAYED:
-            raise IotraceError(
-                f"'{step.path}' is no step of a sweep: it was {step.manifest.kind}, not replayed", hint=_USE
-            )
-    for name, fact in _SAME.items():
-        known = [(step, value) for step in steps if (value := fact(step.manifest.replay or {})) is not None]
-        for step, value in known[1:]:
-            if value != known[0][1]:
-                raise IotraceError(
-                    f"'{known[0][0].path}' and '{step.path}' are no steps of one sweep: their {name} differ",
-                    hint=_USE,
-                )
-    scales = [(step.manifest.replay or {}).get("scale") for step in steps]
-    if not has_scales and len(steps) > 1 and None not in scales and len(set(scales)) == 1:
-        raise IotraceError(
-            f"these {len(steps)} replays are all at {scales[0]:g}x, so there is no load to find a knee over",
-            hint=_USE,
-        )
-
 
 NEAR_WALL: Final = 0.85
 _DOUBLED: Final = 2.0
-
-
-def knee(
-    steps: Sequence[Recording],
-    *,
-    slo: str | Sequence[slo_module.Objective] | None = None,
-    scales: Sequence[float] | None = None,
-    watched: Sequence[Recording | None] | None = None,
-    baseline: str = "1x",
-    seed: int = 0,
-) -> Knee:
-    """Find the knee of a sweep's steps, in any order, and the load at which each objective of ``slo`` is crossed.
-
-    ``slo`` is text as `slo.parse` takes it, or its result. ``scales`` are the steps' loads relative to the recording
-    they replay; by default what each replay noted. ``watched`` has for each step what a recorder saw of its target
-    meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is. Runs of closed loops go by
-    their numbers outstanding instead (`closed_loop`), imported results by what they differ in (`results`). The
-    same steps and ``seed`` give the same answer. Raises `IotraceError` for no steps, unreadable ones, recordings that
-    are no steps of one sweep, or a bad objective.
-    """
-    objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
-    if not steps:
-        raise IotraceError(
-            "there is no step to find a knee in", hint="iotrace sweep writes one recording per step"
-        )
-    if scales is not None and len(scales) != len(steps):
-        raise ValueError(f"{len(scales)} scales for {len(steps)} steps")
-    watched = watched or [None] * len(steps)
-    if any(is_tested(one) for one in steps):
-        return knee_results(steps, objectives=objectives, seed=seed)
-    if any(is_closed(one) for one in steps):
-        return knee_closed(steps, objectives=objectives, seed=seed)
-    refuse_unless_series(steps, has_scales=scales is not None)
-    measured = [
-        measure(one, None if scales is None else scales[index], beside)
-        for index, (one, beside) in enumerate(zip(steps, watched, strict=True))
-    ]
-    return knee_of(measured, objectives=objectives, baseline=baseline, seed=seed)
 
 
 def knee_of(
@@ -137,7 +51,7 @@ def knee_of(
     baseline: str = "1x",
     seed: int = 0,
 ) -> Knee:
-    """`knee` of steps that are measured already."""
+    """The knee of steps that are measured; the words of `series.knee` say what the arguments are."""
     ordered = sorted(measured, key=lambda pair: pair[0].offered_iops)
     steps = [step for step, _ in ordered]
     samples = [one for _, one in ordered]
@@ -361,4 +275,4 @@ def _convert(answer: Knee) -> None:
         answer.scale = answer.iops.scaled(1 / answer.iops_at_1x)
 
 
-__all__ = ["REPLICATES", "Knee", "knee", "knee_of"]
+__all__ = ["REPLICATES", "Knee", "knee_of"]

@@ -14,7 +14,7 @@ from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.describe.words import opening
 from iotrace.analyze.knee.agreement import usl_text
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms

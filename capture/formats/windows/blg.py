@@ -38,7 +38,8 @@ from .blg_container import (
     open_log,
     read_header,
 )
-from .blg_records import RawValues, SampleReader, read_catalog, read_names
+from .blg_objects import RawValues
+from .blg_records import SampleReader, read_catalog, read_names
 
 _BATCH_VALUES: Final = 1 << 18
 _MODE_CIRCULAR: Final = 0x2

@@ -6,8 +6,8 @@ get their meaning from the number even where their names are not English.
 
 import struct
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,35 @@ from iotrace.capture.counters.cooking import RULES, Rule, Second, is_base
 from iotrace.capture.counters.names import DISK_COUNTER_TITLES, DISK_OBJECT_TITLES, Meaning, meaning
 from iotrace.capture.counters.series import Integers, Series
 
-if TYPE_CHECKING:
-    from .blg_records import RawValues
-
 _SIGNATURE: Final = "PERF".encode("utf-16-le")
 _DEFINITION_BYTES: Final = 40
 _DEFINITIONS_MAX: Final = 4096
 _INSTANCE_BYTES: Final = 24
 _NO_UNIQUE_ID: Final = -1
+
+
+@dataclass(slots=True)
+class RawValues:
+    """Raw values of one sample: arrays of one length, and the sample's 100-ns UTC clock where it holds one."""
+
+    numbers: list[Integers] = field(default_factory=list)
+    rules: list[Integers] = field(default_factory=list)
+    first: list[Integers] = field(default_factory=list)
+    second: list[Integers] = field(default_factory=list)
+    hertz: list[Integers] = field(default_factory=list)
+    utc_100ns: int | None = None
+    instances: dict[int, list[str]] = field(default_factory=dict)
+    """Object title → names of its instances: those of other objects name them as parents."""
+
+    def add(
+        self, numbers: Integers, rules: Integers, first: Integers, second: Integers, hertz: Integers
+    ) -> None:
+        """Append values; arrays of one length each."""
+        self.numbers.append(numbers)
+        self.rules.append(rules)
+        self.first.append(first)
+        self.second.append(second)
+        self.hertz.append(hertz)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +85,7 @@ class ObjectBlocks:
         """Learn names of title numbers."""
         self._names.setdefault(machine.lower(), {}).update(names)
 
-    def read(self, machine: str, data: bytes, values: "RawValues") -> bool:
+    def read(self, machine: str, data: bytes, values: RawValues) -> bool:
         """Add the raw values of all objects in one block; whether it was whole."""
         if len(data) < 88 or data[:8] != _SIGNATURE:
             return False
@@ -89,7 +110,7 @@ class ObjectBlocks:
         return True
 
     def _read_object(
-        self, machine: str, data: bytes, clocks: _Clocks, known: dict[int, list[str]], values: "RawValues"
+        self, machine: str, data: bytes, clocks: _Clocks, known: dict[int, list[str]], values: RawValues
     ) -> bool:
         definition_bytes, header_bytes, title = struct.unpack_from("<III", data, 4)
         counters, _, instance_count, code_page = struct.unpack_from("<IiiI", data, 32)
@@ -127,7 +148,7 @@ class ObjectBlocks:
         firsts: Integers,
         blocks: Integers,
         clocks: _Clocks,
-        values: "RawValues",
+        values: RawValues,
     ) -> None:
         rows, columns = len(blocks), len(layout.titles)
         numbers = firsts[:, None] + np.arange(columns)

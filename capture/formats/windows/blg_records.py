@@ -18,7 +18,7 @@ from iotrace.capture.counters.cooking import RULES, Rule, Second
 from iotrace.capture.counters.names import Meaning, meaning
 from iotrace.capture.counters.series import Integers, Series
 
-from .blg_objects import ObjectBlocks
+from .blg_objects import ObjectBlocks, RawValues
 
 _SINGLE, _WILDCARD, _OBJECT = 0x01034C42, 0x02034C42, 0x05034C42
 _SAMPLE_TAG: Final = 0x00034C42
@@ -44,30 +44,6 @@ class Entry:
     object_name: str
     instance: str | None
     counter: str
-
-
-@dataclass(slots=True)
-class RawValues:
-    """Raw values of one sample: arrays of one length, and the sample's 100-ns UTC clock where it holds one."""
-
-    numbers: list[Integers] = field(default_factory=list)
-    rules: list[Integers] = field(default_factory=list)
-    first: list[Integers] = field(default_factory=list)
-    second: list[Integers] = field(default_factory=list)
-    hertz: list[Integers] = field(default_factory=list)
-    utc_100ns: int | None = None
-    instances: dict[int, list[str]] = field(default_factory=dict)
-    """Object title → names of its instances: those of other objects name them as parents."""
-
-    def add(
-        self, numbers: Integers, rules: Integers, first: Integers, second: Integers, hertz: Integers
-    ) -> None:
-        """Append values; arrays of one length each."""
-        self.numbers.append(numbers)
-        self.rules.append(rules)
-        self.first.append(first)
-        self.second.append(second)
-        self.hertz.append(hertz)
 
 
 @dataclass(frozen=True, slots=True)

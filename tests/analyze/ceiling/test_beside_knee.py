@@ -6,7 +6,7 @@ import pytest
 
 from iotrace.analyze.ceiling import parse_path
 from iotrace.analyze.ceiling.beside_knee import BesideKnee, beside_knee, hold_against, read_share_of_bytes
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 
 from ..knee import knee_simulator as simulator
 

@@ -6,7 +6,7 @@ import pytest
 
 from iotrace.analyze.knee import causes
 from iotrace.analyze.knee.layers import Layers
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.schemas import Clock, Manifest, RecordingWriter
 

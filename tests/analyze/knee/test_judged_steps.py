@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.knee.step import measure
-from iotrace.analyze.knee.sweep import knee, knee_of
+from iotrace.analyze.knee.sweep import knee_of
 from iotrace.schemas import IotraceError, Recording
 
 from . import knee_simulator as simulator

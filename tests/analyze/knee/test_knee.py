@@ -5,7 +5,7 @@ import pytest
 
 from iotrace.analyze.knee import step as knee_step
 from iotrace.analyze.knee.next_load import next_scale, summarise_step
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.schemas import IotraceError
 
 from . import knee_simulator as simulator

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.knee.next_load import next_scale, summary_of
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.knee.step import measure
-from iotrace.analyze.knee.sweep import knee, knee_of
+from iotrace.analyze.knee.sweep import knee_of
 
 from ..planted_truth import scoring, sweeps
 from . import knee_simulator as simulator

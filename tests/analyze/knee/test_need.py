@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.knee.need import need
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 
 from . import knee_simulator as simulator
 

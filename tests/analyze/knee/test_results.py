@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.schemas import TABLES, Clock, IotraceError, Manifest, RecordingWriter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

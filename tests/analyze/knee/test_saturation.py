@@ -8,8 +8,8 @@ import pytest
 
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.saturation import batch_means, best_size, saturation
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.knee.step import measure
-from iotrace.analyze.knee.sweep import knee
 from iotrace.schemas import IotraceError, Recording
 
 from .knee_simulator import write_step

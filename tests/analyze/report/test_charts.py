@@ -8,7 +8,7 @@ import pytest
 from iotrace.analyze import library
 from iotrace.analyze.compare.comparison import WaterfallStep
 from iotrace.analyze.describe.description import SizeCount
-from iotrace.analyze.knee.sweep import knee
+from iotrace.analyze.knee.series import knee
 from iotrace.analyze.report import axes, svg
 from iotrace.analyze.report.charts import Band, Boxes, Chart, Key, Limit, Line, Note, Panel, Readout, Table
 from iotrace.analyze.report.charts_knee import knee_charts
