@@ -38,7 +38,7 @@ _EXPLAINED: Final = float(np.log(1.2))
 """What a window is slower than its load by, or half of its excess if that is more: then the load explains it."""
 _EXPLAINED_CLEAR: Final = 3.5
 _FACTOR_LEAST: Final = 1.2
-_DRIVEN_LEAST: Final = 5
+_DRIVEN_LEAST: Final = 3
 _LOST_LEAST: Final = float(np.log(1.05))
 """What is less than a twentieth slower on the whole of its devices cost nobody anything."""
 _TOGETHER_LATENCIES: Final = 10
@@ -508,7 +508,7 @@ def _streams(group: Group) -> list[Stream]:
 
 
 def _is_like(window: SlowWindow, driven: list[SlowWindow]) -> bool:
-    """Whether load drove many other windows, most of them under no more load, and one as slow as this may have been."""
+    """Whether load drove several other windows, most of them under no more load, and one as slow as this may have been."""
     if len(driven) < _DRIVEN_LEAST:
         return False
     usual = float(np.median([_more_load(one) for one in driven]))
