@@ -293,15 +293,14 @@ def _course(
     own = max(wander(max(int(count), 1)) for count in (high.sum(), (share < 0.5).sum()))
     # How high the very top is may be uncertain, as of a creep that the recording ends in, and the change be sure.
     as_shaped = max(_error_as_shaped(rest[chosen], share), own)
-    best = replace(best, error=max(best.error, own), shape_error=as_shaped)
+    effect = blocks.effect[chosen]
+    by_load = float(effect[high].mean() - effect[~high].mean()) if high.any() and not high.all() else 0.0
+    best = replace(best, error=max(best.error, own), shape_error=as_shaped, by_load=by_load)
     is_clear = any(
         best.height >= max(_MEAN_LEAST + 2 * error, clear * error)
         for error, clear in ((best.error, _HEIGHT_CLEAR), (as_shaped, _SHAPE_CLEAR))
     )
-    effect = blocks.effect[chosen]
-    # Where the load adds more at the same time than is left, what is left may be what is not known of its effect.
-    by_load = float(effect[high].mean() - effect[~high].mean()) if high.any() and not high.all() else 0.0
-    return best if is_clear and best.height >= max(_LEAST, by_load) else None
+    return best if is_clear and best.height >= _LEAST else None
 
 
 def _error_as_shaped(y: Floats, share: Floats) -> float:

@@ -508,7 +508,7 @@ def _streams(group: Group) -> list[Stream]:
 
 
 def _is_like(window: SlowWindow, driven: list[SlowWindow]) -> bool:
-    """Whether load drove several other windows, most of them under no more load, and one as slow as this may have been."""
+    """Whether load drove several windows, most of them under no more load, and one as slow as this may have been."""
     if len(driven) < _DRIVEN_LEAST:
         return False
     usual = float(np.median([_more_load(one) for one in driven]))

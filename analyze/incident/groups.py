@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from .series import weighted_median
-from .stretches import Judged, Stretch
+from .stretches import Course, Judged, Stretch
 
 _TOGETHER_SLOTS: Final = 2
 _STRONG: Final = 0.25
@@ -73,9 +73,12 @@ def _is_clear(group: Group) -> bool:
     """Whether a layer as a whole was slow, or one of its streams by so much that it matters, or changed for long."""
     return any(
         entry.series.stream is None
-        or (
-            stretch.course is not None and stretch.course.height >= _CHANGE_CLEAR * stretch.course.shape_error
-        )
         or stretch.excess - 2 * stretch.excess_error >= _STREAM_ALONE
+        or (stretch.course is not None and _is_sure(stretch.course))
         for entry, stretch in group.parts
     )
+
+
+def _is_sure(course: Course) -> bool:
+    """Where the load adds more at the same time than is left, what is left may be what is not known of its effect."""
+    return course.height >= max(_CHANGE_CLEAR * course.shape_error, course.by_load)

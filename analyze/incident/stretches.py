@@ -64,6 +64,8 @@ class Course:
     """False where the recording begins in it."""
     has_fall: bool
     """False where the recording ends in it."""
+    by_load: float = 0.0
+    """How much higher than at other times the ln of the latency is that load adds while it is high."""
 
     def shape(self, slots: Floats) -> Floats:
         """Share of the height at each slot."""
