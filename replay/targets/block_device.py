@@ -109,6 +109,13 @@ def filesystem_of(path: Path, *, root: Path = _ROOT) -> str | None:
     return kind
 
 
+def filesystem_with(device_number: int, *, root: Path = _ROOT) -> str | None:
+    """Type of the mounted file system of that number (``st_dev``); None where mounts do not tell it, as on btrfs."""
+    number = f"{os.major(device_number)}:{os.minor(device_number)}"
+    kinds = (fields[fields.index("-") + 1] for fields in _mount_lines(root) if fields[2] == number)
+    return next(kinds, None)
+
+
 def folder_of(device_number: int, root: Path = _ROOT) -> Path:
     """The device's folder in sysfs."""
     return (root / f"sys/dev/block/{os.major(device_number)}:{os.minor(device_number)}").resolve()

@@ -30,6 +30,14 @@ _TRY_SECONDS: Final = 0.1
 """Indexers, virus scanners and udev open files for a moment."""
 _CANNOT_TELL: Final = "who else has it open cannot be found out here"
 
+_SYSTEMS_OWN: Final = frozenset({
+    "autofs", "binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts",
+    "efivarfs", "functionfs", "fusectl", "mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl",
+    "rpc_pipefs", "securityfs", "selinuxfs", "smackfs", "sysfs", "tracefs",
+})  # fmt: skip
+"""File systems in which writing to a file sets or starts something."""
+_LAYERED: Final = frozenset({"aufs", "overlay"})
+
 
 def use_of_file(file: int) -> str | None:
     """Why the open file must not be written, in words, or None.
@@ -37,6 +45,8 @@ def use_of_file(file: int) -> str | None:
     What can be locked is locked then, until it is closed.
     """
     found = os.fstat(file)
+    if (kind := block_device.filesystem_with(found.st_dev)) in _SYSTEMS_OWN:
+        return f"it is no data but a setting of the system ({kind})"
     if device := _loop_on(found):
         return f"it is the disk behind the loop device {device}"
     if _is_swap(found):
@@ -44,6 +54,14 @@ def use_of_file(file: int) -> str | None:
     if point := _mount_of(found):
         return f"it is mounted on {point} as a file"
     return _lock(file) or _other_opener(file, found)
+
+
+def unseen_use_of_file(file: int) -> str | None:
+    """Why nobody can tell who uses the open file, in words, or None."""
+    kind = block_device.filesystem_with(os.fstat(file).st_dev)
+    if kind in _LAYERED:
+        return f"it lies on {kind}, where programs that use the layers below cannot be seen"
+    return None
 
 
 def use_of_device(number: int, path: Path) -> str | None:

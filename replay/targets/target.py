@@ -270,6 +270,8 @@ def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
             refuse_use(name, holders.use_of_file(file))
             refuse_content(file, name, found, found.st_size)
             marked = fill.was_ours(file)
+            if own is None:
+                refuse_use(name, holders.unseen_use_of_file(file))
             refuse_foreign_file(name, wanted.permission, own=own is not None, marked=marked)
         refuse_memory(path, name, direct=direct)
         facts = block_device.facts(found.st_dev)

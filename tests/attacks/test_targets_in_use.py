@@ -460,3 +460,40 @@ def test_an_own_file_is_written_again(tmp_path: Path) -> None:
         target.close()
     assert evidence(path) != {}
     assert path.read_bytes()[:4096] == b"\xdb" * 4096
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("layer", ["upper", "lower"])
+def test_a_file_of_an_overlay_whose_layers_are_used_elsewhere(tmp_path: Path, layer: str) -> None:
+    """A lease on the merged file says nothing of who has the file of the layer open, as a host has a container's."""
+    if os.geteuid() != 0:
+        pytest.skip("loop devices need root")
+    for name in ("lower", "upper", "work", "merged"):
+        (tmp_path / name).mkdir()
+    path = tmp_path / layer / "data"
+    path.write_bytes(os.urandom(MIB))
+    layers = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
+    with mounted("overlay", tmp_path / "merged", "-t", "overlay", "-o", layers), path.open("r+b"):
+        refused(tmp_path / "merged" / "data", "layers below", at=tmp_path / layer)
+        own = opened(own_file(tmp_path / "merged" / "own"), Permission())
+        overwrite(own)
+        own.close()
+
+
+SETTINGS = (
+    "/sys/kernel/mm/ksm/run",
+    "/sys/power/state",
+    "/sys/kernel/uevent_seqnum",
+    "/sys/kernel/profiling",
+)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("path", [path for path in SETTINGS if Path(path).exists()])
+def test_a_setting_of_the_system_is_no_file_to_play_on(path: str) -> None:
+    """They are plain files of 4 KiB, and writing to one may suspend the machine."""
+    for permission in (Permission(), Permission(allow_writes=True), everything(path)):
+        with pytest.raises(
+            IotraceError, match=r"it is no data but a setting|cannot be opened|cannot be read"
+        ):
+            opened(path, permission)
