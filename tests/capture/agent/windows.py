@@ -26,7 +26,8 @@ HOOK = BUILT / "startup-hook" / "startup-hook.dll"
 SQL_SERVER = BUILT / "sql-server" / "sql-server.dll"
 PREFIX = BUILT / "wine"
 
-ENVIRONMENT = r"HKLM\System\CurrentControlSet\Control\Session Manager\Environment"
+CONTROL = r"HKLM\System\CurrentControlSet\Control"
+ENVIRONMENT = CONTROL + r"\Session Manager\Environment"
 PUBLISHERS = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WINEVT\Publishers"
 
 SQL_LOGIN = {"IOTRACE_SQL_USER": "dba", "IOTRACE_SQL_PASSWORD": "stand-in"}
@@ -82,6 +83,8 @@ def services_of(machine: "Host") -> Iterator[None]:
     """Wine's own service manager, whose services are on ``machine``: they have their environment from the registry."""
     make_prefix(machine.prefix)
     registry(machine.prefix, ENVIRONMENT, **machine.environment)
+    # Milliseconds that a service may take to answer: a machine that is busy takes more than Wine's ten seconds.
+    registry(machine.prefix, CONTROL, ServicesPipeTimeout="120000")
     # It reads the environment when it starts, and ends with the last program that is no service.
     _end(machine.prefix)
     someone = subprocess.Popen(

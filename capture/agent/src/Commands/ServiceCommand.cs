@@ -111,6 +111,11 @@ internal static class ServiceCommand
                 Name, "iotrace flight recorder", "Keeps the last minutes of disk I/O, and records them when a condition holds.",
                 CommandLine(program, args, last, after, maxSize), account);
         });
+        if (account is not null)
+        {
+            // A service's own account is there once the service is.
+            PrivateFolder.Allow(Path.GetFullPath(args.Output), account);
+        }
         foreach (var setting in refused)
         {
             output.Warn($"this Windows refused the service {setting}");

@@ -37,7 +37,23 @@ internal static class PrivateFolder
         }
     }
 
-    private static FileSystemAccessRule Full(SecurityIdentifier who) => new(
+    /// <summary>Let <paramref name="account"/> write there too. Throws <see cref="AgentError"/> where Windows knows no such account.</summary>
+    public static void Allow(string path, string account)
+    {
+        try
+        {
+            var folder = new DirectoryInfo(path);
+            var security = folder.GetAccessControl();
+            security.AddAccessRule(Full(new NTAccount(account)));
+            folder.SetAccessControl(security);
+        }
+        catch (IdentityNotMappedException problem)
+        {
+            throw new AgentError($"--account '{account}' is no account that this host knows", @"write it as DOMAIN\NAME$, or NT SERVICE\iotrace-agent", problem);
+        }
+    }
+
+    private static FileSystemAccessRule Full(IdentityReference who) => new(
         who, FileSystemRights.FullControl, InheritanceFlags.ContainerInherit | InheritanceFlags.ObjectInherit,
         PropagationFlags.None, AccessControlType.Allow);
 }

@@ -16,7 +16,7 @@
 
 #define EXPORT /* build.sh exports what is marked so */
 #define LOGICAL_DISKS 4000
-#define SILENT_UNTIL 3 /* "1 E:" has no data before this sample */
+#define SILENT_UNTIL 4 /* "1 E:" has no data before this sample */
 
 extern long stand_in_has_counters(void);
 
