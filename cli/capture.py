@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from iotrace.analyze.describe.results import results_of
-from iotrace.analyze.units import format_bytes
+from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment
 from iotrace.capture.importing.anonymizing import Anonymizer
 from iotrace.capture.importing.anonymous_copy import copy_anonymously, is_recording
 from iotrace.capture.importing.inspecting import inspect_path
@@ -128,14 +128,28 @@ def inspect_command(
             if entry.problem:
                 console.paragraph(f"cannot be read: {entry.problem}", indent=2)
             for name, value in (entry.facts or {}).items():
-                console.paragraph(f"{name}: {_short(value)}", indent=2)
+                console.paragraph(_fact(name, value), indent=2)
         for note in [note for at in inspected for note in at.notes]:
             console.paragraph(f"note: {note}")
     return 1 if any(entry.problem for entry in found) else 0
 
 
+def _fact(name: str, value: object) -> str:
+    """A fact in words: times as dates or lengths, as their names say."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if number is not None and name.endswith("_utc_ns"):
+        label, words = name.removesuffix("_utc_ns"), format_moment(int(number)) or "no date"
+    elif number is not None and name.endswith("_ns"):
+        label, words = name.removesuffix("_ns"), format_duration_ns(number)
+    else:
+        label, words = name, _short(value)
+    return f"{label.replace('_', ' ')}: {words}"
+
+
 def _short(value: object) -> str:
-    """A fact in at most a few lines."""
+    """A fact in at most a few lines; what has facts of its own is counted."""
+    if isinstance(value, list | tuple) and any(isinstance(entry, dict) for entry in value):
+        return f"{len(value):,}, which --json describes"
     if isinstance(value, dict | list | tuple):
         entries = (
             [f"{key} {_short(entry)}" for key, entry in value.items()]
