@@ -3,7 +3,7 @@
 Figures of load come from one layer, the uppermost storage layer there is (block, else device, filesystem, sql), so an
 I/O seen by several layers counts once. Latency is given for each layer, over I/Os that succeeded and were seen to end.
 Rates are over the recording's window. Memory does not grow with the recording: counts and sums are added up by DuckDB,
-and what depends on order or takes a histogram is found in one pass over the rows in order of time (`onepass`).
+and what depends on order or takes a histogram is found in one pass over the rows in order of time (`one_pass`).
 """
 
 from collections.abc import Iterable

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from iotrace.analyze import library
 from iotrace.analyze._tally import Tally
-from iotrace.analyze.describe import one_pass as onepass_measure
-from iotrace.analyze.describe import one_pass as onepass_rows
+from iotrace.analyze.describe import one_pass
 from iotrace.analyze.describe.one_pass import Subject, measure
 from iotrace.analyze.describe.streams import Stream
 from iotrace.analyze.stats import histogram
@@ -104,7 +103,7 @@ def test_seconds_are_those_of_the_query(make_recording):
 @pytest.mark.parametrize("room_bytes", [1 << 30, 1 << 12])
 def test_touched_bytes_are_those_of_the_query(make_recording, monkeypatch, room_bytes):
     """Also where the blocks of hot spots have to be made larger for want of room."""
-    monkeypatch.setattr(onepass_measure, "ROOM_BYTES", room_bytes)
+    monkeypatch.setattr(one_pass, "ROOM_BYTES", room_bytes)
     recording = make_recording(random_ios(4))
     found = passed(recording, (0, 4 * SECOND))
     assert (found.block_bytes > 65536) == (room_bytes < 1 << 20)
@@ -363,7 +362,7 @@ def test_ids_far_apart_are_told_apart():
 def test_an_io_outside_the_times_of_its_row_group_is_damage(make_recording, monkeypatch):
     recording = make_recording([{"issued_ns": at} for at in range(10)])
     pieces = [(columns_of(issued_ns=[5]), 6), (columns_of(issued_ns=[4]), 7)]
-    monkeypatch.setattr(onepass_measure, "pieces", lambda *_: iter(pieces))
+    monkeypatch.setattr(one_pass, "pieces", lambda *_: iter(pieces))
     with library.opened(recording) as connection:
         subject = Subject("block", (0, 10), ("service",), has_errors=False)
         with pytest.raises(IotraceError, match="damaged table io: an I/O issued at 4 ns"):
@@ -394,5 +393,5 @@ def test_rows_in_no_order_are_passed_in_order_of_time(make_recording, tmp_path, 
     plain = passed(recording, (0, SECOND))
     assert plain.all_arrivals.count > 400
     _same(passed(shuffled, (0, SECOND)), plain)
-    monkeypatch.setattr(onepass_rows, "_OVERLAP_ROWS_MAX", 10)
+    monkeypatch.setattr(one_pass, "_OVERLAP_ROWS_MAX", 10)
     _same(passed(shuffled, (0, SECOND)), plain)
