@@ -77,6 +77,23 @@ def format_rate(per_second: float | None, unit: str = "") -> str:
     return f"{number}{' ' + unit if unit else ''}/s"
 
 
+def format_quantity(value: float, unit: str | None) -> str:
+    """A counter's value in the unit that it was recorded in: ``0.60 ms``, ``399 MiB/s``, ``49.5/s``, ``2.5 I/Os``."""
+    match unit:
+        case "ns":
+            return format_duration_ns(value)
+        case "bytes":
+            return format_bytes(value)
+        case "bytes/s":
+            return format_rate(value, "B")
+        case "1/s":
+            return format_rate(value)
+        case "percent":
+            return f"{format_figure(value)} %"
+        case _:
+            return f"{format_figure(value)} {unit or ''}".rstrip()
+
+
 def format_share(share: float | None) -> str:
     """A share of 1 as a percentage: ``12.3 %``."""
     # Adding 0 makes a nought of minus nought.

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.segment import Segment, Segments
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -19,14 +20,31 @@ from iotrace.schemas import Quality
 from iotrace.schemas.text import printable, shortened
 
 
-class _Pipe(Console):
+class _Data(Console):
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:  # noqa: ANN401 - as rich's
+        """Print without the blanks that rich leaves at the ends of lines."""
+        if soft_wrap or not objects:
+            super().print(*objects, soft_wrap=soft_wrap, **options)
+            return
+        for line in self.render_lines(Group(*objects), pad=False):
+            super().print(Segments([*_trimmed(line), Segment.line()]), **options | {"end": ""})
+
     def on_broken_pipe(self) -> None:
         """Leave it to `main` to end quietly: rich would end with status 1, which says that the answer is no."""
         raise BrokenPipeError
 
 
+def _trimmed(line: Sequence[Segment]) -> list[Segment]:
+    kept = list(line)
+    while kept and not kept[-1].text.rstrip(" "):
+        kept.pop()
+    if kept:
+        kept[-1] = Segment(kept[-1].text.rstrip(" "), kept[-1].style, kept[-1].control)
+    return kept
+
+
 # markup=False: a file name may hold square brackets, and the text of a trace must never style the screen.
-data = _Pipe(markup=False, highlight=False, emoji=False)
+data = _Data(markup=False, highlight=False, emoji=False)
 words = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 _TEXT_CHARACTERS_MAX: Final = 1000

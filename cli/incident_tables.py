@@ -13,6 +13,7 @@ from iotrace.analyze.units import (
     DASH,
     format_duration_ns,
     format_figure,
+    format_quantity,
     format_rate,
     format_ratio_with_interval,
     format_share,
@@ -214,11 +215,8 @@ def _beside(window: SlowWindow, found: Incidents, start_utc_ns: int) -> None:
         )
     for counter in window.counters[:4]:
         where = " ".join(part for part in (counter.layer, counter.object, counter.instance) if part)
-        unit = f" {counter.unit}" if counter.unit else ""
-        console.paragraph(
-            f"counter {_short(where)} {counter.counter}: {counter.slow:,.4g}{unit}, normally {counter.normal:,.4g}",
-            indent=2,
-        )
+        slow, normal = (format_quantity(value, counter.unit) for value in (counter.slow, counter.normal))
+        console.paragraph(f"counter {_short(where)} {counter.counter}: {slow}, normally {normal}", indent=2)
 
 
 def _when(at_ns: int, found: Incidents, start_utc_ns: int) -> str:

@@ -9,6 +9,7 @@ from iotrace.analyze.units import (
     format_duration_ns,
     format_figure,
     format_moment,
+    format_quantity,
     format_rate,
     format_ratio_with_interval,
     format_share,
@@ -147,8 +148,8 @@ def _beside(one: SlowWindow, start_ns: int) -> Table:
         (
             f"counter: {shortened(counter.object)}",
             shortened(f"{counter.counter} {counter.instance or ''}".strip()),
-            f"{counter.normal:,.4g} normally",
-            f"{counter.slow:,.4g} in it",
+            f"{format_quantity(counter.normal, counter.unit)} normally",
+            f"{format_quantity(counter.slow, counter.unit)} in it",
         )
         for counter in one.counters[:_BESIDE_MAX]
     ]
