@@ -156,6 +156,25 @@ def test_a_sql_server_that_grants_nothing_is_one_sentence_with_the_way_out(
     assert machine.sessions == set()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("may_alter", [True, False])
+def test_doctor_tells_what_a_login_may_do(host: MakeHost, server: MakeServer, may_alter: bool) -> None:
+    sql = server(mayAlter=may_alter)
+    machine = host()
+    end = machine.run("doctor", "--json", "--server", sql.name)
+    (check,) = [check for check in json.loads(end.out)["checks"] if check["name"] == "SQL Server"]
+    assert sql.name in check["found"]
+    assert "16.0" in check["found"]
+    assert check["level"] == ("ok" if may_alter else "warning")
+    assert check["advice"] == (
+        f"--server {sql.name}"
+        if may_alter
+        else "a sysadmin grants it: GRANT ALTER ANY EVENT SESSION TO [LOGIN]"
+    )
+    # It looks, and makes nothing.
+    assert all(text.startswith("SELECT") for text in sql.finish()["received"])
+
+
 @pytest.mark.parametrize("command", ["watch", "keep"])
 def test_live_events_without_xelite_are_refused_in_one_sentence(
     host: MakeHost, tmp_path: Path, command: str
