@@ -45,7 +45,6 @@ _EDGE_S: Final = 15.0
 _SUDDEN_SHARE: Final = 0.5
 _SMOOTH_SLOTS: Final = 30
 _OUTSIDE_LEAST: Final = 20
-_AS_MUCH: Final = float(np.log(1.25))
 
 
 @dataclass(slots=True)
@@ -198,10 +197,8 @@ def least_mean_excess(drift: Drifting, slots: float) -> float:
 
 def left_by_load(
     judged: Judged, loads: list[Floats], window: tuple[int, int], is_normal: Flags
-) -> tuple[float, float, float]:
-    """The ln of the factor by which a window is slower than its load is slow at other times, and than normal.
-
-    And how far the former wanders.
+) -> tuple[float, float]:
+    """The ln of the factor by which a window is slower than its load is slow at other times, and how far that wanders.
 
     By means over as many slots as the window has (30 at most), since a second's own I/Os say little about the load of
     that second where they are few. The wandering is that of such means under as much load, robustly.
@@ -215,17 +212,12 @@ def left_by_load(
     inside = (series.at >= window[0]) & (series.at < window[1])
     outside = is_normal[series.at]
     if not inside.any() or outside.sum() < _OUTSIDE_LEAST:
-        return float("inf"), 0.0, 0.0
-    # How much less I/Os or bytes there were than in the window; at the fullest times at least that is compared with.
-    with np.errstate(invalid="ignore"):
-        short = np.fmax(*(np.median(load[inside]) - load for load in (logs[0], logs[0] + logs[1])))
-    nearest = float(np.partition(short[outside], _OUTSIDE_LEAST - 1)[_OUTSIDE_LEAST - 1])
-    other = rest[outside & (short <= max(nearest, _AS_MUCH))]
+        return float("inf"), 0.0
+    alike = outside & (logs[0] >= float(np.median(logs[0][inside])) + np.log(0.8))
+    other = rest[alike if alike.sum() >= _OUTSIDE_LEAST else outside]
     middle = float(np.median(other))
-    weight = series.measured_count[inside]
-    left = float(np.average(rest[inside], weights=weight)) - middle
-    whole = float(np.average((smooth - judged.normal)[inside], weights=weight))
-    return left, whole, robust_sigma(other - middle)
+    left = float(np.average(rest[inside], weights=series.measured_count[inside])) - middle
+    return left, robust_sigma(other - middle)
 
 
 def _blocks(judged: Judged, loads: list[Floats], slot_s: float) -> tuple[Blocks, Floats] | None:
@@ -289,12 +281,15 @@ def _course(
     if best is None:
         return None
     share = best.shape(blocks.at[chosen])
-    high = share > 0.5
-    own = max(wander(max(int(count), 1)) for count in (high.sum(), (share < 0.5).sum()))
+    own = max(wander(max(int(count), 1)) for count in ((share > 0.5).sum(), (share < 0.5).sum()))
     # How high the very top is may be uncertain, as of a creep that the recording ends in, and the change be sure.
     as_shaped = max(_error_as_shaped(rest[chosen], share), own)
-    effect = blocks.effect[chosen]
-    by_load = float(effect[high].mean() - effect[~high].mean()) if high.any() and not high.all() else 0.0
+    during = best.shape(blocks.at) > 0.5
+    by_load = (
+        float(blocks.effect[during].mean() - blocks.effect[~during].mean())
+        if 0 < during.sum() < len(rest)
+        else 0.0
+    )
     best = replace(best, error=max(best.error, own), shape_error=as_shaped, by_load=by_load)
     is_clear = any(
         best.height >= max(_MEAN_LEAST + 2 * error, clear * error)

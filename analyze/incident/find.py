@@ -22,7 +22,7 @@ from .factor import Factor, factor_of
 from .from_means import CANNOT_KNOW, mean_slots
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
-from .result import Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
+from .result import Change, Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
 from .series import LayerSlots, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
 from .where import TOP_DOWN, layer_times, slowest_layer
@@ -332,8 +332,12 @@ class _Finder:
         )
         if drive.cause == "load-driven" or is_gradual:
             return drive
-        left, whole, wander = left_by_load(best, self._loads(best), window, is_normal)
-        is_explained = left < max(_EXPLAINED, whole / 2, _EXPLAINED_CLEAR * wander)
+        if _more_load(drive.changes) < 1:
+            return drive  # what is less explains nothing
+        left, wander = left_by_load(best, self._loads(best), window, is_normal)
+        inside = excess[slice(*window)]
+        most = float(np.nanmean(inside)) if np.isfinite(inside).any() else 0.0
+        is_explained = left < max(_EXPLAINED, most / 2, _EXPLAINED_CLEAR * wander)
         return explained_by_load(drive) if is_explained else drive
 
     def _together(self, load: LayerSlots, window: tuple[int, int], best: Judged) -> Floats:
@@ -511,13 +515,14 @@ def _is_like(window: SlowWindow, driven: list[SlowWindow]) -> bool:
     """Whether load drove several windows, most of them under no more load, and one as slow as this may have been."""
     if len(driven) < _DRIVEN_LEAST:
         return False
-    usual = float(np.median([_more_load(one) for one in driven]))
-    return _more_load(window) >= usual and window.factor_interval[0] <= max(one.factor for one in driven)
+    usual = float(np.median([_more_load(one.load) for one in driven]))
+    is_as_slow = window.factor_interval[0] <= max(one.factor for one in driven)
+    return is_as_slow and _more_load(window.load) >= usual
 
 
-def _more_load(window: SlowWindow) -> float:
+def _more_load(changes: list[Change]) -> float:
     """How many times more I/Os or bytes there were."""
-    return max((c.ratio or 0.0 for c in window.load if c.quantity in {"arrivals", "bytes"}), default=0.0)
+    return max((c.ratio or 0.0 for c in changes if c.quantity in {"arrivals", "bytes"}), default=0.0)
 
 
 def _numbered(window: SlowWindow, number: int) -> SlowWindow:

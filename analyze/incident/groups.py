@@ -80,5 +80,5 @@ def _is_clear(group: Group) -> bool:
 
 
 def _is_sure(course: Course) -> bool:
-    """Where the load adds more at the same time than is left, what is left may be what is not known of its effect."""
-    return course.height >= max(_CHANGE_CLEAR * course.shape_error, course.by_load)
+    """What is not twice what the load adds at the same time may be what is not known of its effect."""
+    return course.height >= max(_CHANGE_CLEAR * course.shape_error, 2 * course.by_load)
