@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from iotrace.analyze.ceiling import Ceiling, Limit, ceiling, example, read_path
-from iotrace.analyze.ceiling.beside_knee import BesideKnee
+from iotrace.analyze.ceiling.against_knee import BesideKnee
 from iotrace.analyze.units import DASH, format_bytes
 from iotrace.schemas import IotraceError
 

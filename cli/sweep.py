@@ -10,7 +10,7 @@ import typer
 from iotrace.analyze import slo as objectives
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling import read_path
-from iotrace.analyze.ceiling.beside_knee import beside_knee
+from iotrace.analyze.ceiling.against_knee import beside_knee
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need as Needed
 from iotrace.analyze.knee.need import need as judge_need

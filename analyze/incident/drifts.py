@@ -1,6 +1,6 @@
 """Slow changes: storage that gets slower over half a minute or over the whole recording, without a jump.
 
-A series is looked at in blocks of five seconds. What load explains (`load_effect`) is taken off. Normal is the level of
+A series is looked at in blocks of five seconds. What load explains (`drifts`) is taken off. Normal is the level of
 the faster times of the whole recording, which a slow stretch cannot move, however it builds up. The stretch whose sum
 of excess over normal is greatest (the maximal scoring segment: a CUSUM, Page 1954) is a slow change if its mean excess
 is clear of how far means of as many blocks wander by themselves, and the search goes on in what is left. How far they
@@ -10,6 +10,13 @@ neighbouring means, to which a slow change adds nothing but where it bends.
 How a change went is a trapezoid fitted by least squares: normal until it begins, up to its height, and back, or to the
 end of the recording. A factor's error is that of the fit with correlated residuals, or that of such means, whichever is
 greater.
+
+How much of a slow change of latency the load explains.
+
+More work makes a disk slower, and a day's swing of the load is no incident. What load explains is therefore part of
+what is normal: for each load, the latency that the recording shows at that load **or a greater one** in its faster
+times. So a load explains slowness only if it never went with less; storage that slowed while clients waited for it, and
+so asked for less, is not explained away.
 """
 
 from dataclasses import dataclass, replace
@@ -21,8 +28,54 @@ from scipy.ndimage import uniform_filter1d
 from iotrace.schemas.arrays import Floats
 
 from .change_points import Flags, robust_sigma, running_median, without_single_outliers
-from .load_effect import load_effect
 from .stretches import Course, Judged, Stretch, trapezoid
+
+_CHANGED: Final = float(np.log(1.2))
+"""A load that stays within a fifth explains nothing."""
+_BIN: Final = float(np.log(1.15))
+_BINS_MAX: Final = 12
+_BIN_LEAST: Final = 5
+_FAST_SHARE: Final = 0.3
+
+
+def load_effect(values: Floats, loads: list[Floats]) -> Floats:
+    """The ln of the latency that each of ``loads`` (ln of a quantity, as long as ``values``) adds.
+
+    Loads are taken one after another, each for what those before it leave.
+    """
+    effect = np.zeros(len(values))
+    for load in loads:
+        effect += _one(values - effect, load)
+    return effect
+
+
+def _one(values: Floats, load: Floats) -> Floats:
+    chosen = np.flatnonzero(np.isfinite(load) & np.isfinite(values))
+    if len(chosen) < 4 * _BIN_LEAST:
+        return np.zeros(len(values))
+    low, high = np.quantile(load[chosen], [0.05, 0.95])
+    if high - low < _CHANGED:
+        return np.zeros(len(values))
+    chosen = chosen[np.argsort(load[chosen], kind="stable")]
+    width = max(_BIN, float(high - low) / _BINS_MAX)
+    least = max(_BIN_LEAST, len(chosen) // 40)
+    centres, levels = [], []
+    first = 0
+    while first < len(chosen):
+        end = int(np.searchsorted(load[chosen], load[chosen[first]] + width, side="right"))
+        end = max(end, first + least)
+        if len(chosen) - end < least:
+            end = len(chosen)
+        piece = chosen[first:end]
+        centres.append(float(np.median(load[piece])))
+        levels.append(float(np.quantile(values[piece], _FAST_SHARE)))
+        first = end
+    # No load explains more than what the storage did in its fast times under that load or a greater one.
+    explained = np.minimum.accumulate(np.array(levels)[::-1])[::-1]
+    known = np.where(np.isfinite(load), load, np.median(load[chosen]))
+    effect: Floats = np.interp(known, centres, explained - explained[0])
+    return effect
+
 
 BLOCK_S: Final = 5.0
 _BLOCKS_MAX: Final = 4000
@@ -37,7 +90,6 @@ _HEIGHT_CLEAR: Final = 4.0
 _SHAPE_CLEAR: Final = 6.0
 """By so many of its errors a change has to be there whose shape is taken as known: it was chosen among many."""
 _LENGTH_LEAST_S: Final = 20.0
-_FAST_SHARE: Final = 0.3
 _NEAR: Final = float(np.log(1.12))
 _CHANGES_MAX: Final = 8
 _GRID: Final = 20

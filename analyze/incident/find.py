@@ -13,19 +13,18 @@ from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import IotraceError, Recording, counted
 from iotrace.schemas.arrays import Floats
 
-from .beside import counters_beside, markers_beside, waits_beside
-from .blame import Blame, Names
+from .attribution import TOP_DOWN, Blame, Names, layer_times, slowest_layer
+from .cause import Drive, explained_by_load, judge_drive
 from .change_points import Flags
+from .context import counters_beside, markers_beside, waits_beside
+from .counters import CANNOT_KNOW, mean_slots
 from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_apart
-from .drive import Drive, explained_by_load, judge_drive
 from .factor import Factor, factor_of
-from .from_means import CANNOT_KNOW, mean_slots
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
 from .result import Change, Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
 from .series import LayerSlots, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
-from .where import TOP_DOWN, layer_times, slowest_layer
 from .words import caveats, headline, periodic_headline, what_slowed, where
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)

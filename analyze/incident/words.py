@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 
-from .drive import Drive
+from .cause import Drive
 from .result import BlameRow, Gradual, Incidents, Interval, LayerTime
 
 

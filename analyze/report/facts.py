@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iotrace.analyze.ceiling.beside_knee import BesideKnee
+from iotrace.analyze.ceiling.against_knee import BesideKnee
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
 from iotrace.analyze.incident import Incidents

@@ -6,7 +6,7 @@ import numpy as np
 
 from iotrace.analyze import library
 from iotrace.analyze.ceiling import Path as HardwarePath
-from iotrace.analyze.ceiling.beside_knee import BesideKnee, beside_knee
+from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall

@@ -15,7 +15,7 @@ from pyarrow import Table
 
 from iotrace.analyze import library
 from iotrace.analyze.incident import incident
-from iotrace.analyze.incident.from_means import mean_slots
+from iotrace.analyze.incident.counters import mean_slots
 from iotrace.schemas import Clock, Manifest, RecordingWriter
 
 SECOND = 1_000_000_000

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
-from iotrace.analyze.incident.drifts import drifting, least_mean_excess
-from iotrace.analyze.incident.load_effect import load_effect
+from iotrace.analyze.incident.drifts import drifting, least_mean_excess, load_effect
 from iotrace.analyze.incident.series import Series
 from iotrace.analyze.incident.stretches import judge
 

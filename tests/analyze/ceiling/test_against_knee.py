@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.analyze.ceiling import parse_path
-from iotrace.analyze.ceiling.beside_knee import BesideKnee, beside_knee, hold_against, read_share_of_bytes
+from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee, hold_against, read_share_of_bytes
 from iotrace.analyze.knee.series import knee
 
 from ..knee import knee_simulator as simulator

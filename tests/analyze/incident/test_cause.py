@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
-from iotrace.analyze.incident.drive import judge_drive
+from iotrace.analyze.incident.cause import judge_drive
 from iotrace.analyze.incident.series import LayerSlots, Stream
 
 from . import incident_generator as generator
