@@ -31,6 +31,7 @@ pytestmark = pytest.mark.xdist_group("wine")
 
 SAMPLE = "perfview_net.4.5.2.x64"
 TICK_NS = 1_000_000_000 // HERTZ
+UNIX_EPOCH_FILETIME = 116_444_736_000_000_000
 SYSTEM_LOGGER_IN_REAL_TIME = 0x0200_0000 | 0x100
 PROCESS_THREAD_DISK_AND_NAMES = 0x1 | 0x2 | 0x100 | 0x200
 
@@ -381,8 +382,10 @@ def test_operations_on_files_and_requests_of_the_port_driver_are_layers_of_their
 def test_counters_of_all_instances_are_sampled_each_second(
     host: MakeHost, steady: bytes, tmp_path: Path
 ) -> None:
-    assert record(host(steady, counters=1), tmp_path, "--for", "8s").status == 0
-    rows = imported(tmp_path / "out", tmp_path).read("counters").to_pylist()
+    machine = host(steady, counters=1)
+    assert record(machine, tmp_path, "--for", "10s").status == 0
+    recording = imported(tmp_path / "out", tmp_path)
+    rows = recording.read("counters").to_pylist()
     reads = [row for row in rows if (row["object"], row["counter"]) == ("PhysicalDisk", "Disk Reads/sec")]
     of_c = [row for row in reads if row["instance"] == "0 C:"]
     # The second sample is the first that tells a rate, and the first row of it would have no interval.
@@ -391,6 +394,14 @@ def test_counters_of_all_instances_are_sampled_each_second(
     assert told == [1000 * sample for sample in range(3, 3 + len(told))]
     gaps = [after["at_ns"] - before["at_ns"] for before, after in pairwise(of_c)]
     assert [row["interval_ns"] for row in of_c[1:]] == gaps
+    # A row has the time that Windows stamped its sample with: its call began 100 or 400 ms before, and ended 200 after.
+    stamps = {call["sample"]: call["utc"] for call in machine.calls if "utc" in call}
+    stamped_ns = [(stamps[sample] - UNIX_EPOCH_FILETIME) * 100 for sample in range(3, 3 + len(told))]
+    apart = [
+        recording.manifest.clock.start_utc_ns + row["at_ns"] - stamp_ns
+        for row, stamp_ns in zip(of_c, stamped_ns, strict=True)
+    ]
+    assert max(map(abs, apart)) < 50_000_000
     # It had nothing to tell at the third sample.
     assert [int(row["value"]) for row in reads if row["instance"] == "1 E:"] == [
         value + 1 for value in told[1:]

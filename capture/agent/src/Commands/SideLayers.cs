@@ -91,7 +91,7 @@ internal sealed class SideLayers : IDisposable
     {
         try
         {
-            if (!_isWithoutCounters && _counters?.Rows(Now(), _recording.Anonymizer) is { } rows)
+            if (!_isWithoutCounters && _counters?.Rows(Now, _recording.Anonymizer) is { } rows)
             {
                 _recording.Append("counters", rows);
             }

@@ -14,13 +14,14 @@ internal interface ICounterSource : IDisposable
     /// <summary>Counters that were asked for and that this host lacks.</summary>
     IReadOnlyList<string> Missing { get; }
 
-    /// <summary>Rows for a sample taken at <paramref name="atNs"/>; null for the first.</summary>
-    RecordBatch? Rows(long atNs, Anonymizer? anonymizer);
+    /// <summary>Take a sample: its rows, null for the first. <paramref name="now"/> tells the recording's time.</summary>
+    RecordBatch? Rows(Func<long> now, Anonymizer? anonymizer);
 }
 
 /// <summary>
 /// Windows' performance counters by their English names, whatever the language of the system, all instances, with instances
-/// that come and go. Which counters say what the import knows; units and common names are its.
+/// that come and go. Which counters say what the import knows; units and common names are its. Values are those that Windows works
+/// out from its last two raw samples, by the clocks in them.
 /// </summary>
 [SupportedOSPlatform("windows")]
 internal sealed class CounterSampler : ICounterSource
@@ -67,6 +68,9 @@ internal sealed class CounterSampler : ICounterSource
     private nint _query;
     private byte[] _buffer = new byte[1 << 16];
     private long _sampledAtNs = long.MinValue;
+
+    /// <summary>Offsets of local times from UTC are multiples of a quarter of an hour.</summary>
+    private const long ZoneStep = 15 * TimeSpan.TicksPerMinute;
 
     private CounterSampler(nint query) => _query = query;
 
@@ -134,32 +138,40 @@ internal sealed class CounterSampler : ICounterSource
             sampler.Dispose();
             throw NoCounters(status);
         }
-        _ = PerformanceData.Collect(query); // rates begin with the second sample
+        _ = PerformanceData.Collect(query, out _); // rates begin with the second sample
         return sampler;
     }
 
-    /// <summary>What the counters say now; none before the second call of an interval.</summary>
-    public List<CounterValue> Sample()
+    /// <summary>Rows of <c>counters</c>, at the time that Windows stamped the sample with; null for the first.</summary>
+    public RecordBatch? Rows(Func<long> now, Anonymizer? anonymizer)
     {
-        var values = new List<CounterValue>();
-        if (_query == 0 || PerformanceData.Collect(_query) != 0)
+        var beganNs = now();
+        if (_query == 0 || PerformanceData.Collect(_query, out var stamp) != 0)
         {
-            return values;
+            return null;
         }
+        var (endedNs, utc) = (now(), DateTime.UtcNow.ToFileTimeUtc());
+        var atNs = TakenAt(beganNs, endedNs, utc, stamp);
+        var values = new List<CounterValue>();
         foreach (var (name, hasInstances, counter, handle) in _counters)
         {
             Read(name, hasInstances, counter, handle, values);
         }
-        return values;
-    }
-
-    /// <summary>Rows of <c>counters</c> for a sample taken at <paramref name="atNs"/>; null for the first.</summary>
-    public RecordBatch? Rows(long atNs, Anonymizer? anonymizer)
-    {
-        var values = Sample();
         var interval = _sampledAtNs == long.MinValue ? 0 : atNs - _sampledAtNs;
         _sampledAtNs = atNs;
         return interval <= 0 || values.Count == 0 ? null : CounterRows.Of(values, atNs, interval, Environment.MachineName, anonymizer);
+    }
+
+    /// <summary>
+    /// The recording's time of a sample that Windows stamped with <paramref name="stamp"/>, a FILETIME of local time or of UTC, within a
+    /// call that began at <paramref name="beganNs"/> and ended at <paramref name="endedNs"/>, which was <paramref name="endedUtc"/>
+    /// (FILETIME). Never outside of the call, whatever somebody sets the system's clock to meanwhile.
+    /// </summary>
+    internal static long TakenAt(long beganNs, long endedNs, long endedUtc, long stamp)
+    {
+        var ago = (endedUtc - stamp) % ZoneStep;
+        ago += ago < -ZoneStep / 2 ? ZoneStep : ago > ZoneStep / 2 ? -ZoneStep : 0;
+        return Math.Clamp(endedNs - ago * 100, beganNs, endedNs);
     }
 
     public void Dispose()
@@ -250,8 +262,8 @@ internal static partial class PerformanceData
     [LibraryImport("pdh.dll", EntryPoint = "PdhAddEnglishCounterW", StringMarshalling = StringMarshalling.Utf16)]
     public static partial int AddEnglishCounter(nint query, string path, nint user, out nint counter);
 
-    [LibraryImport("pdh.dll", EntryPoint = "PdhCollectQueryData")]
-    public static partial int Collect(nint query);
+    [LibraryImport("pdh.dll", EntryPoint = "PdhCollectQueryDataWithTime")]
+    public static partial int Collect(nint query, out long stamp);
 
     [LibraryImport("pdh.dll", EntryPoint = "PdhGetFormattedCounterArrayW")]
     public static partial int FormattedArray(nint counter, uint format, ref uint bytes, out uint count, Span<byte> items);

@@ -6,6 +6,9 @@
  * There are PhysicalDisk, with instances "0 C:" and "1 E:", of which the second tells nothing at the first samples, and
  * LogicalDisk with more instances than a first buffer holds. The value of a counter is 1000 for each sample that was taken
  * since the query was opened, and one for each instance. Every other object is missing.
+ *
+ * A sample is stamped between two waits, in local time two hours ahead of UTC, and every second one comes late: its time is
+ * neither that of the call nor that of its return. `calls` has each stamp, as UTC.
  */
 #define DECLSPEC_IMPORT /* these functions are ours */
 #include <windows.h>
@@ -16,9 +19,11 @@
 
 #define EXPORT /* build.sh exports what is marked so */
 #define LOGICAL_DISKS 4000
+#define AHEAD_OF_UTC (2 * 3600 * 10000000LL)
 #define SILENT_UNTIL 4 /* "1 E:" has no data before this sample */
 
 extern long stand_in_has_counters(void);
+extern void told(const char *format, ...);
 
 static long samples;
 static PDH_HCOUNTER physical_disk = (PDH_HCOUNTER)1, logical_disk = (PDH_HCOUNTER)2;
@@ -39,9 +44,16 @@ EXPORT PDH_STATUS WINAPI PdhAddEnglishCounterW(PDH_HQUERY query, LPCWSTR path, D
     return ERROR_SUCCESS;
 }
 
-EXPORT PDH_STATUS WINAPI PdhCollectQueryData(PDH_HQUERY query) {
+EXPORT PDH_STATUS WINAPI PdhCollectQueryDataWithTime(PDH_HQUERY query, LONGLONG *stamp) {
+    FILETIME now;
     (void)query;
     samples++;
+    Sleep(samples % 2 ? 100 : 400);
+    GetSystemTimeAsFileTime(&now);
+    LONGLONG utc = (LONGLONG)now.dwHighDateTime << 32 | now.dwLowDateTime;
+    told("{\"call\":\"PdhCollectQueryDataWithTime\",\"sample\":%ld,\"utc\":%lld}", samples, utc);
+    Sleep(200);
+    *stamp = utc + AHEAD_OF_UTC;
     return ERROR_SUCCESS;
 }
 

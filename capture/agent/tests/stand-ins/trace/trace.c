@@ -106,7 +106,7 @@ static void path_of(WCHAR *path, const WCHAR *prefix, const WCHAR *name) {
     path[1023] = 0;
 }
 
-static void told(const char *format, ...) {
+void told(const char *format, ...) {
     WCHAR path[1024];
     va_list arguments;
     path_of(path, L"", L"calls");
