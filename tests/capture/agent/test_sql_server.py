@@ -65,7 +65,7 @@ def xel_of(path: Path, *events: bytes) -> Path:
 def with_xelite(machine: Host) -> Host:
     """The same host with XELite beside the program."""
     if not Path(XELITE).is_file():
-        pytest.skip("XELITE_DLL names no DLL of XELite: watch and keep with --server were not tried")
+        pytest.skip("XELITE_DLL names no DLL of XELite: what needs it of --server was not tried")
     machine.program = machine.folder / windows.EXE.name
     shutil.copy(windows.EXE, machine.program)
     shutil.copy(XELITE, machine.folder / "Microsoft.SqlServer.XEvent.XELite.dll")
@@ -117,6 +117,8 @@ def test_events_of_a_sql_server_on_this_host_stay_in_its_files_which_the_import_
     # Moved, not copied: nothing is left behind on the server.
     assert list(log.iterdir()) == []
     assert len(list((tmp_path / "out").glob("iotrace_agent_*.xel"))) == 1
+    (stays,) = [note for note in json.loads(end.out)["notes"] if "the sql layer stays" in note]
+    assert "XELite is not beside iotrace-agent" in stays
     recording = import_files([tmp_path / "out"], tmp_path / "live.iotrace")
     assert validate(recording.path) == []
     layers = Counter(recording.read("io").column("layer").to_pylist())
@@ -124,6 +126,93 @@ def test_events_of_a_sql_server_on_this_host_stay_in_its_files_which_the_import_
     paths = {row["path"] for row in recording.read("files").to_pylist()}
     assert r"E:\data\sales.mdf" in paths
     assert recording.read("xevents").num_rows == 61
+
+
+@pytest.mark.slow
+def test_events_of_a_sql_server_become_rows_where_xelite_is_and_the_import_is_the_same(
+    host: MakeHost, server: MakeServer, samples: Path, tmp_path: Path
+) -> None:
+    machine = with_xelite(host(reads(100)))
+    # The sample may be read-only, and a session's file is not.
+    sample = tmp_path / "session.xel"
+    sample.write_bytes((samples / "xel" / "sqltoolsservice_TestXel_0.xel").read_bytes())
+    log = tmp_path / "Log"
+    log.mkdir()
+    # What the file itself says of its durations.
+    stated = ("rpc_completed", "sql_batch_completed", "logout", "existing_connection")
+    sql = server(
+        host=socket.gethostname().split(".")[0][:15],
+        errorLog=windows_path(log / "ERRORLOG"),
+        logFolder=str(log),
+        xel=str(sample),
+        durations=dict.fromkeys(stated, "in microseconds"),
+    )
+    out = tmp_path / "out"
+    end = machine.run("record", "--output", windows_path(out), "--for", "3s", "--server", sql.name, "--json")
+    assert end.status == 0, end
+    told = sql.finish()
+    assert (told["syntax_errors"], told["sessions"]) == ([], [])
+    assert any("149 events of SQL Server became rows" in note for note in json.loads(end.out)["notes"])
+    assert list(log.iterdir()) == []
+    assert [path.name for path in out.iterdir() if path.is_dir()] == ["sql"]
+    assert list(out.glob("*.xel")) == []
+    # The file is of 2017.
+    by_xelite = import_files([out], tmp_path / "by-xelite.iotrace", apart_in_time=True)
+    assert validate(by_xelite.path) == []
+    # The same recording with the file that the rows came from, as it is where XELite is not.
+    shutil.rmtree(out / "sql")
+    shutil.copy(sample, out)
+    by_iotrace = import_files([out], tmp_path / "by-iotrace.iotrace", apart_in_time=True)
+    assert by_xelite.read("xevents").num_rows == 149
+    for table in ("xevents", "io", "waits", "markers", "files", "devices", "processes"):
+        assert rows_of(by_xelite, table) == rows_of(by_iotrace, table), table
+    one, other = by_xelite.manifest, by_iotrace.manifest
+    assert one.clock.start_utc_ns == other.clock.start_utc_ns
+    assert (one.quality.verdict, one.quality.events_lost) == (
+        other.quality.verdict,
+        other.quality.events_lost,
+    )
+
+
+def rows_of(recording: Any, table: str) -> list[str]:
+    """Its rows in any order, with JSON as what it says."""
+    return sorted(
+        json.dumps(
+            {key: json.loads(value) if key in {"fields", "actions"} else value for key, value in row.items()},
+            sort_keys=True,
+            default=str,
+        )
+        for row in recording.read(table).to_pylist()
+    )
+
+
+@pytest.mark.slow
+def test_a_file_that_xelite_cannot_read_stays_for_the_import(
+    host: MakeHost, server: MakeServer, tmp_path: Path
+) -> None:
+    machine = with_xelite(host(reads(100)))
+    # Constructed after the documentation: the import's reader takes it, and Microsoft's does not.
+    facts = {"database_id": 7, "file_id": 1, "size": 8192, "duration": 3, "path": r"E:\data\sales.mdf"}
+    now = (time.time_ns() - build.BASE_UTC_NS) // 100
+    events = [build.event("file_read_completed", now + place * 10 * HERTZ, facts) for place in range(61)]
+    xel = xel_of(tmp_path / "session.xel", *events)
+    log = tmp_path / "Log"
+    log.mkdir()
+    sql = server(
+        host=socket.gethostname().split(".")[0][:15],
+        errorLog=windows_path(log / "ERRORLOG"),
+        logFolder=str(log),
+        xel=str(xel),
+    )
+    out = tmp_path / "out"
+    end = machine.run("record", "--output", windows_path(out), "--for", "3s", "--server", sql.name)
+    assert end.status == 0, end
+    assert "the sql layer stays in its .xel files" in end.out
+    (kept,) = out.glob("*.xel")
+    assert kept.read_bytes() == xel.read_bytes()
+    assert [path for path in out.iterdir() if path.is_dir()] == []
+    recording = import_files([out], tmp_path / "kept.iotrace")
+    assert Counter(recording.read("io").column("layer").to_pylist()) == {"block": 100, "sql": 61}
 
 
 @pytest.mark.slow

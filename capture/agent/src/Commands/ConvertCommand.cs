@@ -72,45 +72,16 @@ internal static class ConvertCommand
             throw new AgentError(
                 $"'{args.Input}' holds texts that the agent does not anonymize", $"iotrace import --anonymize {args.Input} does");
         }
-        var first = DateTimeOffset.MaxValue;
-        EventReader.ReadFile(args.Input, seen => first = seen.At < first ? seen.At : first, stop);
-        if (first == DateTimeOffset.MaxValue)
+        var span = EventSpan.Of([args.Input], stop);
+        if (span.Events == 0)
         {
             throw new AgentError($"'{args.Input}' holds no event", "was the session started?");
         }
         var folder = OutputFolder.Create(args.Output);
-        var streams = new Dictionary<string, ArrowTableStream>(StringComparer.Ordinal);
         try
         {
-            var manifest = new RecordingManifest
-            {
-                Title = $"converted from {Path.GetFileName(args.Input)}",
-                ClockName = "SQL Server Extended Events",
-                StartUtcNs = (first.UtcTicks - DateTimeOffset.UnixEpoch.UtcTicks) * 100,
-                ResolutionNs = 100,
-                StartUtcUncertaintyNs = 15_625_000,
-            };
-            manifest.Host["database"] = "SQL Server";
-            var rows = new EventRows(manifest.StartUtcNs, Append);
-            Append("io", RecordingSchemas.NoIo());
-            EventReader.ReadFile(args.Input, rows.Take, stop);
-            rows.Finish();
-            var files = SmallTables.Files([.. rows.Files.Select(file => (file.Id, (string?)file.Path, (int?)null))], null, null);
-            Append("files", files);
-            manifest.WindowEndNs = rows.LastNs;
-            manifest.Sources.Add((Path.GetFileName(args.Input), "xel", rows.Events));
-            manifest.Ended = RecordingManifest.Normally;
-            manifest.Notes.Add("read through XELite, which tells no packages, no units and no lost events: I/O and waits are taken as milliseconds");
-            if (rows.Unplaceable > 0)
-            {
-                manifest.Notes.Add($"{Words.Counted(rows.Unplaceable, "I/O")} left out: no size, or no duration that can be");
-            }
-            foreach (var (table, stream) in streams)
-            {
-                manifest.Rows[table] = stream.Rows;
-                stream.End();
-            }
-            manifest.Save(folder);
+            var manifest = EventRecording.Write(
+                [args.Input], span, folder, $"converted from {Path.GetFileName(args.Input)}", null, null, stop);
             if (args.Json)
             {
                 output.Json(new JsonObject
@@ -123,40 +94,14 @@ internal static class ConvertCommand
             }
             else
             {
-                output.Line($"wrote {args.Output}: {Words.Counted(rows.Events, "event")}; iotrace import {args.Output} -o NAME.iotrace");
+                output.Line($"wrote {args.Output}: {Words.Counted(span.Events, "event")}; iotrace import {args.Output} -o NAME.iotrace");
             }
             return ExitStatus.Done;
         }
         catch
         {
-            Close();
             OutputFolder.Remove(folder);
             throw;
-        }
-        finally
-        {
-            Close();
-        }
-
-        void Append(string table, Apache.Arrow.RecordBatch rows)
-        {
-            using (rows)
-            {
-                if (!streams.TryGetValue(table, out var stream))
-                {
-                    streams.Add(table, stream = new(Path.Combine(folder, table + ".arrows"), rows.Schema));
-                }
-                stream.Write(rows);
-            }
-        }
-
-        void Close()
-        {
-            foreach (var stream in streams.Values)
-            {
-                stream.Dispose();
-            }
-            streams.Clear();
         }
     }
 

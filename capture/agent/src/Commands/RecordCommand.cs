@@ -202,6 +202,13 @@ internal sealed class Recording(RecordArgs args, IRecordHost host, Output output
         Describe(manifest, recorder, Now(recorder.Clock));
         output.ProgressDone();
         recording.Finish(ended);
+        // Whoever ends this with another Ctrl-C has a whole recording and the files.
+        if (samples.ReadFiles(folder, host.FreeBytes(folder) - host.ReserveBytes(folder), output.Say) is { } told)
+        {
+            output.Say(told);
+            manifest.Notes.Add(told);
+            manifest.Save(folder);
+        }
     }
 
     /// <summary>Look every second until something ends the recording; what did.</summary>

@@ -21,6 +21,7 @@ internal sealed class SideLayers : IDisposable
     private readonly ExtendedEventSession? _sql;
     private readonly ManualResetEventSlim _end = new();
     private readonly Thread _thread;
+    private IReadOnlyList<string> _files = [];
     private Losses _losses;
     private bool _isWithoutCounters;
 
@@ -57,12 +58,33 @@ internal sealed class SideLayers : IDisposable
         if (_sql is not null)
         {
             PollLosses();
-            _sql.Finish(folder);
+            _files = _sql.Finish(folder);
             foreach (var note in _sql.Notes.Distinct(StringComparer.Ordinal).Take(100))
             {
                 _note(note);
             }
         }
+    }
+
+    /// <summary>
+    /// Make rows of the files that the session of events left in the recording's folder, where that can be; what is to be told of it,
+    /// null where there are none. The recording is whole before: it may take a while.
+    /// </summary>
+    public string? ReadFiles(string folder, long? freeBytes, Action<string> say)
+    {
+        if (_files.Count == 0)
+        {
+            return null;
+        }
+        if (EventReader.IsThere())
+        {
+            say("making rows of SQL Server's events; Ctrl-C once more leaves them in their .xel files");
+        }
+        var told = _recording.RoleOf;
+        // The import's reader of .xel knows these by their numbers and all others by their paths.
+        return EventRecording.Replace(
+            _files, folder, _sql!.Kinds,
+            path => told?.Invoke(path) is { Database: "master" or "tempdb" or "model" or "msdb" } file ? file : null, freeBytes);
     }
 
     public void Dispose()

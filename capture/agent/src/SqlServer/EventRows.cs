@@ -11,17 +11,18 @@ namespace Iotrace.Agent.SqlServer;
 /// <summary>
 /// Events of SQL Server as rows, by the rules of the import's own reader of .xel: every event a row of <c>xevents</c>; completed
 /// reads and writes rows of <c>io</c>, ends of waits rows of <c>waits</c>, checkpoints, log flushes and automatic growth markers.
-/// XELite tells neither packages nor units: durations of I/O, waits and log flushes are milliseconds, as documented, and of
-/// other events none is given.
+/// XELite tells neither packages nor units. Where nobody else does, durations of I/O, waits and log flushes are milliseconds, as
+/// documented, and of other events none is given.
 /// </summary>
-internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> write)
+/// <param name="kinds">What the server tells of its events; null: nothing.</param>
+internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> write, EventKinds? kinds = null)
 {
     /// <summary>Above the numbers that files of the trace session get.</summary>
     private const int FirstFile = 0x2000_0000;
 
     private const int BatchEvents = 4096;
     private const long MillisecondNs = 1_000_000;
-    private const ulong DurationMsMax = 86_400_000;
+    private const long DurationNsMax = 86_400_000 * MillisecondNs;
 
     private static readonly JsonWriterOptions Plain = new() { Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping };
 
@@ -35,8 +36,11 @@ internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> wri
 
     public long Events { get; private set; }
 
-    /// <summary>I/Os without a size or duration that can be.</summary>
+    /// <summary>I/Os without a size that can be.</summary>
     public long Unplaceable { get; private set; }
+
+    /// <summary>I/Os whose duration cannot be: they have no completion.</summary>
+    public long DurationsDropped { get; private set; }
 
     public long LastNs { get; private set; }
 
@@ -49,19 +53,22 @@ internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> wri
         LastNs = Math.Max(LastNs, at);
         Events++;
         var duration = Mean(seen, at);
-        _events.Add((at, duration, seen.Name, Number(seen.Actions, "event_sequence"), Json(seen.Fields), Json(seen.Actions)));
+        _events.Add((at, duration, seen.Name, Sequence(seen), Json(seen.Fields), Json(seen.Actions)));
         if (_events.Count >= BatchEvents)
         {
             Flush();
         }
     }
 
+    /// <summary>The number that SQL Server gave the event, where the session collects it.</summary>
+    public static ulong? Sequence(SqlEvent seen) => Number(seen.Actions, "event_sequence");
+
     /// <summary>Nothing more comes.</summary>
     public void Finish()
     {
         foreach (var (database, at) in _checkpoints)
         {
-            _markers.Add((at, null, "checkpoint", $"database_id {database}, end not in the file"));
+            AddHalf(at, database, "end");
         }
         _checkpoints.Clear();
         Flush();
@@ -77,49 +84,67 @@ internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> wri
         switch (seen.Name)
         {
             case "file_read_completed" or "file_write_completed":
-                var took = Duration(seen);
+                var took = Duration(seen, MillisecondNs);
                 AddIo(seen, at, took);
                 return took;
             case "wait_info" or "wait_info_external" or "wait_completed" or "wait_completed_external":
-                var waited = Duration(seen);
+                var waited = Duration(seen, MillisecondNs);
                 if (waited is { } length && Text(seen.Fields, "wait_type") is { } type && Text(seen.Fields, "opcode") is null or "End")
                 {
                     var signal = Number(seen.Fields, "signal_duration");
                     var session = Number(seen.Actions, "session_id");
                     _waits.Add((
-                        at, type, length, signal <= DurationMsMax ? (long)signal * MillisecondNs : null,
+                        at, type, length, Times(signal, kinds?.UnitNs(seen.Name) ?? MillisecondNs),
                         session <= int.MaxValue ? (int)session : null, Text(seen.Actions, "database_name")));
                 }
                 return waited;
             case "log_flush_complete":
-                var flushed = Duration(seen);
-                _markers.Add((at - (flushed ?? 0), flushed, "log_flush", MarkerWords(seen)));
+                var flushed = Duration(seen, MillisecondNs);
+                _markers.Add((at - (flushed ?? 0), flushed, "log_flush", MarkerWords(seen, hasDuration: true)));
                 return flushed;
             case "checkpoint_begin":
-                _checkpoints[Number(seen.Fields, "database_id") ?? 0] = at;
-                return null;
+                var database = Number(seen.Fields, "database_id") ?? 0;
+                if (_checkpoints.Remove(database, out var unended))
+                {
+                    AddHalf(unended, database, "end");
+                }
+                _checkpoints.Add(database, at);
+                return Duration(seen);
             case "checkpoint_end":
-                var began = _checkpoints.Remove(Number(seen.Fields, "database_id") ?? 0, out var since);
-                _markers.Add(began
-                    ? (since, at - since, "checkpoint", MarkerWords(seen))
-                    : (at, null, "checkpoint", $"{MarkerWords(seen)}, begin not in the file"));
-                return null;
-            case "database_file_size_change" when seen.Fields.GetValueOrDefault("is_automatic") is not false:
-                _markers.Add((at, null, "autogrow", MarkerWords(seen)));
-                return null;
+                var of = Number(seen.Fields, "database_id") ?? 0;
+                if (_checkpoints.Remove(of, out var since))
+                {
+                    _markers.Add((since, at - since, "checkpoint", MarkerWords(seen, kinds?.UnitNs(seen.Name) is not null)));
+                }
+                else
+                {
+                    AddHalf(at, of, "begin");
+                }
+                return Duration(seen);
+            case "database_file_size_change":
+                var grew = Duration(seen);
+                if (seen.Fields.GetValueOrDefault("is_automatic") is not false)
+                {
+                    _markers.Add((at - (grew ?? 0), grew, "autogrow", MarkerWords(seen, kinds?.UnitNs(seen.Name) is not null)));
+                }
+                return grew;
             default:
-                return null;
+                return Duration(seen);
         }
     }
 
-    private static string MarkerWords(SqlEvent seen) => Words(seen with
+    private void AddHalf(long at, ulong database, string missing) =>
+        _markers.Add((at, null, "checkpoint", $"database_id {database}, {missing} not in the file"));
+
+    /// <summary>What the event tells beside its duration, where it is known to be one.</summary>
+    private static string MarkerWords(SqlEvent seen, bool hasDuration) => Words(seen with
     {
-        Fields = seen.Fields.Where(field => field.Key != "duration").ToDictionary(StringComparer.Ordinal),
+        Fields = seen.Fields.Where(field => !hasDuration || field.Key != "duration").ToDictionary(StringComparer.Ordinal),
     });
 
     private void AddIo(SqlEvent seen, long at, long? took)
     {
-        if (Number(seen.Fields, "size") is not { } size || size > uint.MaxValue || took is null)
+        if (Number(seen.Fields, "size") is not { } size || size > uint.MaxValue)
         {
             Unplaceable++;
             return;
@@ -128,13 +153,14 @@ internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> wri
         {
             Flush();
         }
+        DurationsDropped += took is null ? 1 : 0;
         var thread = Number(seen.Actions, "system_thread_id");
         _io.Add(new()
         {
             Layer = Layer.Sql,
             Op = seen.Name == "file_read_completed" ? Op.Read : Op.Write,
-            IssuedNs = at - took.Value,
-            CompletedNs = at,
+            IssuedNs = at - (took ?? 0),
+            CompletedNs = took is null ? long.MinValue : at,
             OffsetBytes = Number(seen.Fields, "offset") is { } offset and <= long.MaxValue ? (long)offset : -1,
             SizeBytes = (uint)size,
             DeviceId = IoRow.None,
@@ -162,8 +188,13 @@ internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> wri
         return id;
     }
 
-    private static long? Duration(SqlEvent seen) =>
-        Number(seen.Fields, "duration") is { } count and <= DurationMsMax ? (long)count * MillisecondNs : null;
+    /// <summary>In the unit that the server states, else in <paramref name="usualNs"/>; null where it is unknown or cannot be.</summary>
+    private long? Duration(SqlEvent seen, long? usualNs = null) =>
+        (kinds?.UnitNs(seen.Name) ?? usualNs) is { } unitNs && Times(Number(seen.Fields, "duration"), unitNs) is { } took and <= DurationNsMax
+            ? took
+            : null;
+
+    private static long? Times(ulong? count, long unitNs) => count <= (ulong)(long.MaxValue / unitNs) ? (long)count.Value * unitNs : null;
 
     private static string? Text(IReadOnlyDictionary<string, object> values, string name) =>
         values.TryGetValue(name, out var value) ? value as string : null;
@@ -253,7 +284,7 @@ internal sealed class EventRows(long startUtcNs, Action<string, RecordBatch> wri
             write("xevents", new(RecordingSchemas.XEvents,
             [
                 Longs(_events.Select(seen => (long?)seen.AtNs)), Longs(_events.Select(seen => seen.DurationNs)),
-                Texts(_events.Select(_ => "")), Texts(_events.Select(seen => seen.Name)),
+                Texts(_events.Select(seen => kinds is null ? "" : EventKinds.PackageOf(seen.Name))), Texts(_events.Select(seen => seen.Name)),
                 Numbers(_events.Select(seen => seen.Sequence)),
                 Texts(_events.Select(seen => seen.Fields)), Texts(_events.Select(seen => seen.Actions)),
             ], _events.Count));

@@ -11,7 +11,7 @@ internal sealed record ServerFacts(
 
 /// <summary>
 /// An Extended Events session on a SQL Server, from creation to removal. Its events go to files in the server's log folder,
-/// which the agent moves beside the recording when the server is this host; <c>iotrace import</c> reads them.
+/// which the agent moves beside the recording when the server is this host.
 /// </summary>
 internal sealed class ExtendedEventSession : IDisposable
 {
@@ -38,6 +38,9 @@ internal sealed class ExtendedEventSession : IDisposable
 
     /// <summary>Where the server writes: the path of the session's files without what SQL Server appends and the ending.</summary>
     public string FilePattern { get; }
+
+    /// <summary>What the server tells of its events.</summary>
+    public EventKinds Kinds { get; private set; } = new(new Dictionary<string, string>(StringComparer.Ordinal));
 
     /// <summary>What went wrong without ending anything.</summary>
     public List<string> Notes { get; } = [];
@@ -176,9 +179,10 @@ internal sealed class ExtendedEventSession : IDisposable
         return files;
     }
 
-    /// <summary>Stop and remove the session, and move its files to <paramref name="folder"/> if the server is this host.</summary>
-    public void Finish(string folder)
+    /// <summary>Stop and remove the session, and move its files to <paramref name="folder"/> if the server is this host: those that came there.</summary>
+    public IReadOnlyList<string> Finish(string folder)
     {
+        var moved = new List<string>();
         _wait = TimeSpan.Zero;
         if (!TryConnected() || !TryExecute(SessionStatements.Stop(_name)) || !TryExecute(SessionStatements.Drop(_name)))
         {
@@ -188,14 +192,16 @@ internal sealed class ExtendedEventSession : IDisposable
         if (!Facts.HostName.Equals(Environment.MachineName, StringComparison.OrdinalIgnoreCase))
         {
             Notes.Add($"the sql layer is in files on {Facts.HostName}: copy {FilePattern}*.xel beside the recording and import both");
-            return;
+            return moved;
         }
         try
         {
             var files = Directory.GetFiles(Path.GetDirectoryName(FilePattern) ?? ".", Path.GetFileName(FilePattern) + "*.xel");
-            foreach (var file in files)
+            foreach (var file in files.Order(StringComparer.Ordinal))
             {
-                File.Copy(file, Path.Combine(folder, Path.GetFileName(file)));
+                var copy = Path.Combine(folder, Path.GetFileName(file));
+                File.Copy(file, copy);
+                moved.Add(copy);
                 File.Delete(file);
             }
             if (files.Length == 0)
@@ -206,7 +212,9 @@ internal sealed class ExtendedEventSession : IDisposable
         catch (Exception problem) when (problem is IOException or UnauthorizedAccessException)
         {
             Notes.Add($"the sql layer stays in {FilePattern}*.xel: {problem.Message.TrimEnd('.')}; copy the files beside the recording");
+            return []; // rows of some would hide that the others are not there
         }
+        return moved;
     }
 
     public void Dispose() => _connection.Dispose();
@@ -232,6 +240,7 @@ internal sealed class ExtendedEventSession : IDisposable
                 }
             }
         }
+        Kinds = new(ReadDurations());
         stop.ThrowIfCancellationRequested();
         var choice = new EventChoice(Names(SessionStatements.Events), Names(SessionStatements.EventsWithPath), keys);
         if (!SessionStatements.FileEvents.Any(choice.Events.Contains))
@@ -249,6 +258,18 @@ internal sealed class ExtendedEventSession : IDisposable
         {
             Notes.Add("the event session has no end of its own: this build of SQL Server refused MAX_DURATION");
         }
+    }
+
+    private Dictionary<string, string> ReadDurations()
+    {
+        var durations = new Dictionary<string, string>(StringComparer.Ordinal);
+        using var command = Command(_connection, SessionStatements.Durations, null);
+        using var reader = command.ExecuteReader();
+        while (reader.Read())
+        {
+            durations[reader.GetString(0)] = reader.IsDBNull(1) ? "" : reader.GetString(1);
+        }
+        return durations;
     }
 
     private HashSet<string> Names(string query)

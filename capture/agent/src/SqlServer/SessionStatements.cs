@@ -28,6 +28,11 @@ internal static class SessionStatements
         "LOGBUFFER", "IO_COMPLETION", "ASYNC_IO_COMPLETION", "WRITE_COMPLETION", "BACKUPIO", "HADR_SYNC_COMMIT",
     ];
 
+    private const string Wait = "wait_info";
+
+    /// <summary>The package of an event of the session.</summary>
+    public static string PackageOf(string name) => name == Wait ? "sqlos" : "sqlserver";
+
     /// <summary>One row: version, major version, host, instance, may see state, may make sessions, sessions of our name, log folder.</summary>
     public const string Facts = """
         SELECT
@@ -53,6 +58,13 @@ internal static class SessionStatements
         WHERE name = N'collect_path' AND column_type = N'customizable';
         """;
 
+    /// <summary>What SQL Server says of durations: the texts that its files hold too, and XELite does not tell.</summary>
+    public const string Durations = """
+        SELECT object_name, description
+        FROM sys.dm_xe_object_columns
+        WHERE name = N'duration' AND column_type = N'data';
+        """;
+
     public const string WaitTypes = "SELECT map_key, map_value FROM sys.dm_xe_map_values WHERE name = N'wait_types';";
 
     public const string Losses = """
@@ -73,18 +85,18 @@ internal static class SessionStatements
         foreach (var name1 in FileEvents.Where(choice.Events.Contains))
         {
             var path = choice.WithPath.Contains(name1) ? "SET collect_path = (1) " : "";
-            events.Add($"ADD EVENT sqlserver.{name1} ({path}ACTION (package0.event_sequence))");
+            events.Add($"ADD EVENT {PackageOf(name1)}.{name1} ({path}ACTION (package0.event_sequence))");
         }
         foreach (var name1 in RareEvents.Where(choice.Events.Contains))
         {
-            events.Add($"ADD EVENT sqlserver.{name1} (ACTION (package0.event_sequence))");
+            events.Add($"ADD EVENT {PackageOf(name1)}.{name1} (ACTION (package0.event_sequence))");
         }
-        if (choice.WaitKeys.Count > 0 && choice.Events.Contains("wait_info"))
+        if (choice.WaitKeys.Count > 0 && choice.Events.Contains(Wait))
         {
             var waits = string.Join(
                 " OR ", choice.WaitKeys.Select(key => "wait_type = " + key.ToString(CultureInfo.InvariantCulture)));
             events.Add($"""
-                ADD EVENT sqlos.wait_info (
+                ADD EVENT {PackageOf(Wait)}.{Wait} (
                     ACTION (package0.event_sequence)
                     WHERE (opcode = 1 AND duration >= 1 AND ({waits}))
                 )

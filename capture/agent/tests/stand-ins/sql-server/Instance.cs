@@ -11,7 +11,8 @@ public static class Instance
 
     public static StandInServer Start(
         int majorVersion = 16, string host = "SQLHOST", string errorLog = @"D:\MSSQL\Log\ERRORLOG", bool mayView = true, bool mayAlter = true,
-        IEnumerable<string>? events = null, (long Events, long Buffers)? dropped = null, Action<string>? writes = null)
+        IEnumerable<string>? events = null, (long Events, long Buffers)? dropped = null, Action<string>? writes = null,
+        IReadOnlyDictionary<string, string>? durations = null)
     {
         var server = new StandInServer { MajorVersion = majorVersion, Writes = writes };
         server.Answer(@"SERVERPROPERTY\('ProductVersion'\)", received => new()
@@ -27,6 +28,11 @@ public static class Instance
         });
         server.Answer(@"FROM sys\.dm_xe_objects", Column("name", events ?? Events));
         server.Answer(@"FROM sys\.dm_xe_object_columns", Column("object_name", ["file_read_completed", "file_write_completed"]));
+        server.Answer(@"N'duration'", new Answer
+        {
+            Columns = ["object_name", "description"],
+            Rows = [.. (durations ?? new Dictionary<string, string>(StringComparer.Ordinal)).Select(told => new object?[] { told.Key, told.Value })],
+        });
         server.Answer(@"FROM sys\.dm_xe_map_values", new Answer
         {
             Columns = ["map_key", "map_value"],

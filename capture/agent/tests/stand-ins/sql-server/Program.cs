@@ -26,6 +26,9 @@ internal static class Program
         public string? Live { get; init; }
 
         public bool MayAlter { get; init; } = true;
+
+        /// <summary>What the instance says of the durations of events.</summary>
+        public Dictionary<string, string>? Durations { get; init; }
     }
 
     private static readonly JsonSerializerOptions Web = new(JsonSerializerDefaults.Web);
@@ -35,7 +38,7 @@ internal static class Program
         var scenario = JsonSerializer.Deserialize<Scenario>(
             await File.ReadAllTextAsync(arguments[0]), Web)!;
         await using var server = Instance.Start(
-            host: scenario.Host, errorLog: scenario.ErrorLog, mayAlter: scenario.MayAlter, writes: file =>
+            host: scenario.Host, errorLog: scenario.ErrorLog, mayAlter: scenario.MayAlter, durations: scenario.Durations, writes: file =>
             {
                 if (scenario is { LogFolder: { } folder, Xel: { } xel })
                 {
