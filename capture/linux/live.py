@@ -191,11 +191,13 @@ class _Live:
         self, seconds: float | None, ended: threading.Event, progress: Progress | None, priority: Priority
     ) -> None:
         """Record until something ends it."""
-        length_ns = None if seconds is None else int(seconds * 1e9)
         next_look_ns = 0
         self._growing.replace("devices", devices_table(self._selection))
         self._save_files()
         self._instance.start()
+        # On a busy host seconds may have passed since the clock began, of which nothing was recorded.
+        self._keeper.window_start_ns = self._now_ns()
+        length_ns = None if seconds is None else self._keeper.window_start_ns + int(seconds * 1e9)
         self._kernel.begin()
         try:
             while not ended.is_set() and self._ended == "normally":

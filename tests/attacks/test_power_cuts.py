@@ -119,7 +119,7 @@ def check_recovered(folder, truth, cut_ns):
     # Nothing was made up, and the window claims no time whose rows are lost.
     assert np.array_equal(found, truth[: len(found)]) or np.isin(found, truth).all()
     manifest = recovered.manifest
-    last_ns = int(found[-1]) if len(found) else 0
+    last_ns = int(found[-1]) if len(found) else manifest.window_start_ns
     assert manifest.window_end_ns - last_ns < 1.5e9 or len(found) == np.searchsorted(
         truth, manifest.window_end_ns
     )

@@ -434,6 +434,20 @@ def test_losses_are_counted_and_spoil_no_pair(loop_device, tmp_path, monkeypatch
     assert validate(path) == []
 
 
+def test_the_window_begins_when_events_are_let_in(loop_device, tmp_path, monkeypatch):
+    """On a busy host that can be seconds after the clock was read, of which nothing can be known."""
+    start = tracefs.TraceInstance.start
+
+    def late(instance):
+        time.sleep(0.7)
+        start(instance)
+
+    monkeypatch.setattr(tracefs.TraceInstance, "start", late)
+    found = record([loop_device], tmp_path / "r.iotrace", seconds=0.3).manifest
+    assert found.window_start_ns >= 700_000_000
+    assert found.duration_ns >= 300_000_000
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_recording_and_keeps_it(loop_device, tmp_path, number):
     path = tmp_path / "r.iotrace"
