@@ -501,6 +501,7 @@ def _is_there(path: Path, folder: Path) -> IotraceError:
 def _replacing(path: Path) -> Iterator[Path]:
     """A name to write to that takes the place of ``path`` when all went well."""
     new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)  # a killed writer's; the folder is locked, so nobody else's
     try:
         yield new
         new.replace(path)

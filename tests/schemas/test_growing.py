@@ -1,0 +1,36 @@
+"""A recording that grows: what a killed writer leaves at any moment becomes a recording."""
+
+import subprocess
+import sys
+
+import pytest
+
+from iotrace.capture.linux import recover
+from iotrace.schemas import validate
+
+WRITER = """
+import os, sys
+import pyarrow as pa
+from iotrace.schemas import Clock, GrowingRecording, Manifest
+growing = GrowingRecording.create(sys.argv[1])
+disk = {"device_id": 0, "name": "sda", "kind": "disk", "size_bytes": 1 << 30, "logical_block_bytes": 512}
+growing.replace("devices", pa.Table.from_pylist([disk]))
+row = {"layer": "block", "op": "read", "issued_ns": 5, "completed_ns": 9, "offset_bytes": 0, "size_bytes": 4096}
+growing.append("io", pa.Table.from_pylist([row | {"device_id": 0}]))
+growing.flush(Manifest("captured", "killed", Clock(0, 1.0, "test"), window_end_ns=10))
+os._exit(1)
+"""
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "devices.parquet", "io/part-00000000.parquet"])
+def test_killed_while_a_small_file_is_replaced(name, tmp_path):
+    """The file that was to take its place is there, whole or not."""
+    path = tmp_path / "r.iotrace"
+    subprocess.run([sys.executable, "-c", WRITER, path], check=False)
+    whole = path.with_name("r.iotrace.unfinished") / name
+    whole.parent.mkdir(exist_ok=True)
+    whole.with_name(f".{whole.name}.new").write_bytes(b"{")
+    recovered = recover(path)
+    assert recovered.read("io", ["completed_ns"])["completed_ns"].to_pylist() == [9]
+    assert validate(path) == []
+    assert not [file for file in path.rglob("*") if file.name.startswith(".")]
