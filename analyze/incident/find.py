@@ -37,6 +37,7 @@ _EXPLAINED: Final = float(np.log(1.2))
 """What a window is slower than its load by, or half of its excess if that is more: then the load explains it."""
 _EXPLAINED_CLEAR: Final = 3.5
 _FACTOR_LEAST: Final = 1.2
+_MORE_LOAD: Final = 1.1
 _DRIVEN_LEAST: Final = 3
 _LOST_LEAST: Final = float(np.log(1.05))
 """What is less than a twentieth slower on the whole of its devices cost nobody anything."""
@@ -331,8 +332,8 @@ class _Finder:
         )
         if drive.cause == "load-driven" or is_gradual:
             return drive
-        if _more_load(drive.changes) < 1:
-            return drive  # what is less explains nothing
+        if _more_load(drive.changes) < _MORE_LOAD:
+            return drive  # what is no more than ever explains nothing
         left, wander = left_by_load(best, self._loads(best), window, is_normal)
         inside = excess[slice(*window)]
         most = float(np.nanmean(inside)) if np.isfinite(inside).any() else 0.0

@@ -60,6 +60,14 @@ def test_what_was_planted_is_found(scenario, tmp_path):
     assert (score.misses, score.extras, score.wrong) == (0, 0, [])
 
 
+@pytest.mark.parametrize("seed", [5, 17])
+def test_a_load_that_is_no_more_than_ever_explains_nothing(seed, tmp_path):
+    """Storage becomes three times slower within a daily swing of the load, which is then where it often is."""
+    recording, (truth,) = generator.drift_and_slow(tmp_path / "p.iotrace", np.random.default_rng([2, seed]))
+    (window,) = incident(recording).windows
+    assert window.cause == truth.cause == "service-driven"
+
+
 @pytest.mark.slow
 def test_precision_and_recall_over_hundreds_of_recordings(tmp_path):
     """At least 95 of 100 windows found are planted ones, and of those planted; dates, causes, layers, files as well.
