@@ -204,9 +204,11 @@ def _rename(one: Path, other: Path, flags: int) -> bool:
 @cache
 def _renameat2() -> Callable[..., int] | None:
     """The C library's function; None where there is none."""
+    if os.name != "posix":
+        return None
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):
+    except (AttributeError, OSError):
         return None
     function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
     return cast("Callable[..., int]", function)

@@ -75,8 +75,8 @@ def test_query_keeps_the_house_rules(query):
 
 
 def test_every_query_has_a_test_with_a_trace_and_an_expected_table():
-    folder = Path(__file__).parent
-    tests = "".join(path.read_text("utf-8") for path in folder.glob("test_queries_*.py"))
+    folder = Path(__file__).parent / "queries"
+    tests = "".join(path.read_text("utf-8") for path in folder.glob("test_*.py"))
     assert [query.name for query in QUERIES if f'"{query.name}"' not in tests] == []
 
 

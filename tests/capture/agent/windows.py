@@ -214,8 +214,14 @@ class Host:
         return Agent(process, self)
 
     def run(self, *arguments: str) -> Finished:
-        """Run the agent to its end."""
-        return self.start(*arguments).finish()
+        """Run the agent to its end.
+
+        A program that Wine starts while its server ends, for want of others, is refused before it begins: once more.
+        """
+        finished = self.start(*arguments).finish()
+        if finished.error.startswith("wine client error"):
+            finished = self.start(*arguments).finish()
+        return finished
 
     def text(self, name: str) -> str:
         """What the agent said last to ``out`` or ``error``."""
