@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from iotrace.analyze.stats.estimate import Estimate
 
 from .answer import Knee, SloKnee
-from .words import cause_clause, latency_text, load_text, rate_text, seconds_text, step_text
+from .words import NOT_EXCLUDED, cause_clause, latency_text, load_text, rate_text, seconds_text, step_text
 
 Verdict = Literal["yes", "no", "cannot_tell"]
 
@@ -66,7 +66,7 @@ class _Limit:
         if self.at is not None:
             return "yes" if iops <= self.at.low else "no" if iops > self.at.high else "cannot_tell"
         if self.missed_iops is not None:
-            return "no" if iops * _SAME_LOAD >= self.missed_iops else "cannot_tell"
+            return "no" if iops >= self.missed_iops else "cannot_tell"
         return "yes" if iops <= _SAME_LOAD * (self.kept_iops or 0.0) else "cannot_tell"
 
     @property
@@ -104,12 +104,13 @@ def need(found: Knee, scale: float, *, spoiled: Sequence[str] = ()) -> Need:
     if untold := [one for one in limits if one.verdict(iops) == "cannot_tell"]:
         return _untold(scale, iops, "; ".join(_why(one, scale) for one in untold), layer)
     nearest = min(limits, key=lambda one: one.iops)
-    room = _headroom(nearest, iops)
+    reason = f"{nearest.words}, {_headroom(nearest, iops)} times what is needed{cause_clause(found)}."
+    caveat = f" {NOT_EXCLUDED}" if found.state in {"not_reached", "onset"} else ""
     return Need(
         scale,
         iops,
         "yes",
-        f"YES: {rate_text(iops, scale)} is carried: {nearest.words}, {room} times what is needed{cause_clause(found)}.",
+        f"YES: {rate_text(iops, scale)} is carried: {reason}{caveat}",
         headroom=nearest.at and nearest.at.scaled(1 / iops),
         headroom_at_least=None if nearest.at is not None else nearest.iops / iops,
         layer=layer,
@@ -128,9 +129,12 @@ def _capacity(found: Knee) -> _Limit:
         # No step kept up, so nothing is known of latency below.
         return _Limit(f"the storage carries at most {words}", missed_iops=most.high)
     kept = found.highest_kept_up_iops or 0.0
-    time = f" for {seconds_text(found.watched_s)}" if found.watched_s else ""
     load = rate_text(kept, found.highest_kept_up_scale)
-    return _Limit(f"the highest load that was run, {load}, was carried{time}", kept_iops=kept)
+    return _Limit(f"the highest load that was run, {load}, was carried{_time(found)}", kept_iops=kept)
+
+
+def _time(found: Knee) -> str:
+    return f" for {seconds_text(found.watched_s)}" if found.watched_s else ""
 
 
 def _objectives(found: Knee) -> Iterator[_Limit]:
@@ -143,14 +147,14 @@ def _objectives(found: Knee) -> Iterator[_Limit]:
             load = rate_text(kept, one.highest_met_scale)
             limit = latency_text(one.objective.limit_ns)
             yield _Limit(
-                f"{one.objective.subject} stays under {limit} up to {load}, the highest load that was run",
+                f"{one.objective.subject} stays under {limit}{_time(found)} up to {load}, the highest load run",
                 kept_iops=kept,
             )
         elif one.state == "missed_at_lowest":
             lowest = next(step for step in found.steps if step.is_judged)
             yield _Limit(
                 f"{passes} already at the lowest load that was run, {step_text(lowest)}",
-                missed_iops=lowest.offered_iops,
+                missed_iops=lowest.offered_iops / _SAME_LOAD,
             )
         else:
             yield _Limit("", untold=_lowered(one))

@@ -10,7 +10,7 @@ from iotrace.schemas import counted
 from .answer import Knee, SloKnee
 from .step import Step
 
-_NOT_EXCLUDED: Final = (
+NOT_EXCLUDED: Final = (
     "Saved credits that last longer (of a token bucket, a write cache, an SLC cache) cannot be excluded."
 )
 
@@ -76,11 +76,11 @@ def _where(knee: Knee) -> str:
         doubled = load_text(knee.doubled_iops, _scaled(knee.doubled_iops, knee))
         return (
             f"I/Os begin to queue: mean response has doubled at {doubled}. Where the storage breaks was not reached: "
-            f"it kept up{time} with {top}, the highest load judged ({level}). {_NOT_EXCLUDED}"
+            f"it kept up{time} with {top}, the highest load judged ({level}). {NOT_EXCLUDED}"
         )
     return (
         f"The knee was not reached: the storage kept up{time} with {top}, the highest load judged ({level}). "
-        f"{_NOT_EXCLUDED}"
+        f"{NOT_EXCLUDED}"
     )
 
 

@@ -77,6 +77,8 @@ def test_above_the_highest_load_that_was_run_it_cannot_be_told(tmp_path):
     assert inside.verdict == "yes"
     assert inside.headroom is None
     assert inside.headroom_at_least == pytest.approx(1, rel=0.02)
+    assert "was carried for 8 s" in inside.sentence
+    assert "cannot be excluded" in inside.sentence
     above = need(found, 3)
     assert above.verdict == "cannot_tell"
     assert "--max-scale 3.6x" in above.sentence
@@ -87,6 +89,8 @@ def test_below_a_range_that_was_too_much_it_cannot_be_told(tmp_path):
     assert found.state == "before_range"
     assert need(found, 6).verdict == "no"
     assert need(found, 2).verdict == "cannot_tell"
+    # Within the interval of what was carried at most it is not too much.
+    assert need(found, found.sustained_iops.value / AT_1X).verdict == "cannot_tell"
 
 
 def test_figures_that_must_not_be_used_answer_nothing(swept):
