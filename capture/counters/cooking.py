@@ -73,6 +73,7 @@ RULES: Final[dict[int, tuple[Rule, Second]]] = {
 }
 
 _INSTANT: Final = (Rule.RAW, Rule.RAW_FRACTION, Rule.ELAPSED)
+_NEEDS_HERTZ: Final = (Rule.ELAPSED, Rule.RATE, Rule.AVERAGE_SECONDS)
 
 
 def is_base(counter_type: int) -> bool:
@@ -83,6 +84,11 @@ def is_base(counter_type: int) -> bool:
 def is_instant(rules: Integers) -> Flags:
     """Which rules give the state at a moment, from one sample alone."""
     return np.isin(rules, [int(rule) for rule in _INSTANT])
+
+
+def lacks_clock(rules: Integers, hertz: Floats) -> Flags:
+    """Where a value takes ticks per second and none are told."""
+    return np.isin(rules, [int(rule) for rule in _NEEDS_HERTZ]) & (hertz <= 0)
 
 
 def cook(
@@ -120,5 +126,5 @@ def cook(
         ):
             values = np.where(rules == rule, result, values)
     forwards = (delta_numerator >= 0) & ((delta_second >= 0) | (rules == Rule.DELTA))
-    valid = np.isfinite(values) & (is_instant(rules) | (is_next & forwards))
+    valid = np.isfinite(values) & ~lacks_clock(rules, hertz) & (is_instant(rules) | (is_next & forwards))
     return values, valid

@@ -6,9 +6,10 @@ its whole batches are read. A writer may learn names late, and leaves to the rea
 ``devices``, ``files`` and ``processes`` that agree in all but their key are one thing; a null ``path`` or
 ``os_process_id`` is one whose name was never learnt; a null ``role`` follows from the path, the ``metadata`` flag of an
 I/O from its file's path, units and common metrics of ``counters`` without a ``metric`` from their names, and the device
-of an I/O of the filesystem layer that names none from its file's. A writer that ends well closes each stream with the
-format's end mark (continuation and a length of 0; Arrow Columnar Format, "IPC Streaming Format"); where one is missing,
-``quality.ended`` says so.
+of an I/O of the filesystem layer that names none from its file's. A stream ``raw_counters`` is no table: rows of
+``counters`` are made of its raw values (`iotrace.capture.counters.raw`). A writer that ends well closes each stream
+with the format's end mark (continuation and a length of 0; Arrow Columnar Format, "IPC Streaming Format"); where one
+is missing, ``quality.ended`` says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iotrace.capture.counters.names import PER_IO_METRICS, meaning
+from iotrace.capture.counters.raw import RawCounters
 from iotrace.capture.roles import classify, is_metadata
 from iotrace.schemas import TABLES, IoFlags, IotraceError, Layer, Manifest, Role, conform, counted
 from iotrace.schemas.tables import KEYS, REFERENCES
@@ -35,6 +37,7 @@ _MANIFEST_BYTES_MAX: Final = 1 << 24
 _NAMES: Final = {"devices": "name", "files": "path", "processes": "os_process_id"}
 _MANIFEST: Final = "manifest.json"
 _SUFFIX: Final = ".arrows"
+_RAW_COUNTERS: Final = "raw_counters"
 _UNCLOSED: Final = "its streams were never closed: their writer still ran, or was cut off"
 
 
@@ -125,10 +128,12 @@ class ArrowStreamsTrace:
         self._metadata_files = pa.array([], pa.int32())
         self._dangling = self._repeated = self._rows = self._impossible = 0
         self._last_ns = manifest.window_end_ns
+        self._raw_counters = RawCounters(name)
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Devices, files and processes first, whenever they were written, then every other table as it grew."""
         self._dangling = self._repeated = self._rows = self._impossible = 0
+        self._raw_counters = RawCounters(self._name)
         total = sum(stream.path.stat().st_size for stream in self._streams.values())
         done = 0
         for table_name in [*KEYS, *sorted(self._streams.keys() - KEYS.keys())]:
@@ -136,6 +141,9 @@ class ArrowStreamsTrace:
             pieces = stream.batches() if stream else iter(())
             if table_name in KEYS:
                 yield table_name, self._keyed(table_name, list(pieces))
+            elif table_name == _RAW_COUNTERS:
+                for batch in pieces:
+                    yield "counters", self._cooked(batch)
             else:
                 for batch in pieces:
                     yield table_name, self._row_batch(table_name, batch)
@@ -206,6 +214,11 @@ class ArrowStreamsTrace:
             return self._by_files(self._renumbered(table.combine_chunks()))
         return self._renumbered(table.combine_chunks())
 
+    def _cooked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self._rows += len(batch)
+        with _conforming(self._streams[_RAW_COUNTERS].name):
+            return self._raw_counters.rows(batch)
+
     def _by_files(self, io: pa.RecordBatch) -> pa.RecordBatch:
         """I/Os with what their files tell of them."""
         files = io.column("file_id")
@@ -260,6 +273,7 @@ class ArrowStreamsTrace:
             found = self._streams[name].rows if name in self._streams else 0
             if found < rows:
                 yield f"{counted(rows - found, 'row')} of {name} missing that the manifest counts"
+        yield from self._raw_counters.notes()
         if self._dangling:
             yield f"{self._dangling:,} references name devices, files or processes that are missing, and are left empty"
         if self._repeated:

@@ -1,5 +1,6 @@
 """Several traces on one clock: times shifted, ids re-keyed, and what they share made one."""
 
+import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from iotrace.schemas.tables import KEYS, REFERENCES, TIME_COLUMNS
 _OVERLAP_SHARE: Final = 0.05
 _COVERED_SHARE: Final = 0.9
 _YEAR_NS: Final = 365.2425 * 86_400 * 10**9
+_AGENT_EVENTS: Final = re.compile(r"(^|[\\/])iotrace_agent_[^\\/]*\.xel$", re.IGNORECASE)
+"""Files of the event session that the Windows agent makes."""
 
 _Identity = tuple[Any, ...]
 
@@ -183,6 +186,7 @@ def merge_quality(
         if merged.ended == "normally":
             merged.ended = quality.ended
         merged.notes += [note if len(outcomes) == 1 else f"{name}: {note}" for note in quality.notes]
+    merged.events_lost -= _told_twice(outcomes)
     of_io = [entry for entry in outcomes if entry[0] in layers]
     steps = list(_steps(of_io))
     merged.clock_steps += len(steps)
@@ -190,6 +194,20 @@ def merge_quality(
     merged.shared_time += [*shared.apart, *shared.little]
     merged.notes += [*steps, *_overlaps(of_io, layers, compared), *shared.part, *_partly(of_io, layers)]
     return merged
+
+
+def _told_twice(outcomes: list[tuple[str, int, Outcome]]) -> int:
+    """Lost events of SQL Server that the agent was told of and that the files of its event session show missing."""
+    asked = sum(
+        int(loss["events"])
+        for _, _, outcome in outcomes
+        for loss in outcome.quality.losses
+        if loss.get("source") == "Extended Events"
+    )
+    missing = sum(
+        outcome.quality.events_lost for name, _, outcome in outcomes if _AGENT_EVENTS.search(name) is not None
+    )
+    return max(min(asked, missing), 0)
 
 
 def window_of(outcomes: list[tuple[str, int, Outcome]]) -> tuple[int, int]:

@@ -6,14 +6,13 @@ daylight saving.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from iotrace.capture.counters.cooking import cook, is_instant
+from iotrace.capture.counters.samples import Cooker, Sample
 from iotrace.capture.counters.series import Integers, Series, median_of_counts, utc_text
 from iotrace.capture.formats.format import (
     HEAD_BYTES,
@@ -25,7 +24,6 @@ from iotrace.capture.formats.format import (
     unreported,
 )
 from iotrace.schemas import Clock, IotraceError, Quality, counted
-from iotrace.schemas.arrays import Floats
 
 from .blg_container import (
     CATALOG,
@@ -126,18 +124,6 @@ def _header(path: Path, name: str) -> LogHeader:
     return header
 
 
-@dataclass(slots=True)
-class _Pending:
-    """Raw values of one sample, in arrays."""
-
-    at_ns: int
-    numbers: Integers
-    rules: Integers
-    first: Integers
-    second: Integers
-    hertz: Integers
-
-
 class BlgTrace:
     """See `iotrace.capture.formats.format.Trace`."""
 
@@ -147,10 +133,11 @@ class BlgTrace:
         self.samples = 0
         self._reader = SampleReader(self.series, name)
         self._intervals_ns: dict[int, int] = {}
-        self._last: _Pending | None = None
+        self._cooker = Cooker(self.series)
+        self._last_sample_ns: int | None = None
         self._last_ns = 0
         self._first_ns: int | None = None
-        self._clock_steps = self._backwards = 0
+        self._clock_steps = 0
         self._catalogs = 0
         self._has_clock = False
         start_ns = self._first_sample_utc_ns()
@@ -170,6 +157,7 @@ class BlgTrace:
             at_utc_ns = at_utc_ns if 0 < at_utc_ns < 1 << 62 else 0
         # Only a look ahead: everything is read again when rows are asked for.
         self.series = Series(self._name)
+        self._cooker = Cooker(self.series)
         self._reader = SampleReader(self.series, self._name)
         self._has_clock = False
         return at_utc_ns or 0
@@ -207,7 +195,8 @@ class BlgTrace:
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Rows in the order of the samples."""
-        pending: list[_Pending] = []
+        pending: list[Sample] = []
+        times: list[int] = []
         size = 0
         for utc_ns, raw in self._samples(self._progress):
             if utc_ns is None:
@@ -217,48 +206,24 @@ class BlgTrace:
             if not raw.numbers:
                 continue
             at_ns = utc_ns - self.clock.start_utc_ns
-            pending.append(
-                _Pending(
-                    at_ns,
-                    *(
-                        np.concatenate(part)
-                        for part in (raw.numbers, raw.rules, raw.first, raw.second, raw.hertz)
-                    ),
-                )
-            )
-            size += len(pending[-1].numbers)
+            parts = [
+                np.concatenate(part) for part in (raw.numbers, raw.rules, raw.first, raw.second, raw.hertz)
+            ]
+            pending.append(Sample(np.full(len(parts[0]), at_ns, np.int64), *parts))
+            times.append(at_ns)
+            size += len(parts[0])
             if size >= _BATCH_VALUES:
-                yield from self._cook(pending)
-                pending, size = [], 0
+                yield "counters", self._rows(pending, times)
+                pending, times, size = [], [], 0
         if pending:
-            yield from self._cook(pending)
+            yield "counters", self._rows(pending, times)
 
-    def _cook(self, pending: list[_Pending]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Values of the samples, each against the sample just before it."""
-        samples = ([self._last] if self._last else []) + pending
-        carried = len(self._last.numbers) if self._last else 0
-        self._last = pending[-1]
-        numbers = np.concatenate([sample.numbers for sample in samples])
-        rules = np.concatenate([sample.rules for sample in samples])
-        first = np.concatenate([sample.first for sample in samples])
-        second = np.concatenate([sample.second for sample in samples])
-        hertz: Floats = np.concatenate([sample.hertz for sample in samples]).astype(np.float64)
-        position = np.repeat(np.arange(len(samples)), [len(sample.numbers) for sample in samples])
-        times = np.array([sample.at_ns for sample in samples], np.int64)
-        self._watch(times, is_first=not carried)
-        order = np.lexsort((position, numbers))
-        before = np.empty_like(order)
-        before[order[1:]] = order[:-1]
-        before[order[0]] = order[0]
-        is_next = (numbers[before] == numbers) & (position[before] == position - 1)
-        values, valid = cook(rules, first, second, hertz, (first[before], second[before]), is_next)
-        instant = is_instant(rules)
-        kept = np.arange(len(numbers)) >= carried
-        self._backwards += int(np.count_nonzero(kept & is_next & ~valid & ~instant))
-        kept &= valid
-        at_ns = times[position]
-        interval_ns = np.where(instant, 0, at_ns - times[np.maximum(position - 1, 0)])
-        yield "counters", self.series.rows(at_ns[kept], interval_ns[kept], numbers[kept], values[kept])
+    def _rows(self, samples: list[Sample], times: list[int]) -> pa.RecordBatch:
+        last_ns = self._last_sample_ns
+        self._last_sample_ns = times[-1]
+        before = [] if last_ns is None else [last_ns]
+        self._watch(np.array(before + times, np.int64), is_first=last_ns is None)
+        return self._cooker.rows(samples)
 
     def _watch(self, times: Integers, *, is_first: bool) -> None:
         if is_first:
@@ -325,14 +290,7 @@ class BlgTrace:
             (counts.broken_records, "record", "left out: parts are missing"),
             (records.damaged_samples, "damaged sample", "read up to the damage"),
             (records.invalid_values, "value", "left out that Windows marked invalid"),
-            (
-                self._backwards,
-                "value",
-                "left out: the counter or clock went backwards, as at the end of an instance",
-            ),
         ):
             if count:
                 yield f"{counted(count, noun)} {words}"
-        if records.unknown_types:
-            types = ", ".join(f"{kind:#010x}" for kind in sorted(records.unknown_types)[:8])
-            yield f"counters of types that are not cooked are left out ({types})"
+        yield from self._cooker.notes(records.unknown_types)

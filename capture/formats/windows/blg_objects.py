@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from iotrace.capture.counters.cooking import RULES, Rule, Second, is_base
 from iotrace.capture.counters.names import DISK_COUNTER_TITLES, DISK_OBJECT_TITLES, Meaning, meaning
+from iotrace.capture.counters.samples import numbered
 from iotrace.capture.counters.series import Integers, Series
 
 _SIGNATURE: Final = "PERF".encode("utf-16-le")
@@ -119,7 +120,7 @@ class ObjectBlocks:
         layout = self._layout(title, counters, data[header_bytes:definition_bytes])
         if layout is None:
             return False
-        names: list[str | None] = []
+        names: list[str | None]
         blocks: list[int] = []
         whole = True
         if instance_count < 0:
@@ -127,10 +128,7 @@ class ObjectBlocks:
         else:
             found, blocks, whole = _instances(data, definition_bytes, instance_count, code_page, known)
             known[title] = found
-            seen: Counter[str] = Counter()
-            for name in found:
-                names.append(f"{name}#{seen[name]}" if seen[name] else name)
-                seen[name] += 1
+            names = list(numbered(found))
         if not layout.titles:
             return whole
         fitting = [number for number, at in enumerate(blocks) if at + layout.reach_bytes <= len(data)]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from iotrace.capture.counters.cooking import RULES, Rule, Second
 from iotrace.capture.counters.names import Meaning, meaning
+from iotrace.capture.counters.samples import numbered
 from iotrace.capture.counters.series import Integers, Series
 
 from .blg_objects import ObjectBlocks, RawValues
@@ -224,7 +225,7 @@ class SampleReader:
         key = (number, items["name"].tobytes() + block[names_at:])
         numbers = self._wildcards.get(key)
         if numbers is None:
-            names = _numbered(_string(block, 8 + int(offset)) for offset in items["name"])
+            names = numbered(_string(block, 8 + int(offset)) for offset in items["name"])
             numbers = np.array([self._number(entry, name) for name in names], np.int64)
             if len(self._wildcards) >= 256:  # instances that come and go without end
                 self._wildcards.clear()
@@ -272,11 +273,3 @@ def _single_runs(entries: list[Entry]) -> Iterator[tuple[int, int]]:
             start = None
     if start is not None:
         yield start, len(entries)
-
-
-def _numbered(names: Iterator[str]) -> Iterator[str]:
-    """Tell instances of one name apart as Windows does: ``sqlservr``, ``sqlservr#1``, …"""
-    seen: Counter[str] = Counter()
-    for name in names:
-        yield f"{name}#{seen[name]}" if seen[name] else name
-        seen[name] += 1

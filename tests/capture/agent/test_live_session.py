@@ -9,7 +9,6 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -376,44 +375,6 @@ def test_operations_on_files_and_requests_of_the_port_driver_are_layers_of_their
     assert in_the_file == [place * 8192 for place in range(50)]
     enabled = [call for call in machine.calls if call["call"] == "EnableTraceEx2" and call["code"] == 1]
     assert [(call["provider"], call["any"]) for call in enabled] == [("c4636a1e", 0x100000)]
-
-
-@pytest.mark.slow
-def test_counters_of_all_instances_are_sampled_each_second(
-    host: MakeHost, steady: bytes, tmp_path: Path
-) -> None:
-    machine = host(steady, counters=1)
-    assert record(machine, tmp_path, "--for", "10s").status == 0
-    recording = imported(tmp_path / "out", tmp_path)
-    rows = recording.read("counters").to_pylist()
-    reads = [row for row in rows if (row["object"], row["counter"]) == ("PhysicalDisk", "Disk Reads/sec")]
-    of_c = [row for row in reads if row["instance"] == "0 C:"]
-    # The second sample is the first that tells a rate, and the first row of it would have no interval.
-    told = [int(row["value"]) for row in of_c]
-    assert len(told) >= 3
-    assert told == [1000 * sample for sample in range(3, 3 + len(told))]
-    gaps = [after["at_ns"] - before["at_ns"] for before, after in pairwise(of_c)]
-    assert [row["interval_ns"] for row in of_c[1:]] == gaps
-    # A row has the time that Windows stamped its sample with: its call began 100 or 400 ms before, and ended 200 after.
-    stamps = {call["sample"]: call["utc"] for call in machine.calls if "utc" in call}
-    stamped_ns = [(stamps[sample] - UNIX_EPOCH_FILETIME) * 100 for sample in range(3, 3 + len(told))]
-    apart = [
-        recording.manifest.clock.start_utc_ns + row["at_ns"] - stamp_ns
-        for row, stamp_ns in zip(of_c, stamped_ns, strict=True)
-    ]
-    assert max(map(abs, apart)) < 50_000_000
-    # It had nothing to tell at the third sample.
-    assert [int(row["value"]) for row in reads if row["instance"] == "1 E:"] == [
-        value + 1 for value in told[1:]
-    ]
-    # More instances than the agent's first buffer holds.
-    at = of_c[0]["at_ns"]
-    many = [
-        int(row["value"])
-        for row in rows
-        if (row["object"], row["counter"], row["at_ns"]) == ("LogicalDisk", "Disk Reads/sec", at)
-    ]
-    assert many == [told[0] + number for number in range(4000)]
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[3]
 AGENT = ROOT / "capture" / "agent"
@@ -152,6 +152,20 @@ def windows_path(path: Path) -> str:
     return "Z:" + str(path.absolute()).replace("/", "\\")
 
 
+class RawCounter(NamedTuple):
+    """A line of ``raw-counters``, as the head of ``counters.c`` has it."""
+
+    sample: int
+    status: str
+    type: int
+    hertz: int
+    first: int
+    second: int
+    multi_count: int
+    path: str
+    instance: str = ""
+
+
 @dataclass
 class Finished:
     """How a run of the agent ended and what it said."""
@@ -179,6 +193,11 @@ class Host:
     def behave(self, **scenario: int | str) -> None:
         """From the next start of the agent on; keys as in ``trace.c``."""
         (self.folder / "scenario").write_text("".join(f"{key}={value}\n" for key, value in scenario.items()))
+
+    def counts(self, values: Iterable["RawCounter"]) -> None:
+        """From the next start of the agent on, have performance counters with these raw values, in order of samples."""
+        lines = ("\t".join(map(str, (*value[:2], f"{value.type:x}", *value[3:]))) for value in values)
+        (self.folder / "raw-counters").write_text("".join(line + "\n" for line in lines))
 
     @property
     def calls(self) -> list[dict[str, Any]]:

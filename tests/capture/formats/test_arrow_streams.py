@@ -1,5 +1,6 @@
 """A recording that arrives as Arrow IPC streams, whole and cut off anywhere."""
 
+import importlib.util
 import io
 import json
 import zipfile
@@ -13,6 +14,12 @@ from iotrace.capture.formats import arrow_streams
 from iotrace.capture.importing.inspecting import inspect_path
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import TABLES, Clock, IotraceError, Manifest, conform, validate
+
+_SPEC = importlib.util.spec_from_file_location(
+    "xel_build", Path(__file__).parents[2] / "fixtures" / "xel" / "build.py"
+)
+build = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(build)
 
 BATCHES, ROWS = 5, 40
 START_UTC_NS = 1_772_000_000 * 10**9
@@ -279,3 +286,128 @@ def test_counters_without_metrics_get_those_of_their_names(folder, tmp_path):
     assert (latency["metric"], latency["unit"], latency["value"]) == ("read_latency_ns", "ns", 2e6)
     assert found["Pages/sec"]["metric"] is None
     assert found["Pages/sec"]["value"] == 7.0
+
+
+COUNTER, AVERAGE_TIMER, RAWCOUNT = 0x10410400, 0x30020400, 0x00010000  # of winperf.h
+
+
+def raw_counters(sample, *values):
+    """A batch of one sample a second: (instance, counter, type, first, second) each, by a clock of 1000 Hz."""
+    instances, counters, types, first, second = zip(*values, strict=True)
+    count = len(values)
+    return pa.table(
+        {
+            "sample": [sample] * count,
+            "at_ns": [sample * 10**9 + place for place in range(count)],
+            "stamp_100ns": [133_536_384_000_000_000 + sample * 10**7] * count,
+            "source": ["HOST"] * count,
+            "object": ["PhysicalDisk"] * count,
+            "instance": pa.array(instances, pa.string()),
+            "counter": counters,
+            "counter_type": pa.array(types, pa.uint32()),
+            "hertz": [1000] * count,
+            "first": first,
+            "second": second,
+            "multi_count": pa.array([1] * count, pa.uint32()),
+        }
+    )
+
+
+def reads_of(*instances, at):
+    return [(name, "Disk Reads/sec", COUNTER, first, at * 1000) for name, first in instances]
+
+
+@pytest.fixture
+def counters_of(folder, imported):
+    """Import a folder with these samples: rows as (instance, counter, at, interval, value), and the notes."""
+
+    def run(*samples, cut=None):
+        path = folder(rows={})
+        (path / "raw_counters.arrows").write_bytes(stream(samples)[0][:cut])
+        recording = imported(path)
+        rows = recording.read("counters").sort_by("at_ns").to_pylist()
+        told = [
+            (row["instance"], row["counter"], row["at_ns"], row["interval_ns"], row["value"]) for row in rows
+        ]
+        return told, recording.manifest.quality.notes
+
+    return run
+
+
+def test_raw_counters_become_rates_means_and_moments_with_their_own_times(counters_of):
+    def sample(number, reads, ticks, queue):
+        return raw_counters(
+            number,
+            ("0 C:", "Disk Reads/sec", COUNTER, reads, number * 1000),
+            ("0 C:", "Avg. Disk sec/Read", AVERAGE_TIMER, ticks, reads),
+            ("0 C:", "Current Disk Queue Length", RAWCOUNT, queue, 0),
+        )
+
+    rows, notes = counters_of(sample(1, 100, 50, 3), sample(2, 125, 100, 4), sample(3, 125, 100, 5))
+    second = 10**9
+    assert rows == [
+        ("0 C:", "Current Disk Queue Length", second + 2, None, 3),
+        ("0 C:", "Disk Reads/sec", 2 * second, second, 25),
+        ("0 C:", "Avg. Disk sec/Read", 2 * second + 1, second, 2_000_000),  # 50 ticks of 1 ms by 25 reads
+        ("0 C:", "Current Disk Queue Length", 2 * second + 2, None, 4),
+        ("0 C:", "Disk Reads/sec", 3 * second, second, 0),
+        ("0 C:", "Avg. Disk sec/Read", 3 * second + 1, second, 0),
+        ("0 C:", "Current Disk Queue Length", 3 * second + 2, None, 5),
+    ]
+    assert not any("left out" in note for note in notes)
+
+
+def test_instances_of_one_name_are_told_apart_and_a_gap_or_a_new_start_gives_no_value(counters_of):
+    twice = [
+        raw_counters(number, *reads_of(("sqlservr", number * 10), ("sqlservr", number * 20), at=number))
+        for number in (1, 2)
+    ]
+    without = raw_counters(3, *reads_of(("sqlservr", 30), at=3))
+    again = raw_counters(4, *reads_of(("sqlservr", 5), ("sqlservr", 80), at=4))
+    rows, notes = counters_of(*twice, without, again)
+    assert [(name, value) for name, *_, value in rows] == [
+        ("sqlservr", 10), ("sqlservr#1", 20), ("sqlservr", 10),
+    ]  # fmt: skip
+    assert next(note for note in notes if "went backwards" in note).startswith("1 value left out")
+
+
+def test_counters_of_a_cut_stream_are_those_of_its_whole_samples(counters_of):
+    samples = [
+        raw_counters(number, *reads_of(("0 C:", number * number), at=number)) for number in range(1, 6)
+    ]
+    rows, notes = counters_of(*samples, cut=stream(samples)[1][3] - 1)
+    assert [value for *_, value in rows] == [3]  # 4 - 1 in a second; the third sample is cut
+    assert any(
+        "raw_counters.arrows is cut off inside a batch: 2 rows before it kept" in note for note in notes
+    )
+
+
+@pytest.mark.parametrize("damage", ["a column less", "a null", "words for numbers"])
+def test_raw_counters_that_are_none_are_refused_by_name(folder, imported, damage):
+    table = raw_counters(1, *reads_of(("0 C:", 1), at=1))
+    if damage == "a column less":
+        table = table.drop_columns(["hertz"])
+    else:
+        wrong = pa.array([None], pa.int64()) if damage == "a null" else pa.array(["many"])
+        table = table.set_column(table.column_names.index("first"), "first", wrong)
+    path = folder(rows={})
+    (path / "raw_counters.arrows").write_bytes(stream([table])[0])
+    with pytest.raises(IotraceError, match=r"raw_counters\.arrows"):
+        imported(path)
+
+
+def test_an_event_that_the_agent_was_told_is_lost_and_its_file_shows_missing_counts_once(folder, imported):
+    plain = [
+        build.event("checkpoint_begin", at * 10_000, {}, {"event_sequence": number})
+        for at, number in enumerate((10, 11, 15, 16))
+    ]
+    losses = [{"at_ns": 7, "events": 3, "buffers": 0, "source": "Extended Events"}]
+    quality = {"verdict": "usable", "reasons": [], "events_lost": 3 + 2, "losses": losses}
+    path = folder(
+        quality=quality, clock={"start_utc_ns": build.BASE_UTC_NS, "resolution_ns": 1.0, "name": "QPC"}
+    )
+    for name, lost in (("iotrace_agent_20260101.xel", 3 + 2), ("another.xel", 3 + 2 + 3)):
+        (path / name).write_bytes(build.file(plain[:2], plain[2:]))
+        recording = import_files([path], path.parent / "out.iotrace", overwrite=True, apart_in_time=True)
+        assert recording.manifest.quality.events_lost == lost
+        (path / name).unlink()

@@ -115,7 +115,7 @@ internal sealed class SideLayers : IDisposable
         {
             if (!_isWithoutCounters && _counters?.Rows(Now, _recording.Anonymizer) is { } rows)
             {
-                _recording.Append("counters", rows);
+                _recording.Append("raw_counters", rows);
             }
         }
         catch (Exception problem) when (problem is System.Runtime.InteropServices.ExternalException or TypeLoadException)

@@ -1,3 +1,4 @@
+using System.Buffers.Binary;
 using System.Runtime.InteropServices;
 using System.Runtime.Versioning;
 using Apache.Arrow;
@@ -5,32 +6,45 @@ using Iotrace.Agent.Streams;
 
 namespace Iotrace.Agent.Counters;
 
-/// <summary>One counter of one instance over one interval.</summary>
-internal readonly record struct CounterValue(string Object, string? Instance, string Counter, double Value);
+/// <summary>The raw value of one counter of one instance, as Windows keeps it; what it means follows from its type.</summary>
+internal readonly record struct RawCounterValue(
+    string Object, string? Instance, string Counter, CounterForm Form, long Stamp, long First, long Second, uint MultiCount);
 
-/// <summary>Something that is sampled into rows of <c>counters</c>.</summary>
+/// <summary>How raw values of a counter are to be read: its PERF_ type, and the ticks per second of its clock (0: it has none).</summary>
+internal readonly record struct CounterForm(uint Type, long Hertz)
+{
+    /// <summary>Windows did not tell; no type is this one, and the import says what it leaves out.</summary>
+    public static readonly CounterForm Unknown = new(uint.MaxValue, 0);
+}
+
+/// <summary>Something that is sampled into rows of <c>raw_counters</c>.</summary>
 internal interface ICounterSource : IDisposable
 {
     /// <summary>Counters that were asked for and that this host lacks.</summary>
     IReadOnlyList<string> Missing { get; }
 
-    /// <summary>Take a sample: its rows, null for the first. <paramref name="now"/> tells the recording's time.</summary>
+    /// <summary>Take a sample: its rows, null where there are none. <paramref name="now"/> tells the recording's time.</summary>
     RecordBatch? Rows(Func<long> now, Anonymizer? anonymizer);
 }
 
 /// <summary>
 /// Windows' performance counters by their English names, whatever the language of the system, all instances, with instances
-/// that come and go. Which counters say what the import knows; units and common names are its. Values are those that Windows works
-/// out from its last two raw samples, by the clocks in them.
+/// that come and go. Which counters say what the import knows; figures, units and common names are its: raw values are taken as they
+/// are, each with its own time.
 /// </summary>
 [SupportedOSPlatform("windows")]
 internal sealed class CounterSampler : ICounterSource
 {
     private const int MoreData = unchecked((int)0x800007D2);
-    private const uint FormatDouble = 0x200 | 0x8000; // no cap at 100 for shares
     private const uint ValidData = 0;
     private const uint NewData = 1;
-    private const int ItemBytes = 24; // pointer, status, padding, double
+    private const int InfoTypeAt = 4; // dwType of PDH_COUNTER_INFO
+
+    // PDH_RAW_COUNTER on 64 bits: status, FILETIME, first and second value, count; an item of an array has a name before it.
+    private const int ValueBytes = 40;
+    private const int ItemBytes = 8 + ValueBytes;
+
+    private const string OnlyInstance = "_Total";
 
     private static readonly string[] Disk =
     [
@@ -43,7 +57,7 @@ internal sealed class CounterSampler : ICounterSource
     [
         ("PhysicalDisk", "*", Disk),
         ("LogicalDisk", "*", [.. Disk, "Free Megabytes"]),
-        ("Processor", "_Total", ["% Processor Time", "% Privileged Time"]),
+        ("Processor", OnlyInstance, ["% Processor Time", "% Privileged Time"]),
         ("System", null, ["Processor Queue Length", "Context Switches/sec"]),
         ("Memory", null, ["Available MBytes", "Pages/sec"]),
         ("Process", "sqlservr*", ["IO Read Operations/sec", "IO Write Operations/sec", "IO Read Bytes/sec", "IO Write Bytes/sec"]),
@@ -64,10 +78,11 @@ internal sealed class CounterSampler : ICounterSource
         ("SQL Statistics", null, ["Batch Requests/sec"]),
     ];
 
-    private readonly List<(string Object, bool HasInstances, string Counter, nint Handle)> _counters = [];
+    private readonly List<Added> _counters = [];
+    private readonly List<string> _missing = [];
     private nint _query;
     private byte[] _buffer = new byte[1 << 16];
-    private long _sampledAtNs = long.MinValue;
+    private long _samples;
 
     /// <summary>Offsets of local times from UTC are multiples of a quarter of an hour.</summary>
     private const long ZoneStep = 15 * TimeSpan.TicksPerMinute;
@@ -78,8 +93,6 @@ internal sealed class CounterSampler : ICounterSource
     public int Count => _counters.Count;
 
     public IReadOnlyList<string> Missing => _missing;
-
-    private readonly List<string> _missing = [];
 
     /// <summary>Paths of all counters for these instances of SQL Server (an empty name: the default instance).</summary>
     public static IEnumerable<(string Object, string? Instances, string Counter)> Wanted(IEnumerable<string> sqlInstances)
@@ -126,7 +139,7 @@ internal sealed class CounterSampler : ICounterSource
             var path = instances is null ? $@"\{name}\{counter}" : $@"\{name}({instances})\{counter}";
             if (PerformanceData.AddEnglishCounter(query, path, 0, out var handle) == 0)
             {
-                sampler._counters.Add((name, instances is not null, counter, handle));
+                sampler._counters.Add(new(name, instances, counter, handle));
             }
             else
             {
@@ -138,28 +151,26 @@ internal sealed class CounterSampler : ICounterSource
             sampler.Dispose();
             throw NoCounters(status);
         }
-        _ = PerformanceData.Collect(query, out _); // rates begin with the second sample
         return sampler;
     }
 
-    /// <summary>Rows of <c>counters</c>, at the time that Windows stamped the sample with; null for the first.</summary>
     public RecordBatch? Rows(Func<long> now, Anonymizer? anonymizer)
     {
         var beganNs = now();
-        if (_query == 0 || PerformanceData.Collect(_query, out var stamp) != 0)
+        if (_query == 0 || PerformanceData.Collect(_query, out _) != 0)
         {
             return null;
         }
         var (endedNs, utc) = (now(), DateTime.UtcNow.ToFileTimeUtc());
-        var atNs = TakenAt(beganNs, endedNs, utc, stamp);
-        var values = new List<CounterValue>();
-        foreach (var (name, hasInstances, counter, handle) in _counters)
+        var values = new List<RawCounterValue>();
+        foreach (var counter in _counters)
         {
-            Read(name, hasInstances, counter, handle, values);
+            Read(counter, values);
         }
-        var interval = _sampledAtNs == long.MinValue ? 0 : atNs - _sampledAtNs;
-        _sampledAtNs = atNs;
-        return interval <= 0 || values.Count == 0 ? null : CounterRows.Of(values, atNs, interval, Environment.MachineName, anonymizer);
+        return values.Count == 0
+            ? null
+            : RawCounterRows.Of(
+                values, _samples++, stamp => TakenAt(beganNs, endedNs, utc, stamp), Environment.MachineName, anonymizer);
     }
 
     /// <summary>
@@ -183,72 +194,144 @@ internal sealed class CounterSampler : ICounterSource
         }
     }
 
-    private unsafe void Read(string name, bool hasInstances, string counter, nint handle, List<CounterValue> values)
+    private void Read(Added counter, List<RawCounterValue> values)
+    {
+        if (counter.Instances is null || counter.Instances == OnlyInstance)
+        {
+            Span<byte> value = stackalloc byte[ValueBytes];
+            if (PerformanceData.RawValue(counter.Handle, 0, value) == 0)
+            {
+                Take(counter, counter.Instances, value, values);
+            }
+        }
+        else
+        {
+            ReadInstances(counter, values);
+        }
+    }
+
+    private unsafe void ReadInstances(Added counter, List<RawCounterValue> values)
     {
         var bytes = (uint)_buffer.Length;
-        var status = PerformanceData.FormattedArray(handle, FormatDouble, ref bytes, out var count, _buffer);
+        var status = PerformanceData.RawArray(counter.Handle, ref bytes, out var count, _buffer);
         if (status == MoreData)
         {
             _buffer = new byte[bytes + 4096];
             bytes = (uint)_buffer.Length;
-            status = PerformanceData.FormattedArray(handle, FormatDouble, ref bytes, out count, _buffer);
+            status = PerformanceData.RawArray(counter.Handle, ref bytes, out count, _buffer);
         }
         if (status != 0)
         {
-            return; // no instance now, or its first sample
+            return; // no instance now
         }
         fixed (byte* start = _buffer)
         {
             for (var index = 0; index < count && (index + 1) * ItemBytes <= _buffer.Length; index++)
             {
                 var item = start + index * ItemBytes;
-                if (*(uint*)(item + 8) is ValidData or NewData)
-                {
-                    var instance = Marshal.PtrToStringUni(*(nint*)item);
-                    values.Add(new(name, hasInstances ? instance : null, counter, *(double*)(item + 16)));
-                }
+                Take(counter, Marshal.PtrToStringUni(*(nint*)item), new(item + ItemBytes - ValueBytes, ValueBytes), values);
             }
         }
     }
 
+    private static void Take(Added counter, string? instance, ReadOnlySpan<byte> value, List<RawCounterValue> values)
+    {
+        if (BinaryPrimitives.ReadUInt32LittleEndian(value) is not (ValidData or NewData))
+        {
+            return;
+        }
+        // The form is asked for once there is a value: not every counter is known to Windows before.
+        counter.Form = counter.Form == CounterForm.Unknown ? Form(counter.Handle) : counter.Form;
+        values.Add(new(
+            counter.Object, instance, counter.Counter, counter.Form,
+            BinaryPrimitives.ReadInt64LittleEndian(value[4..]), BinaryPrimitives.ReadInt64LittleEndian(value[16..]),
+            BinaryPrimitives.ReadInt64LittleEndian(value[24..]), BinaryPrimitives.ReadUInt32LittleEndian(value[32..])));
+    }
+
+    private static CounterForm Form(nint counter)
+    {
+        var info = new byte[4096]; // the names of the counter are behind it
+        var bytes = (uint)info.Length;
+        var status = PerformanceData.CounterInfo(counter, 0, ref bytes, info);
+        if (status == MoreData)
+        {
+            info = new byte[bytes];
+            status = PerformanceData.CounterInfo(counter, 0, ref bytes, info);
+        }
+        if (status != 0 || bytes < InfoTypeAt + sizeof(uint))
+        {
+            return CounterForm.Unknown;
+        }
+        // Counts that are no rates have no clock.
+        _ = PerformanceData.TimeBase(counter, out var hertz);
+        return new(BinaryPrimitives.ReadUInt32LittleEndian(info.AsSpan(InfoTypeAt)), hertz);
+    }
+
     private static AgentError NoCounters(int status) => new(
         $"this host has no performance counters (0x{status:X8})", "lodctr /R rebuilds them, in an elevated window; or leave counters out");
+
+    private sealed class Added(string name, string? instances, string counter, nint handle)
+    {
+        public string Object { get; } = name;
+
+        public string? Instances { get; } = instances;
+
+        public string Counter { get; } = counter;
+
+        public nint Handle { get; } = handle;
+
+        public CounterForm Form { get; set; } = CounterForm.Unknown;
+    }
 }
 
-/// <summary>Samples as rows of the table <c>counters</c>.</summary>
-internal static class CounterRows
+/// <summary>Samples as rows of <c>raw_counters</c>, of which the import makes the recording's <c>counters</c>.</summary>
+internal static class RawCounterRows
 {
     public static RecordBatch Of(
-        IReadOnlyList<CounterValue> values, long atNs, long intervalNs, string source, Anonymizer? anonymizer)
+        IReadOnlyList<RawCounterValue> values, long sample, Func<long, long> atNs, string source, Anonymizer? anonymizer)
     {
-        var at = new Int64Array.Builder().Reserve(values.Count);
-        var interval = new Int64Array.Builder().Reserve(values.Count);
+        var rows = values.Count;
+        var number = new Int64Array.Builder().Reserve(rows);
+        var at = new Int64Array.Builder().Reserve(rows);
+        var stamp = new Int64Array.Builder().Reserve(rows);
         var from = new StringArray.Builder();
         var name = new StringArray.Builder();
         var instance = new StringArray.Builder();
         var counter = new StringArray.Builder();
-        var value = new DoubleArray.Builder().Reserve(values.Count);
-        foreach (var sample in values)
+        var type = new UInt32Array.Builder().Reserve(rows);
+        var hertz = new Int64Array.Builder().Reserve(rows);
+        var first = new Int64Array.Builder().Reserve(rows);
+        var second = new Int64Array.Builder().Reserve(rows);
+        var count = new UInt32Array.Builder().Reserve(rows);
+        foreach (var value in values)
         {
-            at.Append(atNs);
-            interval.Append(intervalNs);
+            number.Append(sample);
+            at.Append(atNs(value.Stamp));
+            stamp.Append(value.Stamp);
             from.Append(anonymizer?.Name(source) ?? source);
-            name.Append(anonymizer?.CounterObject(sample.Object) ?? sample.Object);
-            if (sample.Instance is null)
+            name.Append(anonymizer?.CounterObject(value.Object) ?? value.Object);
+            if (value.Instance is null)
             {
                 instance.AppendNull();
             }
             else
             {
-                instance.Append(anonymizer?.Path(sample.Instance) ?? sample.Instance);
+                instance.Append(anonymizer?.Path(value.Instance) ?? value.Instance);
             }
-            counter.Append(sample.Counter);
-            value.Append(sample.Value);
+            counter.Append(value.Counter);
+            type.Append(value.Form.Type);
+            hertz.Append(value.Form.Hertz);
+            first.Append(value.First);
+            second.Append(value.Second);
+            count.Append(value.MultiCount);
         }
         return new(
-            RecordingSchemas.Counters,
-            [at.Build(), interval.Build(), from.Build(), name.Build(), instance.Build(), counter.Build(), value.Build()],
-            values.Count);
+            RecordingSchemas.RawCounters,
+            [
+                number.Build(), at.Build(), stamp.Build(), from.Build(), name.Build(), instance.Build(), counter.Build(),
+                type.Build(), hertz.Build(), first.Build(), second.Build(), count.Build(),
+            ],
+            rows);
     }
 }
 
@@ -265,8 +348,19 @@ internal static partial class PerformanceData
     [LibraryImport("pdh.dll", EntryPoint = "PdhCollectQueryDataWithTime")]
     public static partial int Collect(nint query, out long stamp);
 
-    [LibraryImport("pdh.dll", EntryPoint = "PdhGetFormattedCounterArrayW")]
-    public static partial int FormattedArray(nint counter, uint format, ref uint bytes, out uint count, Span<byte> items);
+    [LibraryImport("pdh.dll", EntryPoint = "PdhGetRawCounterArrayW")]
+    public static partial int RawArray(nint counter, ref uint bytes, out uint count, Span<byte> items);
+
+    /// <param name="type">Where the type goes; zero: nowhere.</param>
+    [LibraryImport("pdh.dll", EntryPoint = "PdhGetRawCounterValue")]
+    public static partial int RawValue(nint counter, nint type, Span<byte> value);
+
+    /// <param name="explains">Whether the text that explains it is wanted: 0 or 1.</param>
+    [LibraryImport("pdh.dll", EntryPoint = "PdhGetCounterInfoW")]
+    public static partial int CounterInfo(nint counter, byte explains, ref uint bytes, Span<byte> info);
+
+    [LibraryImport("pdh.dll", EntryPoint = "PdhGetCounterTimeBase")]
+    public static partial int TimeBase(nint counter, out long hertz);
 
     [LibraryImport("pdh.dll", EntryPoint = "PdhCloseQuery")]
     public static partial int CloseQuery(nint query);

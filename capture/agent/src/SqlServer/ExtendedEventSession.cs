@@ -11,7 +11,7 @@ internal sealed record ServerFacts(
 
 /// <summary>
 /// An Extended Events session on a SQL Server, from creation to removal. Its events go to files in the server's log folder,
-/// which the agent moves beside the recording when the server is this host.
+/// which the agent moves into the recording's folder when the server is this host.
 /// </summary>
 internal sealed class ExtendedEventSession : IDisposable
 {
@@ -191,7 +191,7 @@ internal sealed class ExtendedEventSession : IDisposable
         }
         if (!Facts.HostName.Equals(Environment.MachineName, StringComparison.OrdinalIgnoreCase))
         {
-            Notes.Add($"the sql layer is in files on {Facts.HostName}: copy {FilePattern}*.xel beside the recording and import both");
+            Notes.Add($"the sql layer is in files on {Facts.HostName}: copy {FilePattern}*.xel into the recording's folder before the import");
             return moved;
         }
         try
@@ -211,7 +211,8 @@ internal sealed class ExtendedEventSession : IDisposable
         }
         catch (Exception problem) when (problem is IOException or UnauthorizedAccessException)
         {
-            Notes.Add($"the sql layer stays in {FilePattern}*.xel: {problem.Message.TrimEnd('.')}; copy the files beside the recording");
+            var some = moved.Count > 0 ? $"but for {Words.Counted(moved.Count, "file")} the sql layer stays" : "the sql layer stays";
+            Notes.Add($"{some} in {FilePattern}*.xel: {problem.Message.TrimEnd('.')}; copy those files into the recording's folder before the import");
             return []; // rows of some would hide that the others are not there
         }
         return moved;

@@ -63,15 +63,23 @@ internal static class RecordingSchemas
         ("session", Int32Type.Default, true),
         ("database", StringType.Default, true));
 
-    /// <summary>Units, layers and common metrics follow from the names: the import adds them.</summary>
-    public static readonly Schema Counters = Of(
+    /// <summary>
+    /// No table of a recording: raw values of counters, of which the import makes rows of <c>counters</c>. Its reader has the same
+    /// list, in <c>capture/counters/raw.py</c>.
+    /// </summary>
+    public static readonly Schema RawCounters = Of(
+        ("sample", Int64Type.Default, false),
         ("at_ns", Int64Type.Default, false),
-        ("interval_ns", Int64Type.Default, true),
+        ("stamp_100ns", Int64Type.Default, false),
         ("source", StringType.Default, false),
         ("object", StringType.Default, false),
         ("instance", StringType.Default, true),
         ("counter", StringType.Default, false),
-        ("value", DoubleType.Default, false));
+        ("counter_type", UInt32Type.Default, false),
+        ("hertz", Int64Type.Default, false),
+        ("first", Int64Type.Default, false),
+        ("second", Int64Type.Default, false),
+        ("multi_count", UInt32Type.Default, false));
 
     public static readonly Schema Markers = Of(
         ("at_ns", Int64Type.Default, false),
@@ -96,7 +104,6 @@ internal static class RecordingSchemas
         ["files"] = Files,
         ["processes"] = Processes,
         ["waits"] = Waits,
-        ["counters"] = Counters,
         ["markers"] = Markers,
     };
 

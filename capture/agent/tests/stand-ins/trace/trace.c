@@ -50,7 +50,6 @@ typedef struct {
     long rate;              /* rate=500000: also so many reads a second are made … */
     long count;             /* count=1000000: … until there are so many … */
     long disks;             /* disks=2: … on so many disks in turn */
-    long counters;          /* counters=1: there are performance counters; see counters.c */
     char others[512];       /* others=A;B: sessions of other programs, as QueryAllTracesW lists them */
 } Scenario;
 
@@ -132,7 +131,6 @@ static void read_scenario(void) {
         {"lost_at_stop", &scenario.lost_at_stop},
         {"end_after", &scenario.end_after}, {"at_once", &scenario.at_once}, {"bounded", &scenario.bounded},
         {"room", &scenario.room}, {"rate", &scenario.rate}, {"count", &scenario.count}, {"disks", &scenario.disks},
-        {"counters", &scenario.counters},
     };
     WCHAR path[1024];
     char line[600];
@@ -169,7 +167,11 @@ static void read_scenario(void) {
     fclose(file);
 }
 
-long stand_in_has_counters(void) { return scenario.counters; }
+FILE *file_of_host(const WCHAR *name) {
+    WCHAR path[1024];
+    path_of(path, L"", name);
+    return _wfopen(path, L"rb");
+}
 
 BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, void *reserved) {
     (void)reserved;
