@@ -8,6 +8,7 @@ Ireland's and Israel's. A test holds the list to the database.
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -89,6 +90,7 @@ def settled_ns(local_ns: int, timezone: str) -> int | None:
     return None if east is None else local_ns - east * _SECOND_NS
 
 
+@cache
 def _place(word: str) -> str | None:
     """The name of a place in the database, whatever its case; not its names that are abbreviations, such as EST."""
     names = (name for name in available_timezones() if "/" in name or not name.isupper())

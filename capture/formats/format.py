@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -53,6 +53,18 @@ class Trace(Protocol):
 
     def outcome(self) -> Outcome:
         """What remains to be told; only to be asked when `batches` is exhausted."""
+        ...
+
+
+@runtime_checkable
+class LocalTimes(Protocol):
+    """A trace whose times may be local, in a zone that its file does not name."""
+
+    def settle_zone(self, timezone: str | None) -> None:
+        """Take the zone that the user named, if it is needed; before the clock or rows are asked for.
+
+        Raises `IotraceError` if it is needed and None.
+        """
         ...
 
 

@@ -92,6 +92,8 @@ def _text(head: bytes) -> Lookalike | None:
         )
     if low.startswith(("{", "[")):
         return Lookalike("JSON", "of JSON it takes fio's results (--output-format=json)")
+    if nearly := dmv.almost(head):
+        return Lookalike(*nearly)
     for separator, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs")):
         if first.count(separator) >= 2:
             shown = first if len(first) <= 60 else first[:57] + "..."

@@ -13,7 +13,15 @@ from iotrace.capture.clocks.common_time import Span, shared_time
 from iotrace.capture.clocks.samples import Sampler
 from iotrace.capture.clocks.zones import check_timezone
 from iotrace.capture.formats.array.csv_files import with_map
-from iotrace.capture.formats.format import Format, Outcome, Progress, Trace, naming, unreported
+from iotrace.capture.formats.format import (
+    Format,
+    LocalTimes,
+    Outcome,
+    Progress,
+    Trace,
+    naming,
+    unreported,
+)
 from iotrace.capture.formats.windows import dmv, volumes
 from iotrace.capture.formats.windows.etl import EtlTrace
 from iotrace.capture.formats.windows.volumes import Volumes
@@ -173,7 +181,7 @@ def _import(
     with ExitStack() as stack:
         room = stack.enter_context(unpacking_room(parent))
         gathering = Gathering(room, [with_map(Path(path)) for path in maps])
-        opening = _Opening(gathering, stack, report)
+        opening = _Opening(gathering, stack, report, timezone)
         stack.callback(opening.close)
         for path in paths:
             opening.add(Path(path), str(path))
@@ -230,8 +238,11 @@ class _Opened:
 class _Opening:
     """Opens the traces in what the user named."""
 
-    def __init__(self, gathering: Gathering, stack: ExitStack, progress: Progress) -> None:
+    def __init__(
+        self, gathering: Gathering, stack: ExitStack, progress: Progress, timezone: str | None
+    ) -> None:
         self.traces: list[_Opened] = []
+        self._timezone = timezone
         self.volumes = HostVolumes()
         self._gathering, self._progress = gathering, progress
         self._sources: list[tuple[Source, Future[str]]] = []
@@ -325,8 +336,12 @@ class _Opening:
 
         def read() -> Trace:
             if family is not None:
-                return family.read(paths, names, progress)
-            return group.format.read(paths[0], name, progress)
+                trace = family.read(paths, names, progress)
+            else:
+                trace = group.format.read(paths[0], name, progress)
+            if isinstance(trace, LocalTimes):
+                trace.settle_zone(self._timezone)
+            return trace
 
         with naming(name):
             self.traces.append(_Opened(sources, read(), read, group.format, group.files[0].place))

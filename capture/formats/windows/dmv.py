@@ -6,6 +6,7 @@ and mean latencies of the sql layer. A mean hides everything that a quantile sho
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +14,13 @@ import duckdb
 import pyarrow as pa
 
 from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
+from iotrace.capture.formats.text_times import needs_zone
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 
 from .dmv_columns import CAPTURE_COLUMN, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
 from .dmv_intervals import Snapshots, connected, in_order
-from .dmv_lines import Layout, Lines, layout_of
+from .dmv_lines import Layout, Lines, layout_of, missing_of
 
 _TEMPDB: Final = 2
 _RESOLUTION_NS: Final = 1e6
@@ -26,23 +28,38 @@ _LOG_TYPE: Final = "LOG"
 _NAMED_RESETS: Final = 1000
 
 
-def recognises(head: bytes, _path: Path) -> bool:
+def recognises(head: bytes, path: Path) -> bool:
     """Whether ``head`` has the header of a snapshot file, or lines in the order of its columns."""
-    return layout_of(head) is not None
+    return layout_of(head, path) is not None
 
 
 def read(path: Path, name: str, progress: Progress) -> "DmvTrace":
     """Open the snapshots at ``path``: looks for the first whole line, by which the clock starts."""
     layout = _layout(path, name)
-    return DmvTrace(path, name, progress, layout, _first_moment(path, name, layout))
+    return DmvTrace(path, name, progress, layout)
+
+
+def almost(head: bytes) -> tuple[str, str] | None:
+    """What a file that begins with ``head`` is and what it lacks, if it is nearly one that `read` takes."""
+    found = missing_of(head)
+    if found is None:
+        return None
+    kind, missing, near = found
+    view = "sys.dm_io_virtual_file_stats" if kind == "file_stats" else "sys.dm_os_wait_stats"
+    lacks = ", ".join("the time of each snapshot" if name == CAPTURE_COLUMN else name for name in missing)
+    first = f"is '{next(iter(near))}' {near[next(iter(near))]}? Rename it in the header" if near else ""
+    hint = first or f"run the query of docs/formats.md, or add {missing[0]} to your own"
+    if CAPTURE_COLUMN in missing:
+        hint = "add SYSUTCDATETIME() AS capture_utc to the query, and take at least two snapshots"
+    return f"a table of {view} without {lacks}", hint
 
 
 def inspect(path: Path, name: str) -> dict[str, Any]:
     """What the snapshots are of, how many there are and from when to when, and what is left out."""
     layout = _layout(path, name)
     with connected() as connection:
-        snapshots = Snapshots(connection, layout.kind, layout.columns)
-        lines, times = _lines(path, name, layout)
+        snapshots = Snapshots(connection, layout.kind, layout.told)
+        lines, times = _lines(path, name, layout, None)
         for _ in _differences(connection, snapshots, lines, times, path, lambda _what, _done, _total: None):
             pass
         facts, resets = snapshots.facts(), snapshots.resets()
@@ -52,6 +69,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
         "whole": not (lines.is_cut or lines.left_out or snapshots.lines_left_out),
         **facts,
         "columns_absent": _absent(layout),
+        "times": "local" if lines.times.local else "UTC",
         "lines_left_out": lines.left_out + snapshots.lines_left_out,
         "cut": lines.is_cut,
         "resets": len(resets),
@@ -64,22 +82,34 @@ FORMAT: Final = Format("dmv", recognises, read, inspect, has_ios=False)
 class DmvTrace:
     """See `iotrace.capture.formats.format.Trace`."""
 
-    def __init__(self, path: Path, name: str, progress: Progress, layout: Layout, start_utc_ns: int) -> None:
+    def __init__(self, path: Path, name: str, progress: Progress, layout: Layout) -> None:
         self._path, self._name, self._progress, self._layout = path, name, progress, layout
+        self._zone: str | None = None
         self._facts: dict[str, Any] = {}
         self._resets: list[tuple[int, bool, int]] = []
         self._lines_left_out, self._is_cut = 0, False
+        start_utc_ns, self._is_local = _first_moment(path, name, layout, None)
         self.clock = Clock(
-            start_utc_ns, _RESOLUTION_NS, "SYSUTCDATETIME", SYSTEM_TICK_NS + int(_RESOLUTION_NS)
+            start_utc_ns, _RESOLUTION_NS, layout.time_name, SYSTEM_TICK_NS + int(_RESOLUTION_NS)
         )
         self.host: dict[str, Any] = {"database": "SQL Server"}
+
+    def settle_zone(self, timezone: str | None) -> None:
+        """See `iotrace.capture.formats.format.LocalTimes`."""
+        if not self._is_local:
+            return
+        if timezone is None:
+            raise needs_zone(self._name)
+        self._zone = timezone
+        start_utc_ns, _ = _first_moment(self._path, self._name, self._layout, timezone)
+        self.clock = replace(self.clock, start_utc_ns=start_utc_ns)
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Counters in order of time, files, and a marker for each moment at which totals began again."""
         start_utc_ns = self.clock.start_utc_ns
         with connected() as connection:
-            snapshots = Snapshots(connection, self._layout.kind, self._layout.columns)
-            lines, times = _lines(self._path, self._name, self._layout)
+            snapshots = Snapshots(connection, self._layout.kind, self._layout.told)
+            lines, times = _lines(self._path, self._name, self._layout, self._zone)
             for _ in _differences(connection, snapshots, lines, times, self._path, self._progress):
                 # A name of a file may be no text; what stands in a table is.
                 source = Path(self._name).name.encode("utf-8", "replace").decode()
@@ -99,6 +129,8 @@ class DmvTrace:
         quality = Quality(
             clock_steps=facts["clock_steps"], truncated_tail=self._is_cut, notes=list(self._notes())
         )
+        if self._zone is not None:
+            quality.notes.append(f"its times are taken as those of {self._zone}, as --timezone says")
         return Outcome(
             facts["first_utc_ns"] - start_utc_ns, facts["last_utc_ns"] - start_utc_ns, quality, facts["lines"]
         )
@@ -132,32 +164,39 @@ class DmvTrace:
 
 def _layout(path: Path, name: str) -> Layout:
     with naming(name), path.open("rb") as file:
-        layout = layout_of(file.read(HEAD_BYTES))
+        layout = layout_of(file.read(HEAD_BYTES), path)
     if layout is None:
         raise IotraceError(
             f"'{name}' has no header of DMV snapshots",
             hint=f"its columns are {', '.join(FILE_STATS_COLUMNS[:5])}, … or {', '.join(WAIT_STATS_COLUMNS[:5])}, …",
         )
+    if layout.differences:
+        raise IotraceError(
+            f"'{name}' holds differences, not totals: it is DBA Dash's own table",
+            hint="bring the totals of sys.dm_io_virtual_file_stats; docs/formats.md has the query",
+        )
     return layout
 
 
-def _first_moment(path: Path, name: str, layout: Layout) -> int:
+def _first_moment(path: Path, name: str, layout: Layout, zone: str | None) -> tuple[int, bool]:
+    """The time of the first whole line, and whether it was a local one."""
     with connected() as connection, naming(name):
-        snapshots = Snapshots(connection, layout.kind, layout.columns)
-        for cells, _ in Lines(path, name, layout).blocks():
+        snapshots = Snapshots(connection, layout.kind, layout.told)
+        lines = Lines(path, name, layout, zone=zone)
+        for cells, _ in lines.blocks():
             snapshots.add(cells)
             ((first_utc_ns,),) = connection.execute("SELECT min(at_utc_ns) FROM seen").fetchall()
             if first_utc_ns is not None:
-                return int(first_utc_ns)
+                return int(first_utc_ns), lines.times.local
     raise IotraceError(
         f"'{name}' holds no snapshot",
-        hint="capture_utc must look like 2026-03-01 12:00:05.123 and the totals be whole numbers",
+        hint=f"{layout.time_name} must look like 2026-03-01 12:00:05.123 and the totals be whole numbers",
     )
 
 
-def _lines(path: Path, name: str, layout: Layout) -> tuple[Lines, Lines]:
+def _lines(path: Path, name: str, layout: Layout, zone: str | None) -> tuple[Lines, Lines]:
     """All columns, and the times alone."""
-    return Lines(path, name, layout), Lines(path, name, layout, (CAPTURE_COLUMN,))
+    return Lines(path, name, layout, zone=zone), Lines(path, name, layout, (CAPTURE_COLUMN,), zone)
 
 
 def _differences(

@@ -2,9 +2,13 @@
 
 A snapshot file is text with one line for each file (or wait type) and snapshot, snapshots one after the other. Columns
 are found by the names in its header, in any order, further ones being ignored; without a header they must be all
-of these in this order. Separators may be comma, semicolon, tab or ``|``; UTF-8 or UTF-16. Header lines in between,
-dashes under them and row counts, as sqlcmd writes them, do no harm. Repeat the query every 5 to 60 s, appending to one
-file, e.g. ``sqlcmd -E -C -W -s "|" -i files.sql >> files.csv``.
+of these in this order. Names that other tools and people's own queries give them (`ALIASES`) do as well, and so do
+JSON and Parquet with the same columns. Separators may be comma, semicolon, tab or ``|``; UTF-8 or UTF-16. Header lines
+in between, dashes under them and row counts, as sqlcmd writes them, do no harm. Repeat the query every 5 to 60 s,
+appending to one file, e.g. ``sqlcmd -E -C -W -s "|" -i files.sql >> files.csv``.
+
+Names of others: the tables that sp_BlitzFirst writes (FirstResponderKit), the collections of erikdarlingdata's
+PerformanceMonitor, and queries in public repositories.
 
 Sources: documentation of sys.dm_io_virtual_file_stats (totals since the instance started; ``sample_ms`` counts from the
 computer's start and was a 32-bit number until SQL Server 2014; the queued stalls came with 2014), sys.dm_os_wait_stats,
@@ -18,6 +22,9 @@ CAPTURE_COLUMN: Final = "capture_utc"
 
 START_COLUMN: Final = "sqlserver_start_time"
 """When the instance started, by the server's own clock; another value means another start."""
+
+LOGICAL_COLUMN: Final = "logical_name"
+"""A file's name within its database."""
 
 FILE_COUNTS: Final = (
     "num_of_reads",
@@ -48,6 +55,8 @@ FILE_STATS_COLUMNS: Final = (
     "physical_name",
 )
 FILE_STATS_REQUIRED: Final = frozenset({CAPTURE_COLUMN, "database_id", "file_id", *FILE_COUNTS})
+FILE_NAMES: Final = (("physical_name",), ("database_name", LOGICAL_COLUMN))
+"""What tells a file from others where there are no numbers of it."""
 FILE_STATS_QUERY: Final = """\
 SET NOCOUNT ON;
 SELECT CONVERT(varchar(33), SYSUTCDATETIME(), 126) AS capture_utc,
@@ -89,3 +98,61 @@ SELECT CONVERT(varchar(33), SYSUTCDATETIME(), 126) AS capture_utc,
 FROM sys.dm_os_wait_stats AS w
 CROSS JOIN sys.dm_os_sys_info AS i;
 """
+
+
+def folded(name: str) -> str:
+    """A column's name without what people write in different ways: case, blanks, underscores, brackets."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+ALIASES: Final[dict[str, str]] = {
+    folded(alias): column
+    for column, aliases in {
+        "server_name": "server, sql_server, instance_name, sql_instance, instance",
+        START_COLUMN: "server_start_time, sql_start_time, instance_start_time",
+        "database_id": "db_id, dbid",
+        "file_id": "fileid",
+        "num_of_reads": "num_reads, reads, number_reads, number_of_reads, total_reads",
+        "num_of_bytes_read": "num_bytes_read, bytes_read, read_bytes, total_bytes_read",
+        "io_stall_read_ms": "io_stall_reads_ms, io_stall_read, read_stall_ms, stall_read_ms",
+        "io_stall_queued_read_ms": "stall_queued_read_ms",
+        "num_of_writes": "num_writes, writes, number_writes, number_of_writes, total_writes",
+        "num_of_bytes_written": "num_bytes_written, bytes_written, write_bytes, total_bytes_written",
+        "io_stall_write_ms": "io_stall_writes_ms, io_stall_write, write_stall_ms, stall_write_ms",
+        "io_stall_queued_write_ms": "stall_queued_write_ms",
+        "size_on_disk_bytes": "size_bytes",
+        "type_desc": "file_type_desc, file_type",
+        "database_name": "db_name, database, db",
+        "physical_name": "physical_file_name, file_path, full_path, physical_path",
+        LOGICAL_COLUMN: "file_name, logical_name, logical_file_name",
+        "wait_type": "wait_name",
+        "waiting_tasks_count": "waiting_tasks, wait_count, waits",
+        "wait_time_ms": "wait_ms, total_wait_time_ms",
+        "signal_wait_time_ms": "signal_wait_ms, signal_ms",
+    }.items()
+    for alias in (column, *aliases.split(", "))
+}
+"""Folded names of columns, and the column that each of them is."""
+
+_TIME_NAMES: Final = """
+capture_time capture_date capture_date_time captured_at date_captured time_captured collection_time
+collection_date collection_date_time collect_date collect_time collected_at date_collected check_date
+check_time check_date_time snapshot_time snapshot_date snapshot_date_time sample_time sample_date
+sample_date_time sampled_at poll_time poll_date poll_date_time polled_at log_date log_time log_date_time
+logged_at run_date run_time run_date_time stat_date stats_date record_date record_time recorded_at insert_date
+insert_time inserted_at created_at create_date created_date date_added event_time event_date date_stamp
+time_stamp date_time current_time current_date getdate sysdatetime now time date
+"""
+TIME_ALIASES: Final = tuple(
+    map(
+        folded,
+        _TIME_NAMES.split(),
+    )
+)
+"""Names of the column that tells when a snapshot was taken; it may have UTC before or behind. The first counts."""
+
+UTC_BY_TABLE: Final = (frozenset({"serverid", "deltareads"}), frozenset({"serverid", "deltawaittimems"}))
+"""Columns of tables whose times are UTC without saying so: those of PerformanceMonitor Lite."""
+
+DIFFERENCE_COLUMN: Final = "samplemsdiff"
+"""DBA Dash's tables have it, whose counts are differences already."""

@@ -1,28 +1,49 @@
 """Lines of a DMV snapshot file: which columns it has, and its cells as text, block by block."""
 
+import difflib
 import io
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import csv
 
+from iotrace.capture.formats.text_times import TextTimes
 from iotrace.schemas import IotraceError
 
-from .dmv_columns import FILE_STATS_COLUMNS, FILE_STATS_REQUIRED, WAIT_STATS_COLUMNS, WAIT_STATS_REQUIRED
+from .dmv_columns import (
+    ALIASES,
+    CAPTURE_COLUMN,
+    DIFFERENCE_COLUMN,
+    FILE_COUNTS,
+    FILE_NAMES,
+    FILE_STATS_COLUMNS,
+    LOGICAL_COLUMN,
+    TIME_ALIASES,
+    UTC_BY_TABLE,
+    WAIT_COUNTS,
+    WAIT_STATS_COLUMNS,
+    folded,
+)
 
 _SEPARATORS: Final = (",", "|", "\t", ";")
 _LINES_LOOKED_AT: Final = 20
 _LINE_BYTES_MAX: Final = 1 << 20
 _BLOCK_BYTES: Final = 1 << 23
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
-_KINDS: Final = {
-    "file_stats": (FILE_STATS_COLUMNS, FILE_STATS_REQUIRED),
-    "wait_stats": (WAIT_STATS_COLUMNS, WAIT_STATS_REQUIRED),
-}
+_OBJECTS: Final = re.compile(r"\s*[\[{]")
+_ROWS_A_BATCH: Final = 1 << 16
+_JSON_BYTES_MAX: Final = 1 << 28
+_FIRST_MADE_UP: Final = 1_000_000
+"""Numbers of databases and files of which only names are known begin here."""
+_TEMPDB: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +54,146 @@ class Layout:
     """file_stats or wait_stats."""
     encoding: str
     separator: str
+    """Empty where rows are no lines: see ``container``."""
     columns: tuple[str, ...]
+    """What each column is, by the names of `dmv_columns`; others as the file has them, in lower case."""
+    names: tuple[str, ...] = ()
+    """The names in the header; empty without one."""
+    is_utc: bool = True
+    """Whether times without an offset are known to be UTC."""
+    container: Literal["text", "json", "parquet"] = "text"
+
+    @property
+    def differences(self) -> bool:
+        """Whether its counts are differences already, not totals."""
+        return DIFFERENCE_COLUMN in map(folded, self.names)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The columns that `Lines` gives, those that it makes up included."""
+        numbered = set(self.columns) >= {"database_id", "file_id"} or self.kind != "file_stats"
+        made_up = () if numbered else ("database_id", "file_id", "physical_name")
+        return (*self.columns, *(name for name in made_up if name not in self.columns))
+
+    @property
+    def time_name(self) -> str:
+        """The header's name for the time of a snapshot."""
+        return self.names[self.columns.index(CAPTURE_COLUMN)] if self.names else CAPTURE_COLUMN
 
 
-def layout_of(head: bytes) -> Layout | None:
-    """The layout of a file that begins with ``head``; None if it is no snapshot file."""
+def layout_of(head: bytes, path: Path | None = None) -> Layout | None:
+    """The layout of a file at ``path`` that begins with ``head``; None if it is no snapshot file."""
+    if head.startswith(b"PAR1"):
+        return _layout_of_parquet(path)
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    for line in head.decode(encoding, "replace").splitlines()[:_LINES_LOOKED_AT]:
+    text = head.decode(encoding, "replace")
+    if _OBJECTS.match(text):
+        return _layout_of_json(text, encoding)
+    for line in text.splitlines()[:_LINES_LOOKED_AT]:
         for separator in _SEPARATORS:
             if found := _layout_of_line(line, separator, encoding):
                 return found
     return None
 
 
+def missing_of(head: bytes) -> tuple[str, list[str], dict[str, str]] | None:
+    """For a header that is nearly one of snapshots: of which kind, what is missing, and names that may mean that."""
+    encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    for line in head.decode(encoding, "replace").splitlines()[:_LINES_LOOKED_AT]:
+        for separator in _SEPARATORS:
+            names = [cell.strip().strip('"[]') for cell in line.split(separator)]
+            columns = list(meanings(names))
+            for kind, own, least in (
+                ("file_stats", FILE_COUNTS, 3),
+                ("wait_stats", ("wait_type", *WAIT_COUNTS), 2),
+            ):
+                keys = ("database_id", "file_id") if kind == "file_stats" else ()
+                missing = [name for name in (CAPTURE_COLUMN, *keys, *own) if name not in columns]
+                if len(set(own) & set(columns)) >= least and missing:
+                    return kind, missing, _nearest(names, columns, missing)
+    return None
+
+
+def _nearest(names: Sequence[str], columns: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
+    unknown = [
+        name
+        for name, column in zip(names, columns, strict=True)
+        if column not in {CAPTURE_COLUMN, *ALIASES.values()}
+    ]
+    near = {}
+    for column in missing:
+        if found := difflib.get_close_matches(column, [name.lower() for name in unknown], 1, 0.7):
+            near[found[0]] = column
+    return near
+
+
+def _layout_of_parquet(path: Path | None) -> Layout | None:
+    try:
+        names = pq.read_schema(path).names if path is not None and path.is_file() else []
+    except (pa.ArrowException, OSError):
+        return None
+    return _layout_of_names(names, "", "", "parquet")
+
+
+def _layout_of_json(text: str, encoding: str) -> Layout | None:
+    for start in list(re.finditer(r"\{", text[: 1 << 14]))[:4]:
+        try:
+            row, _ = json.JSONDecoder().raw_decode(text, start.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and (found := _layout_of_names(list(row), encoding, "", "json")):
+            return found
+    return None
+
+
 def _layout_of_line(line: str, separator: str, encoding: str) -> Layout | None:
-    cells = [cell.strip().strip('"') for cell in line.split(separator)]
-    names = tuple(cell.lower() for cell in cells)
-    for kind, (columns, required) in _KINDS.items():
-        if required <= set(names) and len(set(names)) == len(names):
-            return Layout(kind, encoding, separator, names)
+    cells = [cell.strip().strip('"[]') for cell in line.split(separator)]
+    if found := _layout_of_names(cells, encoding, separator, "text"):
+        return found
+    for kind, columns in (("file_stats", FILE_STATS_COLUMNS), ("wait_stats", WAIT_STATS_COLUMNS)):
         if len(cells) == len(columns) and _TIME.match(cells[0]):
             position = columns.index("database_id" if kind == "file_stats" else "waiting_tasks_count")
             if cells[position].isdigit():
                 return Layout(kind, encoding, separator, columns)
     return None
+
+
+def _layout_of_names(
+    names: Sequence[str], encoding: str, separator: str, container: Literal["text", "json", "parquet"]
+) -> Layout | None:
+    columns = list(meanings(names))
+    known = set(columns)
+    is_utc = CAPTURE_COLUMN in known and _is_utc(names, columns)
+    has_file = {"database_id", "file_id"} <= known or any(known.issuperset(some) for some in FILE_NAMES)
+    if known.issuperset({CAPTURE_COLUMN, *FILE_COUNTS}) and has_file:
+        return Layout("file_stats", encoding, separator, tuple(columns), tuple(names), is_utc, container)
+    if known.issuperset({CAPTURE_COLUMN, "wait_type", *WAIT_COUNTS}):
+        return Layout("wait_stats", encoding, separator, tuple(columns), tuple(names), is_utc, container)
+    return None
+
+
+def meanings(names: Sequence[str]) -> Iterator[str]:
+    """What each column of a header is; of two that are the same the first is it, and the others keep their names."""
+    exact = {name.lower() for name in names}
+    plain = [folded(name) for name in names]
+    bare = [name.removesuffix("utc").removeprefix("utc") for name in plain]
+    time = next((bare.index(alias) for alias in TIME_ALIASES if alias in bare), None)
+    if CAPTURE_COLUMN in exact or "captureutc" in plain:
+        time = plain.index("captureutc")
+    taken: set[str] = set()
+    for place, name in enumerate(names):
+        column = CAPTURE_COLUMN if place == time else ALIASES.get(plain[place])
+        if column is None or column in taken or (column in exact and name.lower() != column):
+            column = (
+                f"{name.lower()}" if name.lower() not in {*taken, *ALIASES.values()} else f"{name} {place}"
+            )
+        taken.add(column)
+        yield column
+
+
+def _is_utc(names: Sequence[str], columns: Sequence[str]) -> bool:
+    plain = {folded(name) for name in names}
+    return "utc" in folded(names[columns.index(CAPTURE_COLUMN)]) or any(map(plain.issuperset, UTC_BY_TABLE))
 
 
 class Lines:
@@ -65,9 +202,14 @@ class Lines:
     ``left_out`` and ``is_cut`` are final when `blocks` is exhausted.
     """
 
-    def __init__(self, path: Path, name: str, layout: Layout, only: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, path: Path, name: str, layout: Layout, only: tuple[str, ...] = (), zone: str | None = None
+    ) -> None:
         self._path, self.name, self._layout = path, name, layout
         self._only = list(only or layout.columns)
+        self.times = TextTimes(zone, is_utc=layout.is_utc)
+        self._learnt = False
+        self._made_up: tuple[dict[str, int], dict[tuple[str, str], int]] = ({}, {})
         self.left_out = 0
         """Lines with more or fewer cells than columns; words of sqlcmd between the lines do not count."""
         self.is_cut = False
@@ -75,6 +217,85 @@ class Lines:
 
     def blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield cells, all as text, and how many bytes are read. Raises `IotraceError` for what is no text."""
+        read = {"text": self._text_blocks, "json": self._json_blocks, "parquet": self._parquet_blocks}
+        for cells, done in read[self._layout.container]():
+            yield self._told(cells), done
+
+    def _told(self, cells: pa.RecordBatch) -> pa.RecordBatch:
+        """The cells with times in UTC, and with numbers for files of which only names are told."""
+        columns = {name: cells.column(name) for name in cells.schema.names}
+        if self._layout.names and self._layout.time_name.lower() != CAPTURE_COLUMN:
+            columns[CAPTURE_COLUMN] = self._utc_text(columns[CAPTURE_COLUMN])
+        if self._layout.kind == "file_stats" and len(self._only) > 1:
+            columns |= self._numbered(columns)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _utc_text(self, column: pa.Array) -> pa.Array:
+        codes = pc.fill_null(column, "").dictionary_encode()
+        texts = codes.dictionary.to_pylist()
+        if not self._learnt:
+            self.times.learn(texts, self.name)
+            self._learnt = any(self.times.utc_ns(text) is not None for text in texts)
+        return pa.array([self._moment(text) for text in texts], pa.string()).take(codes.indices)
+
+    def _moment(self, text: str) -> str:
+        utc_ns = self.times.utc_ns(text)
+        if utc_ns is None:
+            # Repeated headers and the dashes under them are no loss.
+            is_heading = folded(text) in {"", folded(self._layout.time_name)}
+            return "" if is_heading else "no time"
+        moment = datetime.fromtimestamp(utc_ns // 10**9, UTC).replace(tzinfo=None)
+        return f"{moment.isoformat(' ')}.{utc_ns % 10**9:09d}"
+
+    def _numbered(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        if {"database_id", "file_id"} <= columns.keys():
+            return {}
+        count = len(columns[CAPTURE_COLUMN])
+        empty = pa.repeat("", count)
+        names = columns.get("database_name", empty).to_pylist()
+        logical = columns.get(LOGICAL_COLUMN, empty).to_pylist()
+        paths = columns.get("physical_name", empty).to_pylist()
+        databases, files = self._made_up
+        of_database = [
+            databases.setdefault(name or "", _TEMPDB if name == "tempdb" else _FIRST_MADE_UP + len(databases))
+            for name in names
+        ]
+        own = [path or file or "" for path, file in zip(paths, logical, strict=True)]
+        of_file = [
+            files.setdefault((name or "", file), _FIRST_MADE_UP + len(files))
+            for name, file in zip(names, own, strict=True)
+        ]
+        shown = [path or f"{name} {file}" for path, name, file in zip(paths, names, logical, strict=True)]
+        return {
+            "database_id": pa.array(map(str, of_database), pa.string()),
+            "file_id": pa.array(map(str, of_file), pa.string()),
+            "physical_name": pa.array(shown, pa.string()),
+        }
+
+    def _parquet_blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        layout = self._layout
+        sources = [layout.names[layout.columns.index(column)] for column in self._only]
+        try:
+            with pq.ParquetFile(self._path) as file:
+                for batch in file.iter_batches(_ROWS_A_BATCH, columns=sources):
+                    cells = [pc.fill_null(batch.column(name).cast(pa.string()), "") for name in sources]
+                    yield pa.RecordBatch.from_arrays(cells, names=self._only), 0
+        except pa.ArrowException as problem:
+            raise IotraceError(
+                f"'{self.name}' cannot be read as Parquet: {str(problem).splitlines()[0][:200]}",
+                hint="export it again, or as CSV",
+            ) from problem
+
+    def _json_blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        layout = self._layout
+        rows = list(_json_rows(self._path, layout.encoding, self.name))
+        sources = [layout.names[layout.columns.index(column)] for column in self._only]
+        for start in range(0, len(rows), _ROWS_A_BATCH):
+            part = rows[start : start + _ROWS_A_BATCH]
+            cells = [pa.array([_json_text(row.get(name)) for row in part], pa.string()) for name in sources]
+            yield pa.RecordBatch.from_arrays(cells, names=self._only), 0
+
+    def _text_blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         columns = list(self._layout.columns)
         with self._path.open("rb") as file:
             lines = _WholeLines(file, self._layout.encoding, self.name)
@@ -105,6 +326,34 @@ class Lines:
     def _left_out(self, row: csv.InvalidRow) -> Literal["skip"]:
         self.left_out += row.actual_columns > 1
         return "skip"
+
+
+def _json_rows(path: Path, encoding: str, name: str) -> Iterator[dict[str, object]]:
+    """Objects of an array, of an array in an object, or one after the other."""
+    if path.stat().st_size > _JSON_BYTES_MAX:
+        raise IotraceError(
+            f"'{name}' is over 256 MiB of JSON", hint="export it as CSV, which is read line by line"
+        )
+    text = path.read_text(encoding, "replace")
+    decoder, at = json.JSONDecoder(), 0
+    try:
+        while found := re.compile(r"\S").search(text, at):
+            value, at = decoder.raw_decode(text, found.start())
+            inner = value
+            if isinstance(value, dict):
+                lists = [one for one in value.values() if isinstance(one, list)]
+                inner = lists[0] if lists else [value]
+            if isinstance(inner, list):
+                yield from (row for row in inner if isinstance(row, dict))
+            at += len(text) > at and text[at] == ","
+    except (ValueError, RecursionError) as problem:
+        raise IotraceError(
+            f"'{name}' is no whole JSON: {problem}", hint="check that it was copied completely"
+        ) from problem
+
+
+def _json_text(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 class _WholeLines(io.RawIOBase):

@@ -1,0 +1,125 @@
+"""Dates with times of day as tools of Windows and Linux write them, brought to UTC.
+
+Taken are ISO 8601 with and without an offset, ``2026/03/01``, ``20260301``, ``01.03.2026``, ``3/1/2026`` with and
+without AM or PM, ``Mar  1 2026 12:00PM`` as SQL Server converts times, and ``/Date(1772366400000)/`` as PowerShell 5
+writes JSON. Day and month of ``3/1/2026`` are told apart by the file's other dates, by AM or PM, or not at all.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+from iotrace.capture.clocks.zones import settled_ns
+from iotrace.schemas import IotraceError
+
+_CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,:](?P<fraction>\d{1,9}))?)?"
+_HALF: Final = r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?"
+_YEAR_FIRST: Final = re.compile(
+    r"(?P<year>\d{4})[-/]?(?P<month>\d\d)[-/]?(?P<day>\d\d)(?:[ T]+"
+    + _CLOCK
+    + r"\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?"
+)
+_DOTTED: Final = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})[ ,]+" + _CLOCK)
+_SLASHED: Final = re.compile(
+    r"(?P<one>\d{1,2})[/-](?P<other>\d{1,2})[/-](?P<year>\d{2,4}),?\s+" + _CLOCK + _HALF
+)
+_NAMED: Final = re.compile(
+    r"(?P<name>[A-Z][a-z]{2})\s+(?P<day>\d{1,2})\s+(?P<year>\d{4})\s+" + _CLOCK + _HALF
+)
+_POWERSHELL: Final = re.compile(r"\\?/Date\((?P<ms>\d{10,14})\)\\?/")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_REMEMBERED_MAX: Final = 1 << 16
+
+
+class TextTimes:
+    """Times of one file. ``local`` is set once one of them named no offset: ``zone`` is needed to date it then."""
+
+    def __init__(self, zone: str | None = None, *, is_utc: bool = False) -> None:
+        self.zone, self._is_utc = zone, is_utc
+        self.local = False
+        self._is_day_first: bool | None = None
+        self._known: dict[str, int | None] = {}
+
+    def learn(self, texts: Iterable[str], name: str) -> None:
+        """Find from some times whether days go before months. Raises `IotraceError` where they leave that open."""
+        found = [match for text in texts if (match := _SLASHED.fullmatch(text.strip().strip('"')))]
+        if not found:
+            return
+        if any(int(match["one"]) > 12 for match in found):
+            self._is_day_first = True
+        elif any(int(match["other"]) > 12 or match["half"] for match in found) or all(
+            match["one"] == match["other"] for match in found
+        ):
+            self._is_day_first = False
+        else:
+            raise IotraceError(
+                f"'{name}' has dates such as {found[0][0]}, which can be read two ways",
+                hint="write them year first (2026-03-01 12:00:05), or bring snapshots of a day after the 12th too",
+            )
+
+    def utc_ns(self, text: str) -> int | None:
+        """Nanoseconds since 1970; None for what is no time. A local time without a zone counts as UTC."""
+        if text not in self._known:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            self._known[text] = self._parsed(text.strip().strip('"').strip())
+        return self._known[text]
+
+    def _parsed(self, text: str) -> int | None:
+        if match := _POWERSHELL.fullmatch(text):
+            return int(match["ms"]) * 10**6
+        for pattern in (_YEAR_FIRST, _DOTTED, _SLASHED, _NAMED):
+            if match := pattern.fullmatch(text):
+                try:
+                    return self._moment(match)
+                except (ValueError, OverflowError):
+                    return None
+        return None
+
+    def _moment(self, match: re.Match[str]) -> int | None:
+        parts = match.groupdict()
+        if "one" in parts:
+            day, month = (
+                (parts["one"], parts["other"]) if self._is_day_first else (parts["other"], parts["one"])
+            )
+        else:
+            day = parts["day"]
+            month = parts.get("month") or str(_MONTHS.index(parts["name"]) + 1)
+        year = int(parts["year"]) + (2000 if len(parts["year"]) == 2 else 0)
+        hour = int(parts["hour"] or 0)
+        if half := parts.get("half"):
+            hour = hour % 12 + (12 if half in "Pp" else 0)
+        moment = datetime(
+            year,
+            int(month),
+            int(day),
+            hour,
+            int(parts["minute"] or 0),
+            int(parts["second"] or 0),
+            tzinfo=_offset(parts),
+        )
+        as_utc_ns = (moment - _EPOCH) // timedelta(seconds=1) * 10**9 + int(
+            (parts["fraction"] or "0").ljust(9, "0")
+        )
+        if parts.get("zone") or self._is_utc:
+            return as_utc_ns
+        self.local = True
+        return as_utc_ns if self.zone is None else settled_ns(as_utc_ns, self.zone)
+
+
+def _offset(parts: dict[str, str | None]) -> timezone:
+    word = parts.get("zone")
+    if not word or word in {"Z", "UTC"}:
+        return UTC
+    minutes = int(word[1:3]) * 60 + int(word[-2:])
+    return timezone(timedelta(minutes=-minutes if word[0] == "-" else minutes))
+
+
+def needs_zone(name: str) -> IotraceError:
+    """What to tell of a file whose times are local, where the user named no zone."""
+    return IotraceError(
+        f"'{name}' gives local times and not their time zone",
+        hint="say which with --timezone, such as --timezone Europe/Berlin or --timezone +0200",
+    )
