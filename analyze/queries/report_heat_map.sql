@@ -1,8 +1,9 @@
--- How many reads and writes began in each stretch of time, by how long they took?
+-- How many reads and writes began in each stretch of time, by how long they took? What had ended before is left out.
 --
 -- slot [index]: stretch of time; negative before the first
--- band [index]: tenth of a decade of latency: floor(10 x log10 of nanoseconds)
+-- band [index]: twentieth of a decade of latency: floor(20 x log10 of nanoseconds)
 -- io_count [I/Os]: how many
+-- longest_ns [ns]: the longest of them
 --
 -- $layer [text]: the layer to look at
 -- $start_ns [ns]: where slot 0 begins
@@ -21,20 +22,23 @@ clocked AS (
     AND error = 0
     AND op IN ('read', 'write')
     AND coalesce(intended_ns, issued_ns) < $end_ns
+    AND completed_ns >= $start_ns
 ),
 
 -- Division cuts towards zero: an I/O from before the start has to be moved down to the slot it began in.
 placed AS (
   SELECT
     begun_ns // $slot_ns - (begun_ns % $slot_ns < 0)::BIGINT AS slot,
-    floor(10 * log10(greatest(latency_ns, 1)))::INTEGER AS band
+    floor(20 * log10(greatest(latency_ns, 1)))::INTEGER AS band,
+    latency_ns
   FROM clocked
 )
 
 SELECT
   slot,
   band,
-  count(*) AS io_count
+  count(*) AS io_count,
+  max(latency_ns) AS longest_ns
 FROM placed
 GROUP BY ALL
 ORDER BY ALL

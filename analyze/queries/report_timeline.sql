@@ -24,7 +24,8 @@ clocked AS (
     coalesce(intended_ns, issued_ns) - $start_ns AS begun_ns,
     completed_ns - $start_ns AS ended_ns
   FROM io
-  WHERE layer = $layer
+  -- What had ended before the first slot counts in none of them.
+  WHERE layer = $layer AND (completed_ns >= $start_ns OR completed_ns IS NULL)
 ),
 
 -- Division cuts towards zero: what lies before the start has to be moved down to its slot.

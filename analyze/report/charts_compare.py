@@ -5,18 +5,19 @@ import math
 from iotrace.analyze.compare.comparison import ClassComparison, Comparison, Figure
 from iotrace.analyze.units import DASH, format_count, format_duration_ns, format_ratio_with_interval
 
-from .axes import Axis, categories
-from .charts import Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
+from .charts import Chart, Table
+from .plot import LIGHT, SYMBOLS, Mark, Row, Trace, figure, logarithmic, number, numbers, words
 
 _ROWS_MAX = 24
 _TABLE_ROWS_MAX = 200
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-Row = tuple[ClassComparison, Figure]
+_STYLES = (("read", "reads"), ("write", "writes"), ("third", "other"))
+Compared = tuple[ClassComparison, Figure]
 
 
 def ratio_chart(found: Comparison) -> Chart | None:
     """Ratios of the headline latency, whole operations first; None where no class has enough I/Os in both."""
-    rows: list[Row] = [
+    rows: list[Compared] = [
         (entry, figure)
         for entry in found.classes
         if entry.b_metric == found.headline_metric
@@ -27,27 +28,16 @@ def ratio_chart(found: Comparison) -> Chart | None:
         return None
     shown = rows[:_ROWS_MAX]
     names = [f"{class_name(entry)} {figure.quantity}" for entry, figure in shown]
-    marks: list[Mark] = [Limit(1.0, "equal", is_vertical=True)]
-    readouts = []
-    for number, (entry, figure) in enumerate(shown):
-        place = float(len(shown) - 1 - number)
-        style = entry.op if entry.op in ("read", "write") else "third"
-        if figure.ratio_interval is not None:
-            low, high = figure.ratio_interval
-            marks.append(Line(style, ((low, place), (high, place)), is_solid=True))
-        symbol: Symbol = "circle" if style == "read" else "square"
-        if figure.ratio_interval is None:
-            symbol = "ring"
-        marks.append(Line(style, ((figure.ratio or 1.0, place),), symbol))
-        readouts.append(
-            Readout(
-                place - 0.5,
-                place + 0.5,
-                f"{names[number]}: {format_duration_ns(figure.a_ns)} → {format_duration_ns(figure.b_ns)}, "
-                f"{format_ratio_with_interval(figure.ratio, figure.ratio_interval)}",
-                is_across=True,
-            )
+    places = [float(len(shown) - 1 - index) for index in range(len(shown))]
+    traces = [
+        _points(style, said, some)
+        for style, said in _STYLES
+        if (
+            some := [
+                (*row, place) for row, place in zip(shown, places, strict=True) if _style(row[0]) == style
+            ]
         )
+    ]
     left_out = f" {len(rows) - len(shown)} more are in the table." if len(rows) > len(shown) else ""
     return Chart(
         "ratios",
@@ -55,19 +45,70 @@ def ratio_chart(found: Comparison) -> Chart | None:
         f"{shown[0][0].b_metric.capitalize()} time of {found.b.title} over {shown[0][0].a_metric} time of "
         f"{found.a.title}, by operation, role and size; the line is the 95 % interval, a ring has none. Left of 1 is "
         f"faster. {_said(shown)}{left_out}",
-        _ratio_axis(shown),
-        (Panel(categories("", list(reversed(names))), tuple(marks), 24 * len(shown) + 10),),
-        _table(found),
-        tuple(
-            Key(style, words, "points")
-            for style, words in (("read", "reads"), ("write", "writes"), ("third", "other"))
-            if any((entry.op if entry.op in ("read", "write") else "third") == style for entry, _ in shown)
+        figure(
+            [
+                Row(
+                    "",
+                    24 * len(shown) + 10,
+                    traces,
+                    ticks=_ticks(places, names),
+                    limits=(-0.6, len(shown) - 0.4),
+                )
+            ],
+            _ratio_axis(shown),
+            [Mark("other", 1.0, 1.0, "equal")],
+            hover="closest",
         ),
-        tuple(readouts),
+        _table(found),
     )
 
 
-def _said(rows: list[Row]) -> str:
+def _style(entry: ClassComparison) -> str:
+    return entry.op if entry.op in ("read", "write") else "third"
+
+
+def _ticks(places: list[float], names: list[str]) -> tuple[tuple[float, str], ...]:
+    return tuple(sorted(zip(places, names, strict=True)))
+
+
+def _points(style: str, name: str, rows: list[tuple[ClassComparison, Figure, float]]) -> Trace:
+    """Ratios with their intervals; an open symbol has none."""
+    ratios = [figure.ratio or 1.0 for _, figure, _ in rows]
+    ends = [
+        figure.ratio_interval or (ratio, ratio) for (_, figure, _), ratio in zip(rows, ratios, strict=True)
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": numbers(ratios),
+        "y": [place for *_, place in rows],
+        "marker": {
+            "color": LIGHT[style],
+            "size": 9,
+            "symbol": [
+                f"{SYMBOLS[style]}{'-open' if figure.ratio_interval is None else ''}" for _, figure, _ in rows
+            ],
+        },
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [number(high - ratio) for (_, high), ratio in zip(ends, ratios, strict=True)],
+            "arrayminus": [number(ratio - low) for (low, _), ratio in zip(ends, ratios, strict=True)],
+            "color": LIGHT[style],
+        },
+        "customdata": [
+            words(
+                f"{class_name(entry)} {figure.quantity}: {format_duration_ns(figure.a_ns)} → "
+                f"{format_duration_ns(figure.b_ns)}, {format_ratio_with_interval(figure.ratio, figure.ratio_interval)}"
+            )
+            for entry, figure, _ in rows
+        ],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+
+
+def _said(rows: list[Compared]) -> str:
     """The slowest-grown and the most improved figure of those shown."""
     lowest, highest = (pick(rows, key=lambda row: row[1].ratio or 1.0) for pick in (min, max))
     return " ".join(
@@ -117,10 +158,10 @@ def _difference(figure: Figure) -> str:
     return f"{words} [{format_duration_ns(low)}, {format_duration_ns(high)}]"
 
 
-def _ratio_axis(rows: list[Row]) -> Axis:
+def _ratio_axis(rows: list[Compared]) -> dict[str, object]:
     ends = [1.0]
-    for _, figure in rows:
-        ends += [figure.ratio or 1.0, *(figure.ratio_interval or ())]
+    for _, one in rows:
+        ends += [one.ratio or 1.0, *(one.ratio_interval or ())]
     low = max(min(end for end in ends if end > 0) / 1.15, 1e-3)
     high = min(max(ends) * 1.15, 1e4)
     ticks = [tick for tick in _TICKS if low <= tick <= high]
@@ -128,4 +169,10 @@ def _ratio_axis(rows: list[Row]) -> Axis:
         ticks = [number / 10 for number in range(1, 80) if low <= number / 10 <= high]
         step = max(len(ticks) // 8, 1)
         ticks = [tick for tick in ticks if round(tick * 10) % step == 0 or tick == 1]
-    return Axis("B over A", low, high, tuple((tick, f"{tick:g}x") for tick in ticks), is_log=True)
+    return logarithmic(
+        "B over A",
+        tickmode="array",
+        tickvals=ticks,
+        ticktext=[f"{tick:g}x" for tick in ticks],
+        range=[math.log10(low), math.log10(high)],
+    )

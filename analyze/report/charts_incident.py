@@ -1,41 +1,65 @@
 """Latency against what was normal, layer by layer over time, with the slow windows shaded."""
 
 import math
-from collections.abc import Sequence
 
 from iotrace.analyze.incident import Incidents
 from iotrace.analyze.incident.result import Timeline
 from iotrace.analyze.units import DASH, format_duration_ns
 
-from .axes import elapsed, logarithmic
-from .charts import Band, Chart, Key, Line, Panel, Readout, Table, line_of
-from .charts_time import Marked
+from .charts import Chart, Link, Table
+from .charts_time import SLOTS_MAX, TABLE_ROWS_MAX, CounterName, Marked
+from .plot import Mark, Row, figure, line, numbers
+from .time_axis import TimeAxis
 
-_POINTS_MAX = 240
 _PANELS_MAX = 4
 _NAMED_MAX = 12
 """Windows with their number beside them; more would overlap."""
+TOLD_MAX = 3
+"""Windows, the costliest first, that have tables of their own."""
 
 
-def marked(found: Incidents) -> list[Marked]:
-    """The slow windows as stretches to point out; the ones that cost most carry their number."""
+def anchor(prefix: str, number: int) -> str:
+    """What the tables of a window are linked by."""
+    return f"{prefix}window-{number}"
+
+
+def marked(found: Incidents, prefix: str = "") -> list[Marked]:
+    """The slow windows as stretches to point out; the ones that cost most carry their number and lead to tables."""
+    told = {one.number for one in [*found.windows[:TOLD_MAX], *found.drifts[:TOLD_MAX]]}
     return [
-        Marked(one.start_ns, one.end_ns, f"slow {one.number}" if one.number <= _NAMED_MAX else "")
+        Marked(
+            one.start_ns,
+            one.end_ns,
+            f"slow {one.number}" if one.number <= _NAMED_MAX else "",
+            anchor(prefix, one.number) if one.number in told else anchor(prefix, 0),
+        )
         for one in [*found.windows, *found.drifts]
     ]
 
 
-def incident_chart(found: Incidents) -> Chart | None:
+def counters_beside(found: Incidents) -> list[CounterName]:
+    """The counters that stood out in slow windows, those of the costliest one first."""
+    names = [
+        CounterName(counter.object, counter.instance, counter.counter)
+        for one in [*found.windows, *found.drifts]
+        for counter in one.counters
+    ]
+    return list(dict.fromkeys(names))
+
+
+def incident_chart(
+    found: Incidents,
+    time: TimeAxis,
+    *,
+    prefix: str = "",
+    group: str = "",
+    points_max: int = SLOTS_MAX,
+) -> Chart | None:
     """A panel for each layer; None where no layer has a course of latency."""
-    shown = [_Course(one, found.start_ns) for one in found.timelines[:_PANELS_MAX]]
+    shown = [_Course(one, found.start_ns, points_max) for one in found.timelines[:_PANELS_MAX]]
     shown = [one for one in shown if one.values]
     if not shown:
         return None
-    bands = [
-        Band("slow", (one.from_ns - found.start_ns) / 1e9, (one.until_ns - found.start_ns) / 1e9, one.words)
-        for one in marked(found)
-    ]
-    unlabelled = [Band(band.style, band.low, band.high) for band in bands]
     first = shown[0]
     kept = "the slowest slot" if first.step > 1 else "each slot"
     length = format_duration_ns(found.slot_ns * first.step)
@@ -45,85 +69,86 @@ def incident_chart(found: Incidents) -> Chart | None:
         if worst
         else "No window stands out."
     )
+    windows = marked(found, prefix)
     return Chart(
         "slow-windows",
         "Latency against normal over time",
         f"Typical latency (geometric mean, corrected for the mix of I/Os) of {kept} in stretches of {length}, and what "
         f"was normal at that time, by layer. {said}",
-        elapsed(found.end_ns - found.start_ns),
-        tuple(
-            Panel(
-                logarithmic(f"{one.layer} (ms)", min(one.values), max(one.values)),
-                (
-                    *(bands if one is first else unlabelled),
-                    Line("other", line_of(one.normal_ms, one.middles_s)),
-                    Line("read", line_of(one.latency_ms, one.middles_s), is_stepped=True),
-                ),
-                170,
-            )
-            for one in shown
+        figure(
+            [_row(one, time, is_first=one is first) for one in shown],
+            time.axis(),
+            [Mark("slow", time.at(one.from_ns), time.at(one.until_ns), one.words) for one in windows],
         ),
-        _table(shown),
-        (
-            Key("read", "latency"),
-            Key("other", "normal"),
-            *((Key("slow", "slow windows", "box"),) if bands else ()),
-        ),
-        _readouts(shown),
+        _table(found, points_max),
+        tuple(Link(time.at(one.from_ns), time.at(one.until_ns), one.words, one.anchor) for one in windows),
+        group=group,
     )
 
 
-class _Course:
-    """A timeline of at most `_POINTS_MAX` points: of several slots the slowest, so that no slow one is lost."""
+def _row(one: "_Course", time: TimeAxis, *, is_first: bool) -> Row:
+    middles = [time.at(at_ns + one.width_ns / 2) for at_ns in one.at_ns]
+    normal = line(
+        "other",
+        "normal",
+        x=middles,
+        y=numbers(one.normal_ms),
+        legendgroup="normal",
+        showlegend=is_first,
+        hovertemplate="%{y:.4~g} ms",
+    )
+    latency = line(
+        "read",
+        "latency",
+        x=middles,
+        y=numbers(one.latency_ms),
+        legendgroup="latency",
+        showlegend=is_first,
+        hovertemplate="%{y:.4~g} ms",
+    )
+    latency["line"]["shape"] = "hvh"
+    return Row(f"{one.layer} (ms)", 170, [normal, latency], is_log=True)
 
-    def __init__(self, timeline: Timeline, start_ns: int) -> None:
+
+class _Course:
+    """A timeline of at most ``points_max`` points: of several slots the slowest, so that no slow one is lost."""
+
+    def __init__(self, timeline: Timeline, start_ns: int, points_max: int) -> None:
         self.layer = timeline.layer
-        self.step = max(math.ceil(len(timeline.at_ns) / _POINTS_MAX), 1)
-        self.at_s: list[float] = []
         slots = len(timeline.at_ns)
-        self.width_s = self.step * (timeline.at_ns[1] - timeline.at_ns[0]) / 1e9 if slots > 1 else 0.0
+        self.step = max(math.ceil(slots / points_max), 1)
+        self.start_ns = start_ns
+        self.width_ns = self.step * (timeline.at_ns[1] - timeline.at_ns[0]) if slots > 1 else 0
+        self.at_ns: list[int] = []
         self.latency_ms: list[float | None] = []
         self.normal_ms: list[float | None] = []
-        for first in range(0, len(timeline.at_ns), self.step):
+        for first in range(0, slots, self.step):
             part = slice(first, first + self.step)
             latency = [value for value in timeline.latency_ns[part] if value]
             normal = [value for value in timeline.normal_ns[part] if value]
-            self.at_s.append((timeline.at_ns[first] - start_ns) / 1e9)
+            self.at_ns.append(timeline.at_ns[first])
             self.latency_ms.append(max(latency) / 1e6 if latency else None)
             self.normal_ms.append(sum(normal) / len(normal) / 1e6 if normal else None)
-        self.middles_s = [at_s + self.width_s / 2 for at_s in self.at_s]
         self.values = [value for value in (*self.latency_ms, *self.normal_ms) if value]
 
 
-def _table(shown: Sequence[_Course]) -> Table:
+def _table(found: Incidents, points_max: int) -> Table:
+    """The same in fewer rows."""
+    rows_max = min(points_max, TABLE_ROWS_MAX)
+    coarse = [_Course(one, found.start_ns, rows_max) for one in found.timelines[:_PANELS_MAX]]
+    shown = [one for one in coarse if one.values]
     first = shown[0]
     rows = []
-    for index, at_s in enumerate(first.at_s):
-        cells = [format_duration_ns(at_s * 1e9)]
+    for index, at_ns in enumerate(first.at_ns):
+        cells = [format_duration_ns(at_ns - found.start_ns)]
         for one in shown:
-            known = index < len(one.at_s)
+            known = index < len(one.at_ns)
             cells += [_cell(one.latency_ms[index]), _cell(one.normal_ms[index])] if known else [DASH, DASH]
         rows.append(tuple(cells))
     columns = ["from", *(f"{one.layer}{words}" for one in shown for words in ("", ", normally"))]
-    return Table("Latency and what was normal", tuple(columns), tuple(rows))
+    caption = "Latency and what was normal, the slowest slot of each stretch"
+    return Table(caption, tuple(columns), tuple(rows))
 
 
 def _cell(value_ms: float | None) -> str:
     return DASH if value_ms is None else format_duration_ns(value_ms * 1e6)
-
-
-def _readouts(shown: Sequence[_Course]) -> tuple[Readout, ...]:
-    first = shown[0]
-    if len(first.at_s) < 2:
-        return ()
-    found = []
-    for index, at_s in enumerate(first.at_s):
-        parts = [
-            f"{one.layer} {_cell(one.latency_ms[index])}, normally {_cell(one.normal_ms[index])}"
-            for one in shown
-            if index < len(one.at_s)
-        ]
-        found.append(
-            Readout(at_s, at_s + first.width_s, f"from {format_duration_ns(at_s * 1e9)}: {'; '.join(parts)}")
-        )
-    return tuple(found)

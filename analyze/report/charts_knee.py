@@ -1,25 +1,24 @@
 """The knee curve: latency over load with the knee's interval and the objectives, and carried over offered load."""
 
-from itertools import pairwise
 from typing import Final
 
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.step import Step
 from iotrace.analyze.units import format_count, format_duration_ns, format_figure
 
-from .axes import linear, logarithmic
-from .charts import Band, Chart, Key, Limit, Line, Mark, Panel, Readout, Symbol, Table
+from .charts import Chart, Table
 from .charts_closed import outstanding_chart
+from .plot import Mark, Row, Trace, figure, line, linear, number, numbers, points, words
 
 _CURVES: Final = (("p50", "median", "read"), ("p95", "p95", "fourth"), ("p99", "p99", "write"))
 
 
-def knee_charts(knee: Knee) -> list[Chart]:
-    """Charts of one sweep."""
+def knee_charts(knee: Knee, need: float | None = None) -> list[Chart]:
+    """Charts of one sweep; ``need`` is the load that is to be carried, relative to the recorded one."""
     judged = [step for step in knee.steps if step.is_judged]
     charts = []
     if any(step.response_ns["p50"] is not None for step in judged):
-        charts.append(_latency(knee, judged))
+        charts.append(_latency(knee, judged, need))
     if all(step.outstanding is not None for step in knee.steps):
         charts.append(outstanding_chart(knee))
     else:
@@ -81,63 +80,95 @@ def _state(step: Step) -> str:
     return "kept up"
 
 
-def _latency(knee: Knee, judged: list[Step]) -> Chart:
-    marks: list[Mark] = []
-    keys: list[Key] = []
-    seen_ms: list[float] = []
-    for name, words, style in _CURVES:
-        points = [
-            (step.offered_iops, (step.response_ns[name] or 0) / 1e6, step.is_saturated)
-            for step in judged
-            if step.response_ns[name] is not None
-        ]
-        if points:
-            seen_ms += [latency_ms for _, latency_ms, _ in points]
-            symbols: tuple[Symbol, ...] = tuple(
-                "cross" if saturated else "circle" for *_, saturated in points
+def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
+    traces: list[Trace] = []
+    for name, said, style in _CURVES:
+        steps = [step for step in judged if step.response_ns[name] is not None]
+        if steps:
+            traces.append(
+                points(
+                    style,
+                    said,
+                    symbols=["x" if step.is_saturated else "circle" for step in steps],
+                    x=[number(step.offered_iops) for step in steps],
+                    y=numbers([(step.response_ns[name] or 0) / 1e6 for step in steps]),
+                    customdata=[_named(step) for step in steps],
+                    hovertemplate="%{y:.4~g} ms<br>%{customdata}",
+                )
             )
-            marks.append(Line(style, tuple((iops, ms) for iops, ms, _ in points), symbols))
-            keys.append(Key(style, words, "points"))
-    if knee.onset_iops is not None:
-        onset = knee.onset_iops
-        marks.append(Band("onset", onset.low, onset.high, "climb starts", onset.value))
-        keys.append(Key("onset", "where latency starts to climb, 95 % interval", "box"))
-    if knee.iops is not None:
-        marks.append(Band("knee", knee.iops.low, knee.iops.high, "knee", knee.iops.value))
-        keys.append(Key("knee", "knee, 95 % interval", "box"))
+    others = [step for step in knee.steps if not step.is_judged and step.response_ns["p50"] is not None]
+    if others:
+        medians_ms = [(step.response_ns["p50"] or 0) / 1e6 for step in others]
+        traces.append(_not_judged(others, medians_ms, "median, not judged"))
+    marks = [_at_load(knee, 1.0, "1x, as recorded")] if knee.iops_at_1x else []
+    if knee.iops_at_1x and need is not None and need != 1.0:
+        marks.append(_at_load(knee, need, f"{need:g}x, as needed"))
+    marks += knee_marks(knee)
     limits: dict[float, list[str]] = {}
     for one in knee.objectives:
         limits.setdefault(one.objective.limit_ns / 1e6, []).append(str(one.objective))
-    for limit_ms, names in sorted(limits.items()):
-        seen_ms.append(limit_ms)
-        marks.append(Limit(limit_ms, ", ".join(names)))
+    across = [
+        Mark("other", limit_ms, limit_ms, ", ".join(names), is_across=True)
+        for limit_ms, names in sorted(limits.items())
+    ]
     is_closed = all(step.outstanding is not None for step in judged)
     saturated = (
         " Crosses mark saturated steps, whose latency grows with the length of the step."
         if any(step.is_saturated for step in judged) and not is_closed
         else ""
     )
+    left_out = " Open circles are steps that were not judged; the table says why." if others else ""
     # A closed loop offers no load of its own: it carries what the storage completes.
     load = "load carried" if is_closed else "load offered"
     return Chart(
         "knee",
         "Latency over load",
-        f"Response time of all reads and writes over the {load}, one point per step. {knee.sentence}{saturated}",
-        linear(f"{load} (IOPS)", max(step.offered_iops for step in judged), ticks_wanted=8),
-        (Panel(logarithmic("response time (ms)", min(seen_ms), max(seen_ms)), tuple(marks), 340),),
-        steps_table(knee),
-        tuple(keys),
-        _readouts(
-            judged,
-            [
-                ", ".join(
-                    f"{words} {format_duration_ns(step.response_ns[name])}"
-                    for name, words, _ in _CURVES
-                    if step.response_ns[name] is not None
-                )
-                for step in judged
-            ],
+        f"Response time of all reads and writes over the {load}, one point per step. {knee.sentence}{saturated}"
+        f"{left_out}",
+        figure(
+            [Row("response time (ms)", 340, traces, is_log=True, marks=across)],
+            linear(f"{load} (IOPS)"),
+            marks,
+            hover="closest",
         ),
+        steps_table(knee),
+    )
+
+
+def knee_marks(knee: Knee) -> list[Mark]:
+    """Where latency starts to climb and where the knee lies, each with its interval."""
+    found = []
+    if knee.onset_iops is not None:
+        onset = knee.onset_iops
+        found.append(Mark("onset", onset.low, onset.high, "climb starts", onset.value))
+    if knee.iops is not None:
+        found.append(Mark("knee", knee.iops.low, knee.iops.high, "knee, 95 % interval", knee.iops.value))
+    return found
+
+
+def _at_load(knee: Knee, scale: float, label: str) -> Mark:
+    iops = (knee.iops_at_1x or 0.0) * scale
+    return Mark("other", iops, iops, label)
+
+
+def _named(step: Step) -> str:
+    """A step as it is named beside its point."""
+    why = f": {_state(step)}" if not step.is_judged or step.is_saturated else ""
+    return words(
+        f"{step.load_text}, {step.offered_iops:,.0f} IOPS offered, {step.achieved_iops:,.0f} carried{why}"
+    )
+
+
+def _not_judged(steps: list[Step], values: list[float], name: str) -> Trace:
+    return points(
+        "other",
+        name,
+        joined=False,
+        symbols="circle-open",
+        x=[number(step.offered_iops) for step in steps],
+        y=numbers(values),
+        customdata=[_named(step) for step in steps],
+        hovertemplate="%{y:,.4~g}<br>%{customdata}",
     )
 
 
@@ -145,15 +176,24 @@ def _carried(knee: Knee, *, is_alone: bool) -> Chart:
     judged = [step for step in knee.steps if step.is_judged]
     others = [step for step in knee.steps if not step.is_judged]
     top = max(step.offered_iops for step in knee.steps)
-    marks: list[Mark] = [Line("other", ((0.0, 0.0), (top, top)))]
-    keys = [Key("other", "all that is offered")]
-    for steps, words, style in ((judged, "carried", "read"), (others, "not judged", "write")):
-        if steps:
-            points = tuple((step.offered_iops, step.achieved_iops) for step in steps)
-            marks.append(
-                Line(style, points, "circle" if steps is judged else "ring", is_joined=steps is judged)
+    everything = line(
+        "other", "all that is offered", x=[0, number(top)], y=[0, number(top)], hoverinfo="skip"
+    )
+    traces: list[Trace] = [everything]
+    if judged:
+        traces.append(
+            points(
+                "read",
+                "carried",
+                symbols=["x" if step.is_saturated else "circle" for step in judged],
+                x=[number(step.offered_iops) for step in judged],
+                y=numbers([step.achieved_iops for step in judged]),
+                customdata=[_named(step) for step in judged],
+                hovertemplate="%{y:,.0f} IOPS<br>%{customdata}",
             )
-            keys.append(Key(style, words, "points"))
+        )
+    if others:
+        traces.append(_not_judged(others, [step.achieved_iops for step in others], "not judged"))
     said = "The storage carried all that was offered at every load judged." if judged else ""
     if knee.sustained_iops is not None:
         most = knee.sustained_iops
@@ -167,21 +207,11 @@ def _carried(knee: Knee, *, is_alone: bool) -> Chart:
         "carried",
         "Load carried over load offered",
         f"Where the line leaves the diagonal, the storage falls behind. {said}",
-        linear("load offered (IOPS)", top, ticks_wanted=8),
-        (Panel(linear("load carried (IOPS)", top), tuple(marks), 260),),
+        figure(
+            [Row("load carried (IOPS)", 260, traces)],
+            linear("load offered (IOPS)"),
+            knee_marks(knee),
+            hover="closest",
+        ),
         steps_table(knee) if is_alone else table,
-        tuple(keys),
-        _readouts(knee.steps, [f"carried {step.achieved_iops:,.0f} IOPS" for step in knee.steps]),
-    )
-
-
-def _readouts(steps: list[Step], words: list[str]) -> tuple[Readout, ...]:
-    """What is said of the step nearest to the pointer; steps come by rising load."""
-    places = [step.offered_iops for step in steps]
-    middles = [(before + after) / 2 for before, after in pairwise(places)]
-    edges = [0.0, *middles, places[-1] * 1.2]
-    return tuple(
-        Readout(low, high, f"{step.load_text}, {step.offered_iops:,.0f} IOPS: {said}")
-        for step, low, high, said in zip(steps, edges, edges[1:], words, strict=False)
-        if high > low
     )

@@ -1,4 +1,4 @@
-"""How long I/Os took: percentile curves, as far out as the number of I/Os carries."""
+"""How long I/Os took: the share of them within a time, as far out as the number of I/Os carries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,11 @@ from iotrace.analyze.stats.histogram import IOS_BEYOND_MIN, Histogram
 from iotrace.analyze.units import DASH, format_duration_ns
 from iotrace.schemas.arrays import Floats
 
-from .axes import Axis, logarithmic
-from .charts import SERIES, Chart, Key, Line, Panel, Readout, Table
+from .charts import Chart, Table
+from .plot import SERIES, Row, Trace, figure, line, logarithmic, numbers
 
 _TICKS: Final = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 _POINTS_PER_DECADE: Final = 24
-_READOUTS: Final = 40
 _CURVES_MAX: Final = len(SERIES) - 1
 
 
@@ -37,13 +36,22 @@ class _Curve:
         found: Floats = values[np.searchsorted(np.cumsum(counts), ranks)]
         return found
 
-    def line(self) -> Line:
+    def trace(self, **more: object) -> Trace:
+        """Latency in ms against how many decades of I/Os lie beyond: 1 is 90 %, 2 is 99 %."""
         decades = -np.log10(1 - self.top)
         even = np.linspace(0, decades, max(int(decades * _POINTS_PER_DECADE), 8))
         # The few fastest I/Os differ most, so the curve is drawn finer at its beginning.
         places = np.union1d(even, even[1] * np.array([0.01, 0.03, 0.1, 0.2, 0.4, 0.7]))
-        latency_ms = self.at_ns(1 - 10**-places) / 1e6
-        return Line(self.style, tuple(zip(places.tolist(), latency_ms.tolist(), strict=True)))
+        shares = 1 - 10**-places
+        return line(
+            self.style,
+            self.name,
+            x=numbers((self.at_ns(shares) / 1e6).tolist()),
+            y=numbers(places.tolist()),
+            customdata=[f"{share * 100:.5f}".rstrip("0").rstrip(".") for share in shares.tolist()],
+            hovertemplate="%{customdata} % within %{x:.4~g} ms",
+            **more,
+        )
 
 
 def percentile_chart(histograms: Mapping[str, Histogram], metric: str, layer: str) -> Chart | None:
@@ -57,13 +65,14 @@ def percentile_chart(histograms: Mapping[str, Histogram], metric: str, layer: st
     return Chart(
         "percentiles",
         f"{metric.capitalize()} time by percentile",
-        f"How long the given share of I/Os took at most at the {layer} layer: {said}. The further right, the rarer; a "
+        f"How long the given share of I/Os took at most at the {layer} layer: {said}. The higher, the rarer; a "
         f"curve ends where fewer than {IOS_BEYOND_MIN} I/Os lie beyond.{note}",
-        _shares(curves),
-        (_panel(curves, f"{metric} time (ms)", 300),),
+        figure(
+            [_row("share of I/Os within (%)", curves, 320)],
+            logarithmic(f"{metric} time (ms)"),
+            hover="closest",
+        ),
         _table(curves, f"{metric.capitalize()} time by percentile"),
-        tuple(Key(curve.style, curve.name) for curve in curves),
-        _readouts(curves),
     )
 
 
@@ -85,11 +94,12 @@ def pair_chart(
         "percentile-pairs",
         "The two by percentile",
         f"How long the given share of I/Os took at most, {clocks}: {said}.",
-        _shares(everything),
-        tuple(_panel(curves, f"{op}s (ms)", 200) for op, curves in drawn.items()),
+        figure(
+            [_row(f"share of {op}s within (%)", curves, 210) for op, curves in drawn.items()],
+            logarithmic("latency (ms)"),
+            hover="closest",
+        ),
         _table(everything, "Latency by percentile"),
-        tuple(Key(curve.style, curve.name) for curve in everything),
-        _readouts(everything),
     )
 
 
@@ -100,18 +110,12 @@ def _curves(histograms: Mapping[str, Histogram], styles: Sequence[str]) -> list[
     return [_Curve(name, style, histograms[name]) for name, style in zip(kept, styles, strict=False)]
 
 
-def _shares(curves: Sequence[_Curve]) -> Axis:
+def _row(title: str, curves: Sequence[_Curve], height_px: int) -> Row:
     widest = max(curve.top for curve in curves)
     ticks = tuple(
         (float(-np.log10(1 - share)), f"{share * 100:g}") for share in _TICKS if share <= widest + 1e-12
     )
-    return Axis("share of I/Os (%)", 0.0, float(-np.log10(1 - widest)), ticks)
-
-
-def _panel(curves: Sequence[_Curve], title: str, height_px: int) -> Panel:
-    lines = [curve.line() for curve in curves]
-    values = [point[1] for line in lines for point in line.points if point]
-    return Panel(logarithmic(title, min(values), max(values)), tuple(lines), height_px)
+    return Row(title, height_px, [curve.trace() for curve in curves], ticks=ticks)
 
 
 def _table(curves: Sequence[_Curve], caption: str) -> Table:
@@ -130,22 +134,6 @@ def _table(curves: Sequence[_Curve], caption: str) -> Table:
         for curve in curves
     )
     return Table(caption, ("I/Os", *(f"p{share * 100:g}" for share in shares)), rows)
-
-
-def _readouts(curves: Sequence[_Curve]) -> tuple[Readout, ...]:
-    end = float(-np.log10(1 - max(curve.top for curve in curves)))
-    width = end / _READOUTS
-    found = []
-    for number in range(_READOUTS):
-        share = 1 - 10 ** -((number + 0.5) * width)
-        parts = [
-            f"{curve.name} {format_duration_ns(float(curve.at_ns(np.array([share]))[0]))}"
-            for curve in curves
-            if share <= curve.top
-        ]
-        percent = f"{share * 100:.5f}"[: 4 if share < 0.9 else 8].rstrip("0").rstrip(".")
-        found.append(Readout(number * width, (number + 1) * width, f"{percent} % within: {', '.join(parts)}"))
-    return tuple(found)
 
 
 def _said(curve: _Curve) -> str:

@@ -11,10 +11,16 @@ from iotrace.analyze.units import (
     format_share_with_interval,
 )
 
-from .axes import categories, linear
-from .charts import Box, Boxes, Chart, Key, Note, Panel, Readout, Table
+from .charts import Chart, Table
+from .plot import LIGHT, Row, Trace, figure, linear, number, words
 
-_ROW_PX = 30
+_ROW_PX = 34
+_STYLES = (
+    ("third", "the lowest layer's own time", ""),
+    ("fourth", "added by the layer named", "/"),
+    ("other", "not to be believed", "x"),
+)
+"""Colour, meaning and hatching of the bars."""
 
 
 def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | None:
@@ -29,24 +35,17 @@ def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | No
     if not rows:
         return None
     names = [_row_name(name, step) for name, step in rows]
-    boxes: dict[str, list[Box]] = {"third": [], "added": [], "other": []}
-    notes, readouts = [], []
+    places = [len(rows) - 1 - index for index in range(len(rows))]
     highest = max(step.mean_ns for _, step in rows) / 1e6
-    for number, (_, step) in enumerate(rows):
-        place = len(rows) - 1 - number
-        residual = step.mean_ns if step.residual_ns is None else step.residual_ns
-        ends = sorted((step.mean_ns / 1e6, (step.mean_ns - residual) / 1e6))
-        style = "third" if step.residual_ns is None else "other" if step.problem else "added"
-        boxes[style].append((ends[0], ends[1], place - 0.32, place + 0.32))
-        notes.append(Note((ends[1], place), _value(step)))
-        readouts.append(
-            Readout(
-                place - 0.5,
-                place + 0.5,
-                f"{names[number]}: mean {format_duration_ns(step.mean_ns)}",
-                is_across=True,
-            )
+    traces = [
+        _bars(style, said, pattern, some)
+        for style, said, pattern in _STYLES
+        if (
+            some := [
+                (place, *row) for place, row in zip(places, rows, strict=True) if _style(row[1]) == style
+            ]
         )
+    ]
     problems = [step.problem for _, step in rows if step.problem]
     said = f" Not to be believed where grey: {'; '.join(dict.fromkeys(problems))}." if problems else ""
     return Chart(
@@ -54,13 +53,18 @@ def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | No
         "Where the time goes, by layer",
         f"Mean service time, from the lowest layer recorded up: each layer adds the time spent between its clock and "
         f"that of the layer below. {_largest(rows)}{said}",
-        linear("mean service time (ms)", highest * 1.35),
-        (
-            Panel(
-                categories("", list(reversed(names))),
-                (*(Boxes(style, tuple(some)) for style, some in boxes.items() if some), *notes),
-                _ROW_PX * len(rows) + 8,
-            ),
+        figure(
+            [
+                Row(
+                    "",
+                    _ROW_PX * len(rows) + 8,
+                    traces,
+                    ticks=tuple(sorted(zip(map(float, places), names, strict=True))),
+                    limits=(-0.6, len(rows) - 0.4),
+                )
+            ],
+            linear("mean service time (ms)", range=[0, number(highest * 1.35)]),
+            hover="closest",
         ),
         Table(
             "Mean service time by layer",
@@ -81,13 +85,38 @@ def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | No
             ),
             3,
         ),
-        (
-            Key("third", "the lowest layer's own time", "box"),
-            Key("added", "added by the layer named", "box"),
-            *((Key("other", "not to be believed", "box"),) if problems else ()),
-        ),
-        tuple(readouts),
     )
+
+
+def _style(step: WaterfallStep) -> str:
+    return "third" if step.residual_ns is None else "other" if step.problem else "fourth"
+
+
+def _bars(style: str, name: str, pattern: str, rows: Sequence[tuple[int, str, WaterfallStep]]) -> Trace:
+    """Each layer's own time, beginning where the layer below ends."""
+    own = [step.mean_ns if step.residual_ns is None else step.residual_ns for *_, step in rows]
+    begin = [step.mean_ns - part for (*_, step), part in zip(rows, own, strict=True)]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": [place for place, *_ in rows],
+        "x": [number(part / 1e6) for part in own],
+        "base": [number(value / 1e6) for value in begin],
+        "width": 0.64,
+        "marker": {
+            "color": LIGHT[style],
+            "pattern": {"shape": pattern, "fgcolor": LIGHT["paper"], "size": 6},
+        },
+        "text": [words(_value(step)) for *_, step in rows],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "customdata": [
+            words(f"{_row_name(name, step)}: mean {format_duration_ns(step.mean_ns)}")
+            for _, name, step in rows
+        ],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
 
 
 def signed(duration_ns: float) -> str:

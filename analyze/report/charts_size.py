@@ -8,8 +8,8 @@ from iotrace.analyze.describe.description import SizeCount
 from iotrace.analyze.knee.words import percent_text
 from iotrace.analyze.units import format_bytes, format_count, format_share
 
-from .axes import categories, linear
-from .charts import Boxes, Chart, Key, Panel, Readout, Table
+from .charts import Chart, Table
+from .plot import LIGHT, Row, figure, numbers
 
 _CLASSES: Final = tuple(512 << power for power in range(16))
 """Upper ends of the size classes: 512 B, 1 KiB … 16 MiB."""
@@ -48,11 +48,17 @@ def size_chart(sizes: Sequence[SizeCount]) -> Chart | None:
         "Transfer sizes by role",
         f"Share of each role's reads and of its writes by size, each bar up to and including the size named: "
         f"{said}.{left_out}",
-        categories("transfer size", [_class_name(size) for size in classes]),
-        tuple(_panel(role, counts, totals, classes) for role in shown),
+        figure(
+            [_row(role, counts, totals, classes, is_first=role == shown[0]) for role in shown],
+            {
+                "title": {"text": "transfer size"},
+                "tickmode": "array",
+                "tickvals": list(range(len(classes))),
+                "ticktext": [_class_name(size) for size in classes],
+                "showgrid": False,
+            },
+        ),
         _table(streams, exact, totals),
-        (Key("read", "reads", "box"), Key("write", "writes", "box")),
-        tuple(_readout(place, size, shown, counts, totals) for place, size in enumerate(classes)),
     )
 
 
@@ -61,39 +67,41 @@ def stream_name(role: str, op: str) -> str:
     return f"{role.replace('_', ' ')} {op}s"
 
 
-def _panel(
-    role: str, counts: dict[Stream, dict[int, int]], totals: dict[Stream, int], classes: Sequence[int]
-) -> Panel:
-    marks, top = [], 0.0
-    for op, shift in (("read", -0.36), ("write", 0.02)):
-        if (role, op) not in totals:
-            continue
-        shares = [100 * counts[role, op].get(size, 0) / totals[role, op] for size in classes]
-        top = max(top, *shares)
-        boxes = tuple(
-            (place + shift, place + shift + 0.34, 0.0, share)
-            for place, share in enumerate(shares)
-            if share > 0
-        )
-        marks.append(Boxes(op, boxes))
-    title = role.replace("_", " ")
-    return Panel(linear(f"{title[:16]} (%)", min(top, 100.0), ticks_wanted=3), tuple(marks), 110)
-
-
-def _readout(
-    place: int,
-    size: int,
-    roles: Sequence[str],
+def _row(
+    role: str,
     counts: dict[Stream, dict[int, int]],
     totals: dict[Stream, int],
-) -> Readout:
-    parts = [
-        f"{stream_name(role, op)} {100 * counts[role, op].get(size, 0) / totals[role, op]:.3g} %"
-        for role in roles
-        for op in ("read", "write")
-        if counts.get((role, op), {}).get(size)
-    ]
-    return Readout(place - 0.5, place + 0.5, f"{_class_name(size)}: {', '.join(parts) or 'none'}")
+    classes: Sequence[int],
+    *,
+    is_first: bool,
+) -> Row:
+    traces = []
+    for op, shift, pattern in (("read", -0.36, ""), ("write", 0.02, "/")):
+        # An operation that the first role lacks still has to have its entry in the legend.
+        if (role, op) not in totals and not is_first:
+            continue
+        shares = [
+            100 * counts.get((role, op), {}).get(size, 0) / max(totals.get((role, op), 0), 1)
+            for size in classes
+        ]
+        traces.append(
+            {
+                "type": "bar",
+                "name": f"{op}s",
+                "x": list(range(len(classes))),
+                "offset": shift,
+                "y": numbers(shares),
+                "width": 0.34,
+                "marker": {
+                    "color": LIGHT[op],
+                    "pattern": {"shape": pattern, "fgcolor": LIGHT["paper"], "size": 6},
+                },
+                "legendgroup": op,
+                "showlegend": is_first,
+                "hovertemplate": f"%{{y:.3~g}} % of the {op}s",
+            }
+        )
+    return Row(f"{role.replace('_', ' ')} (% of its I/Os)", 110, traces)
 
 
 def _table(

@@ -1,6 +1,7 @@
-"""What happened over time: throughput, I/Os in flight, and the heat map of latency.
+"""What happened over time: latency, its heat map, throughput, I/Os in flight, waits and counters on one time axis.
 
-However long the recording, it is cut into at most `SLOTS_MAX` stretches, each added up by DuckDB.
+However long the recording, it is cut into a bounded number of stretches, each added up by DuckDB. The slow windows that
+cost most are cut again, into stretches of 10 ms where that is few enough, for whoever zooms into them.
 """
 
 import math
@@ -13,16 +14,30 @@ import numpy as np
 import numpy.typing as npt
 
 from iotrace.analyze import library
-from iotrace.analyze.incident.change_points import runs
 from iotrace.analyze.stats.histogram import quantile_ns
 from iotrace.analyze.units import format_count, format_duration_ns, format_figure, format_rate
-from iotrace.schemas.arrays import Floats
+from iotrace.schemas.arrays import Floats, Int64s
 
-from .axes import elapsed, linear, logarithmic
-from .charts import Band, Box, Boxes, Chart, Key, Line, Panel, Readout, Table, line_of
+from .charts import Chart, Level, Link, Table
+from .plot import HEAT_LIGHT, Mark, Row, Trace, figure, line, numbers
+from .time_axis import TimeAxis
 
-SLOTS_MAX: Final = 140
-"""Stretches of time in a chart; more than a screen shows are of no use."""
+SLOTS_MAX: Final = 3600
+"""Stretches of time in a chart: the seconds of an hour."""
+TABLE_ROWS_MAX: Final = 72
+_OVERVIEW_MAX: Final = 360
+"""Steps that are seen apart on a screen; more of them are shown to whoever zooms in."""
+_HEAT_COLUMNS_MAX: Final = 240
+_DETAILED_MAX: Final = 3
+"""Slow windows, the costliest first, that are told in finer steps."""
+_DETAIL_SLOTS_MAX: Final = 3000
+_DETAIL_NS: Final = 10_000_000
+BANDS_PER_DECADE: Final = 20
+"""As the query cuts latency: neighbours differ by 12 %."""
+_BANDS_PER_ROW: Final = 2
+_WAITS_MAX: Final = 4
+_COUNTERS_MAX: Final = 4
+_IOS_FOR_P95: Final = 20
 _NICE_NS: Final = tuple(step * 10**power for power in range(6, 10) for step in (1, 2, 5)) + tuple(
     seconds * 1_000_000_000
     for seconds in (
@@ -45,292 +60,473 @@ _NICE_NS: Final = tuple(step * 10**power for power in range(6, 10) for step in (
         86400,
     )
 )
-_SHADES: Final = 8
-Columns = dict[str, list[Any]]
+_LATENCIES: Final = (("median", "sixth"), ("p95", "fourth"), ("longest", "fifth"))
+Grid = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A stretch of the recording to point out, in ns since its start, and what to call it."""
+    """A stretch of the recording to point out, in ns since its start, what to call it, and where it is told of."""
 
     from_ns: int
     until_ns: int
     words: str
-
-
-def slot_ns(window_ns: int) -> int:
-    """A round length of time that cuts the window into at most `SLOTS_MAX` slots."""
-    return next((nice for nice in _NICE_NS if window_ns / nice <= SLOTS_MAX), -(-window_ns // SLOTS_MAX))
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Slots:
-    """The cut of the window: ``count`` slots of ``width_ns``, the last of which may reach beyond it."""
+class CounterName:
+    """Which counter is meant."""
 
+    object: str
+    instance: str | None
+    counter: str
+
+
+def slot_ns(window_ns: int, slots_max: int = SLOTS_MAX) -> int:
+    """Length of a slot: round, and at most ``slots_max`` of them in the window."""
+    wanted = max(window_ns, 1) / slots_max
+    return next(
+        (nice for nice in _NICE_NS if nice >= wanted),
+        math.ceil(wanted / 86_400_000_000_000) * 86_400_000_000_000,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Load and latency of a stretch of a recording, slot by slot; arrays of one length, the last slot maybe shorter."""
+
+    start_ns: int
     window_ns: int
     width_ns: int
-    count: int
+    read_iops: Floats
+    write_iops: Floats
+    read_bytes_per_s: Floats
+    written_bytes_per_s: Floats
+    in_flight: Floats
+    """Mean number under way."""
+    longest_ns: Floats
+    """0 where no I/O began."""
+    grid: Grid
+    """I/Os by band of latency, from ``band_low`` up, and slot."""
+    band_low: int
 
-    def dense(self, columns: Columns, name: str) -> Floats:
-        values = np.zeros(self.count)
-        slots = np.asarray(columns["slot"])
-        inside = (slots >= 0) & (slots < self.count)
-        values[slots[inside]] = np.asarray(columns[name], dtype=np.float64)[inside]
-        return values
+    @property
+    def count(self) -> int:
+        """Slots."""
+        return len(self.in_flight)
 
     def lengths_s(self) -> Floats:
         """The recorded part of each slot in seconds."""
-        ends = np.minimum(np.arange(1, self.count + 1) * self.width_ns, self.window_ns)
-        return (ends - np.arange(self.count) * self.width_ns) / 1e9
+        return _lengths_s(self.window_ns, self.width_ns, self.count)
 
-    def middles_s(self) -> list[float]:
-        return [(index + 0.5) * self.width_ns / 1e9 for index in range(self.count)]
+    def edges_ns(self) -> Floats:
+        """Borders of the bands of latency."""
+        edges: Floats = 10 ** ((self.band_low + np.arange(len(self.grid) + 1)) / BANDS_PER_DECADE)
+        return edges
 
-    def edges_s(self, index: int) -> tuple[float, float]:
-        return index * self.width_ns / 1e9, min((index + 1) * self.width_ns, self.window_ns) / 1e9
+    def coarser(self, slots_max: int) -> "Course":
+        """The same in at most so many slots, of a round length if one is a multiple of these."""
+        wanted = math.ceil(self.count / slots_max)
+        multiples = (nice // self.width_ns for nice in _NICE_NS if nice % self.width_ns == 0)
+        per_slot = next((times for times in multiples if wanted <= times <= 3 * wanted), wanted)
+        firsts = np.arange(0, self.count, per_slot)
+        seconds = self.lengths_s()
+        lengths = np.add.reduceat(seconds, firsts)
+
+        def mean(values: Floats) -> Floats:
+            added: Floats = np.add.reduceat(values * seconds, firsts) / lengths
+            return added
+
+        return Course(
+            self.start_ns,
+            self.window_ns,
+            self.width_ns * per_slot,
+            mean(self.read_iops),
+            mean(self.write_iops),
+            mean(self.read_bytes_per_s),
+            mean(self.written_bytes_per_s),
+            mean(self.in_flight),
+            np.maximum.reduceat(self.longest_ns, firsts),
+            np.add.reduceat(self.grid, firsts, axis=1) if len(self.grid) else self.grid[:, : len(firsts)],
+            self.band_low,
+        )
+
+    def quantile_ns(self, share: float, ios_min: int = 1) -> Floats:
+        """The upper end of the band that holds a quantile, never above the longest; NaN with fewer I/Os."""
+        if not len(self.grid):
+            return np.full(self.count, np.nan)
+        cumulated = np.cumsum(self.grid, axis=0)
+        total = cumulated[-1]
+        rank = np.maximum(np.ceil(share * total - 1e-9), 1)
+        band = np.argmax(cumulated >= rank, axis=0)
+        found = np.minimum(self.edges_ns()[1:][band], self.longest_ns)
+        return np.where(total >= ios_min, found, np.nan)
+
+    def latencies_ms(self) -> list[Floats]:
+        """The lines of `_LATENCIES`."""
+        longest = np.where(self.longest_ns > 0, self.longest_ns, np.nan)
+        return [one / 1e6 for one in (self.quantile_ns(0.5), self.quantile_ns(0.95, _IOS_FOR_P95), longest)]
 
     def words(self, index: int) -> str:
+        """When a slot begins, since the start."""
         return format_duration_ns(index * self.width_ns)
 
 
-def time_charts(
-    connection: duckdb.DuckDBPyConnection,
-    layer: str,
-    window: tuple[int, int],
-    metric: str,
-    marked: Sequence[Marked] = (),
-) -> list[Chart]:
-    """Charts of the recording open in ``connection``; ``window`` is its start and length in ns."""
+def read_course(
+    connection: duckdb.DuckDBPyConnection, layer: str, window: tuple[int, int], width_ns: int
+) -> Course | None:
+    """The course of the recording open in ``connection``, ``window`` being start and length; None without I/Os."""
     start_ns, window_ns = window[0], max(window[1], 1)
-    width_ns = slot_ns(window_ns)
-    slots = _Slots(window_ns, width_ns, max(math.ceil(window_ns / width_ns), 1))
+    count = max(math.ceil(window_ns / width_ns), 1)
     where: dict[str, Any] = {
         "layer": layer,
         "start_ns": start_ns,
         "end_ns": start_ns + window_ns,
         "slot_ns": width_ns,
     }
-    timeline = library.run(connection, "report_timeline", **where).to_pydict()
-    heat = library.run(connection, "report_heat_map", **where).to_pydict()
-    bands = tuple(
-        Band("slow", (one.from_ns - start_ns) / 1e9, (one.until_ns - start_ns) / 1e9, one.words)
-        for one in marked
-    )
-    charts = []
-    if timeline["slot"]:
-        charts.append(_load(timeline, slots, layer, bands))
-    if any(0 <= slot < slots.count for slot in heat["slot"]):
-        charts.append(_heat_map(heat, slots, f"{metric} time at the {layer} layer", bands))
-    return charts
-
-
-def _load(timeline: Columns, slots: _Slots, layer: str, bands: tuple[Band, ...]) -> Chart:
-    seconds = slots.lengths_s()
-    iops = {op: slots.dense(timeline, f"begun_{op}_count") / seconds for op in ("read", "write")}
-    moved = {
-        "read": slots.dense(timeline, "read_bytes") / seconds,
-        "write": slots.dense(timeline, "written_bytes") / seconds,
-    }
-    flight = _in_flight(timeline, slots)
-    total = iops["read"] + iops["write"]
-    mean_iops = float((total * seconds).sum() / seconds.sum())
-    mean_flight = float((flight * seconds).sum() / seconds.sum())
-    busiest, fullest = int(total.argmax()), int(flight.argmax())
-    width = format_duration_ns(slots.width_ns)
-    marks = " Shaded: slow windows." if bands else ""
-    middles = slots.middles_s()
-    return Chart(
-        "load",
-        "Throughput and I/Os in flight over time",
-        f"Reads and writes wanted, and the mean number under way at the {layer} layer, in stretches of {width}: "
-        f"{mean_iops:,.0f} IOPS on average and {total[busiest]:,.0f} in the busiest stretch, which begins at "
-        f"{slots.words(busiest)}; {format_figure(mean_flight)} in flight on average and "
-        f"{format_figure(flight[fullest])} in the fullest, "
-        f"from {slots.words(fullest)}.{marks}",
-        elapsed(slots.window_ns),
-        (
-            _rates("IOPS", {op: iops[op] for op in iops}, middles, bands),
-            _rates("MB/s", {op: moved[op] / 1e6 for op in moved}, middles, tuple(_wordless(bands))),
-            Panel(
-                linear("in flight", max(float(flight.max()), 1e-3), ticks_wanted=4),
-                (
-                    *_wordless(bands),
-                    Line("third", line_of(flight.tolist(), middles), is_stepped=True, is_filled=True),
-                ),
-                110,
-            ),
-        ),
-        Table(
-            f"Throughput and I/Os in flight per {width}",
-            ("from", "reads/s", "writes/s", "read", "written", "mean in flight"),
-            tuple(
-                (
-                    slots.words(index),
-                    format_count(iops["read"][index]),
-                    format_count(iops["write"][index]),
-                    format_rate(moved["read"][index], "B"),
-                    format_rate(moved["write"][index], "B"),
-                    format_figure(flight[index]),
-                )
-                for index in range(slots.count)
-            ),
-        ),
-        (Key("read", "reads"), Key("write", "writes"), Key("third", "in flight"), *_slow_key(bands)),
-        tuple(
-            Readout(
-                *slots.edges_s(index),
-                f"from {slots.words(index)}: {iops['read'][index]:,.0f} reads/s, {iops['write'][index]:,.0f} writes/s, "
-                f"{format_figure(moved['read'][index] / 1e6)} + {format_figure(moved['write'][index] / 1e6)} MB/s, "
-                f"{format_figure(flight[index])} in flight",
-            )
-            for index in range(slots.count)
-        ),
+    timeline = _columns(library.run(connection, "report_timeline", **where))
+    if not len(timeline["slot"]):
+        return None
+    seconds = _lengths_s(window_ns, width_ns, count)
+    heat = _columns(library.run(connection, "report_heat_map", **where))
+    slot, band = heat["slot"].astype(np.int64), heat["band"].astype(np.int64)
+    inside = (slot >= 0) & (slot < count)
+    slot, band = slot[inside], band[inside]
+    low, rows = (int(band.min()), int(np.ptp(band)) + 1) if len(band) else (0, 0)
+    grid: Grid = np.zeros((rows, count), np.int64)
+    grid[band - low, slot] = heat["io_count"][inside].astype(np.int64)
+    longest_ns = np.zeros(count)
+    np.maximum.at(longest_ns, slot, heat["longest_ns"][inside].astype(np.float64))
+    return Course(
+        start_ns,
+        window_ns,
+        width_ns,
+        _dense(timeline, "begun_read_count", count) / seconds,
+        _dense(timeline, "begun_write_count", count) / seconds,
+        _dense(timeline, "read_bytes", count) / seconds,
+        _dense(timeline, "written_bytes", count) / seconds,
+        _in_flight(timeline, seconds, width_ns),
+        longest_ns,
+        grid,
+        low,
     )
 
 
-def _rates(title: str, by_op: dict[str, Floats], middles: list[float], bands: tuple[Band, ...]) -> Panel:
-    top = max(float(values.max()) for values in by_op.values())
-    lines = tuple(
-        Line(op, line_of(values.tolist(), middles), is_stepped=True) for op, values in by_op.items()
-    )
-    return Panel(linear(title, max(top, 1e-3), ticks_wanted=4), (*bands, *lines), 130)
+def _lengths_s(window_ns: int, width_ns: int, count: int) -> Floats:
+    ends = np.minimum(np.arange(1, count + 1) * width_ns, window_ns)
+    lengths: Floats = (ends - np.arange(count) * width_ns) / 1e9
+    return lengths
 
 
-def _wordless(bands: tuple[Band, ...]) -> list[Band]:
-    return [Band(band.style, band.low, band.high) for band in bands]
+def _dense(columns: dict[str, Any], name: str, count: int) -> Floats:
+    values = np.zeros(count)
+    slots = columns["slot"].astype(np.int64)
+    inside = (slots >= 0) & (slots < count)
+    values[slots[inside]] = columns[name].astype(np.float64)[inside]
+    return values
 
 
-def _slow_key(bands: tuple[Band, ...]) -> tuple[Key, ...]:
-    return (Key("slow", "slow windows", "box"),) if bands else ()
-
-
-def _in_flight(timeline: Columns, slots: _Slots) -> Floats:
+def _in_flight(timeline: dict[str, Any], seconds: Floats, width_ns: int) -> Floats:
     """Mean number under way in each slot, from counts of starts and ends and the time they leave in their slot."""
-    at = np.asarray(timeline["slot"])
-    begun, ended = (np.asarray(timeline[name], dtype=np.float64) for name in ("begun_count", "ended_count"))
+    count = len(seconds)
+    at = timeline["slot"].astype(np.int64)
+    begun, ended = (timeline[name].astype(np.float64) for name in ("begun_count", "ended_count"))
     carried = float((begun - ended)[at < 0].sum())
-    change = slots.dense(timeline, "begun_count") - slots.dense(timeline, "ended_count")
+    change = _dense(timeline, "begun_count", count) - _dense(timeline, "ended_count", count)
     at_start = carried + np.concatenate([[0.0], np.cumsum(change)[:-1]])
-    rest_ns = slots.dense(timeline, "begun_rest_ns") - slots.dense(timeline, "ended_rest_ns")
-    mean: Floats = np.maximum(at_start + rest_ns / slots.width_ns, 0.0)
+    rest_ns = _dense(timeline, "begun_rest_ns", count) - _dense(timeline, "ended_rest_ns", count)
+    mean: Floats = np.maximum(at_start + rest_ns / width_ns, 0.0)
     # The last slot may be only partly recorded: nothing counts beyond the window's end.
-    beyond = slots.width_ns - slots.lengths_s()[-1] * 1e9
+    beyond = width_ns - seconds[-1] * 1e9
     if beyond > 0:
-        whole = mean[-1] * slots.width_ns - (at_start[-1] + change[-1]) * beyond
-        mean[-1] = max(whole / (slots.width_ns - beyond), 0.0)
+        whole = mean[-1] * width_ns - (at_start[-1] + change[-1]) * beyond
+        mean[-1] = max(whole / (width_ns - beyond), 0.0)
     return mean
 
 
-def _heat_map(heat: Columns, slots: _Slots, what: str, marked: tuple[Band, ...]) -> Chart:
-    slot, band = np.asarray(heat["slot"]), np.asarray(heat["band"])
-    counts = np.asarray(heat["io_count"], dtype=np.int64)
-    inside = (slot >= 0) & (slot < slots.count)
-    slot, band, counts = slot[inside], band[inside], counts[inside]
-    low, high = int(band.min()), int(band.max())
-    grid = np.zeros((high - low + 1, slots.count), dtype=np.int64)
-    grid[band - low, slot] = counts
-    edges_ns = 10 ** (np.arange(low, high + 2) / 10)
-    shades = _shades(int(grid.max()))
-    level = np.digitize(grid, [first for first, _ in shades])
-    width = format_duration_ns(slots.width_ns)
-    longest = int(np.argmax(np.where(grid > 0, np.arange(high - low + 1)[:, None], -1).max(axis=0)))
+def time_charts(
+    connection: duckdb.DuckDBPyConnection,
+    layer: str,
+    time: TimeAxis,
+    metric: str,
+    marked: Sequence[Marked] = (),
+    *,
+    counters: Sequence[CounterName] = (),
+    group: str = "",
+    slots_max: int = SLOTS_MAX,
+) -> list[Chart]:
+    """The chart of the recording open in ``connection``; ``metric`` is what its latency is called."""
+    fine = read_course(connection, layer, (time.start_ns, time.window_ns), slot_ns(time.window_ns, slots_max))
+    if fine is None:
+        return []
+    course = fine.coarser(_OVERVIEW_MAX)
+    levels = [fine] if fine.count > course.count else []
+    for one in marked[:_DETAILED_MAX]:
+        found = _closer(connection, layer, fine, one)
+        levels += [found] if found else []
+    beside = [*_wait_rows(connection, time, course), *_counter_rows(connection, time, counters)]
+    return [_chart(course, levels, layer, time, metric, marked, beside, group)]
+
+
+def _chart(
+    course: Course,
+    finer: Sequence[Course],
+    layer: str,
+    time: TimeAxis,
+    metric: str,
+    marked: Sequence[Marked],
+    beside: list[Row],
+    group: str,
+) -> Chart:
+    rows, names = _rows(course, time, metric)
+    width = format_duration_ns(course.width_ns)
+    total = course.read_iops + course.write_iops
+    seconds = course.lengths_s()
+    busiest, fullest = int(total.argmax()), int(course.in_flight.argmax())
+    slowest = int(course.longest_ns.argmax())
+    shaded = " Shaded: slow windows; a click on one leads to its tables." if marked else ""
+    closer = " Zoomed in, it shows finer steps." if finer else ""
     return Chart(
-        "heat-map",
-        "Latency over time",
-        f"Each column is {width}, each row a tenth of a decade of latency; the stronger a cell stands out, the more "
-        f"I/Os had that {what}. They took {format_duration_ns(edges_ns[0])} to {format_duration_ns(edges_ns[-1])}, the "
-        f"longest in the stretch that begins at {slots.words(longest)}.",
-        elapsed(slots.window_ns),
-        (
-            Panel(
-                logarithmic("latency (ms)", edges_ns[0] / 1e6, edges_ns[-1] / 1e6),
-                (
-                    *marked,
-                    *(
-                        Boxes(f"heat{number}", _runs(level == number, slots, edges_ns / 1e6))
-                        for number in range(1, len(shades) + 1)
-                    ),
-                ),
-                340,
-            ),
+        "over-time",
+        "Latency, load and I/Os in flight over time",
+        f"Reads and writes at the {layer} layer, in steps of {width}: {(total * seconds).sum() / seconds.sum():,.0f} "
+        f"IOPS on average and {total[busiest]:,.0f} in the busiest step, which begins at {course.words(busiest)}; "
+        f"{format_figure((course.in_flight * seconds).sum() / seconds.sum())} in flight on average and "
+        f"{format_figure(course.in_flight[fullest])} in the fullest, from {course.words(fullest)}. The longest I/O "
+        f"took {format_duration_ns(course.longest_ns[slowest])}, from {course.words(slowest)} on. Median and p95 are "
+        f"at most what is drawn, within 12 %.{shaded}{closer}",
+        figure(
+            [*rows, *beside],
+            time.axis(),
+            [Mark("slow", time.at(one.from_ns), time.at(one.until_ns), one.words) for one in marked],
         ),
-        Table(
-            f"I/Os by {what}, per {width}; quantiles are the upper ends of rows of the chart",
-            ("from", "I/Os", "p50 at most", "p95 at most", "p99 at most", "longest at most"),
-            tuple(
-                (
-                    slots.words(index),
-                    format_count(int(grid[:, index].sum())),
-                    *_column(grid[:, index], edges_ns[1:]),
-                )
-                for index in range(slots.count)
-            ),
-        ),
-        (
-            *(
-                Key(
-                    f"heat{number}",
-                    f"{_range(first, last)} {'I/O' if last == 1 else 'I/Os'}"
-                    if number == 1
-                    else _range(first, last),
-                    "box",
-                )
-                for number, (first, last) in enumerate(shades, 1)
-            ),
-            *_slow_key(marked),
-        ),
+        _table(course),
         tuple(
-            Readout(
-                *slots.edges_s(index), f"from {slots.words(index)}: {_spoken(grid[:, index], edges_ns[1:])}"
+            Link(time.at(one.from_ns), time.at(one.until_ns), one.words, one.anchor)
+            for one in marked
+            if one.anchor
+        ),
+        tuple(_level(one, time, names) for one in finer),
+        group,
+    )
+
+
+def _rows(course: Course, time: TimeAxis, metric: str) -> tuple[list[Row], list[str]]:
+    """The rows, and what each of their traces shows, in the figure's order."""
+    x0 = time.at(course.start_ns + course.width_ns / 2)
+    along = {"x0": x0, "dx": time.length(course.width_ns)}
+    rows: list[Row] = []
+    shown: list[str] = []
+    if len(course.grid):
+        latencies = course.latencies_ms()
+        lines = [
+            line(style, name, y=numbers(values.tolist()), hovertemplate="%{y:.4~g} ms", **along)
+            for (name, style), values in zip(_LATENCIES, latencies, strict=True)
+        ]
+        rows.append(Row(f"{metric} time (ms)", 170, lines, is_log=True))
+        rows.append(Row(f"I/Os by {metric} time (ms)", 150, [_heat_map(course, time)], is_log=True))
+        shown += [name for name, _ in _LATENCIES] + ["heat"]
+    step = {"mode": "lines", **along}
+    for title, pairs in (
+        ("IOPS", (("read", "reads", course.read_iops), ("write", "writes", course.write_iops))),
+        (
+            "MB/s",
+            (
+                ("read", "MB/s read", course.read_bytes_per_s / 1e6),
+                ("write", "MB/s written", course.written_bytes_per_s / 1e6),
+            ),
+        ),
+    ):
+        lines = [
+            line(style, name, y=numbers(values.tolist()), hovertemplate="%{y:,.4~g}", **step)
+            for style, name, values in pairs
+        ]
+        for one in lines:
+            one["line"]["shape"] = "hvh"
+            one["line"]["dash"] = "solid"
+        rows.append(Row(title, 90, lines))
+        shown += [name for _, name, _ in pairs]
+    flight = line(
+        "third", "in flight", y=numbers(course.in_flight.tolist()), hovertemplate="%{y:.4~g}", **step
+    )
+    flight["line"] |= {"shape": "hvh", "dash": "solid"}
+    flight |= {"fill": "tozeroy", "fillcolor": "rgba(0,122,89,0.15)"}
+    rows.append(Row("in flight", 80, [flight]))
+    shown.append("in flight")
+    return rows, shown
+
+
+def _values(course: Course) -> dict[str, Any]:
+    """What each trace of `_rows` shows of a stretch, by its name; the heat map has steps of its own."""
+    named = dict(zip([name for name, _ in _LATENCIES], course.latencies_ms(), strict=True))
+    named |= {
+        "reads": course.read_iops,
+        "writes": course.write_iops,
+        "MB/s read": course.read_bytes_per_s / 1e6,
+        "MB/s written": course.written_bytes_per_s / 1e6,
+        "in flight": course.in_flight,
+    }
+    return {name: numbers(values.tolist()) for name, values in named.items()}
+
+
+def _level(course: Course, time: TimeAxis, names: list[str]) -> Level:
+    """A stretch in finer steps; ``names`` are the figure's traces in their order."""
+    values = _values(course)
+    kept = [(place, values[name]) for place, name in enumerate(names) if name in values]
+    return Level(
+        time.at(course.start_ns),
+        time.at(course.start_ns + course.window_ns),
+        time.at(course.start_ns + course.width_ns / 2),
+        time.length(course.width_ns),
+        tuple(place for place, _ in kept),
+        tuple(some for _, some in kept),
+    )
+
+
+def _closer(connection: duckdb.DuckDBPyConnection, layer: str, fine: Course, one: Marked) -> Course | None:
+    """A slow window and a quarter of it on each side, in finer steps; None where they would not be finer."""
+    around = (one.until_ns - one.from_ns) // 4
+    start = max(one.from_ns - around, fine.start_ns)
+    end = min(one.until_ns + around, fine.start_ns + fine.window_ns)
+    width = max(_DETAIL_NS, slot_ns(end - start, _DETAIL_SLOTS_MAX))
+    if end <= start or width >= fine.width_ns:
+        return None
+    return read_course(connection, layer, (start, end - start), width)
+
+
+def _heat_map(course: Course, time: TimeAxis) -> Trace:
+    """Cells that each hold two bands; colours grow with the logarithm of the count."""
+    course = course.coarser(_HEAT_COLUMNS_MAX)
+    shift = course.band_low % _BANDS_PER_ROW
+    low = course.band_low - shift
+    rows = math.ceil((len(course.grid) + shift) / _BANDS_PER_ROW)
+    whole = np.zeros((rows * _BANDS_PER_ROW, course.count), np.int64)
+    whole[shift : shift + len(course.grid)] = course.grid
+    cells = whole.reshape(rows, _BANDS_PER_ROW, course.count).sum(axis=1)
+    edges_ms = 10 ** ((low + np.arange(rows + 1) * _BANDS_PER_ROW) / BANDS_PER_DECADE) / 1e6
+    top = max(int(cells.max()), 2)
+    scale: list[list[object]] = [[0.0, HEAT_LIGHT[0]]]
+    scale += [
+        [min(top ** ((place + 1) / len(HEAT_LIGHT)) / top, 1.0), colour]
+        for place, colour in enumerate(HEAT_LIGHT)
+    ]
+    return {
+        "type": "heatmap",
+        "name": "I/Os",
+        "x0": time.at(course.start_ns + course.width_ns / 2),
+        "dx": time.length(course.width_ns),
+        "y": numbers(edges_ms.tolist()),
+        "z": [[count or None for count in row] for row in cells.tolist()],
+        "zmin": 0,
+        "zmax": top,
+        "colorscale": scale,
+        "showscale": False,
+        "hoverongaps": False,
+        "hovertemplate": "%{z:,} I/Os of about %{y:.3~g} ms<extra></extra>",
+    }
+
+
+def _table(course: Course) -> Table:
+    """The same in few rows."""
+    few = course.coarser(TABLE_ROWS_MAX)
+    edges = few.edges_ns()[1:]
+    return Table(
+        f"Load and latency per {format_duration_ns(few.width_ns)}; quantiles within 12 %, where 100 I/Os lie beyond",
+        ("from", "reads/s", "writes/s", "read", "written", "mean in flight", "p50", "p95", "p99", "longest"),
+        tuple(
+            (
+                few.words(row),
+                format_count(few.read_iops[row]),
+                format_count(few.write_iops[row]),
+                format_rate(few.read_bytes_per_s[row], "B"),
+                format_rate(few.written_bytes_per_s[row], "B"),
+                format_figure(few.in_flight[row]),
+                *_quantiles(few.grid[:, row], edges),
+                format_duration_ns(few.longest_ns[row] or None),
             )
-            for index in range(slots.count)
+            for row in range(few.count)
         ),
     )
 
 
-def _shades(top: int) -> list[tuple[int, int]]:
-    """Ranges of counts, each about as many times the one before, up to ``top``."""
-    firsts = sorted({max(round(top ** (number / _SHADES)), 1) for number in range(_SHADES)})
-    lasts = [first - 1 for first in firsts[1:]] + [top]
-    return list(zip(firsts, lasts, strict=True))
+def _quantiles(counts: Int64s, upper_ns: Floats) -> list[str]:
+    if not counts.any():
+        return [format_duration_ns(None)] * 3
+    values = upper_ns.astype(np.int64)
+    return [format_duration_ns(quantile_ns(values, counts, share)) for share in (0.5, 0.95, 0.99)]
 
 
-def _range(first: int, last: int) -> str:
-    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+def _wait_rows(connection: duckdb.DuckDBPyConnection, time: TimeAxis, course: Course) -> list[Row]:
+    """Seconds waited per second by type of wait, the types that cost most."""
+    found = _columns(
+        library.run(
+            connection,
+            "report_waits",
+            start_ns=course.start_ns,
+            end_ns=course.start_ns + course.window_ns,
+            slot_ns=course.width_ns,
+            types_max=_WAITS_MAX,
+        )
+    )
+    lines = []
+    seconds = course.lengths_s()
+    kinds = [str(kind) for kind in found["wait_type"]]
+    for place, kind in enumerate(dict.fromkeys(kinds)):
+        of_kind = np.array([one == kind for one in kinds])
+        values = np.zeros(course.count)
+        values[found["slot"][of_kind].astype(np.int64)] = found["waited_ns"][of_kind].astype(np.float64) / 1e9
+        style = ("fifth", "sixth", "fourth", "other")[place % 4]
+        one = line(
+            style,
+            kind,
+            x0=time.at(course.start_ns + course.width_ns / 2),
+            dx=time.length(course.width_ns),
+            y=numbers((values / seconds).tolist()),
+            hovertemplate="%{y:.4~g} s/s",
+        )
+        one["line"]["shape"] = "hvh"
+        lines.append(one)
+    return [Row("waits (seconds waited per second, by when they ended)", 110, lines)] if lines else []
 
 
-def _runs(cells: npt.NDArray[np.bool_], slots: _Slots, edges_ms: Floats) -> tuple[Box, ...]:
-    """Boxes that cover the cells, neighbours of a row in one."""
-    boxes = []
-    for row in range(cells.shape[0]):
-        for first, end in runs(cells[row]):
-            boxes.append(
-                (
-                    slots.edges_s(first)[0],
-                    slots.edges_s(end - 1)[1],
-                    float(edges_ms[row]),
-                    float(edges_ms[row + 1]),
-                )
+def _counter_rows(
+    connection: duckdb.DuckDBPyConnection, time: TimeAxis, counters: Sequence[CounterName]
+) -> list[Row]:
+    """A row for each counter named."""
+    rows = []
+    for one in counters[:_COUNTERS_MAX]:
+        found = _columns(
+            library.run(
+                connection,
+                "report_counter",
+                object=one.object,
+                instance=one.instance or "",
+                counter=one.counter,
+                start_ns=time.start_ns,
+                end_ns=time.start_ns + time.window_ns,
+                points_max=SLOTS_MAX,
             )
-    return tuple(boxes)
+        )
+        if not len(found["at_ns"]):
+            continue
+        unit = next((str(unit) for unit in found["unit"] if unit is not None), "")
+        values = found["value"].astype(np.float64)
+        if unit == "ns":
+            values, unit = values / 1e6, "ms"
+        name = " ".join(part for part in (one.object, one.instance, one.counter) if part)
+        trace = line(
+            "sixth",
+            name,
+            x=[time.at(float(at)) for at in found["at_ns"]],
+            y=numbers(values.tolist()),
+            showlegend=False,
+            hovertemplate="%{y:.4~g}",
+        )
+        trace["line"]["shape"] = "vh"
+        rows.append(Row(f"{name}{f' ({unit})' if unit else ''}", 90, [trace]))
+    return rows
 
 
-def _column(counts: npt.NDArray[np.int64], upper_ns: Floats) -> list[str]:
-    if not counts.any():
-        return [format_duration_ns(None)] * 4
-    found = [quantile_ns(upper_ns.astype(np.int64), counts, share) for share in (0.5, 0.95, 0.99)]
-    longest = float(upper_ns[np.flatnonzero(counts)[-1]])
-    return [format_duration_ns(value) for value in (*found, longest)]
-
-
-def _spoken(counts: npt.NDArray[np.int64], upper_ns: Floats) -> str:
-    if not counts.any():
-        return "no I/Os"
-    median, _, p99, longest = _column(counts, upper_ns)
-    parts = [f"{int(counts.sum()):,} I/Os"]
-    parts += [
-        f"{name} {value}"
-        for name, value in (("p50", median), ("p99", p99))
-        if value != format_duration_ns(None)
-    ]
-    return ", ".join([*parts, f"longest {longest}"])
+def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - a pyarrow.Table
+    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}

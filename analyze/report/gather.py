@@ -24,24 +24,33 @@ from . import tables, verdict
 from .charts import Chart
 from .charts_closed import series_chart
 from .charts_compare import ratio_chart
-from .charts_incident import marked
+from .charts_incident import counters_beside, marked
 from .charts_knee import knee_charts
 from .charts_latency import pair_chart, percentile_chart
 from .charts_layers import layer_chart
 from .charts_size import size_chart, stream_name
-from .charts_time import time_charts
+from .charts_time import SLOTS_MAX, time_charts
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import find_incidents, incident_section, incident_sentence
 from .section import Section
+from .time_axis import TimeAxis
 
 _COMPARED_MAX = 4
+_SLOTS_IN_ALL = 4 * SLOTS_MAX
+_SLOTS_MIN = 180
 _PAIRED_OPS = ("read", "write")
 
 
 def tell_sweep(
-    sweep: Sweep, objectives: Sequence[Objective], path: HardwarePath | None = None
+    sweep: Sweep,
+    objectives: Sequence[Objective],
+    path: HardwarePath | None = None,
+    need: float | None = None,
 ) -> tuple[SweepFacts, Section]:
-    """Find the knee of a sweep and draw it, beside the ceiling of ``path``. Raises `IotraceError` as `knee` does."""
+    """Find the knee of a sweep and draw it, beside the ceiling of ``path`` and the load that is needed.
+
+    Raises `IotraceError` as `knee` does.
+    """
     steps = sweep.recordings()
     found = knee(
         steps,
@@ -67,7 +76,7 @@ def tell_sweep(
             *_beside(held),
         ],
         notes=[*found.notes, *([usl_text(found.usl)] if found.usl is not None else [])],
-        charts=knee_charts(found),
+        charts=knee_charts(found, need),
         tables=tables.sweep_tables(facts),
     )
     return facts, section
@@ -99,10 +108,23 @@ def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:
     )
 
 
+def slots_for(recordings: int) -> int:
+    """Steps of time that each of so many recordings is drawn in, so that the page stays small enough to be mailed."""
+    return max(min(SLOTS_MAX, _SLOTS_IN_ALL // max(recordings, 1)), _SLOTS_MIN)
+
+
 def tell_recording(
-    recording: Recording, objectives: Sequence[Objective]
+    recording: Recording,
+    objectives: Sequence[Objective],
+    *,
+    number: int = 1,
+    slots_max: int = SLOTS_MAX,
 ) -> tuple[RecordingFacts, list[Section]]:
-    """Describe a recording, find its slow windows and draw both. Raises `IotraceError` if it cannot be read."""
+    """Describe a recording, find its slow windows and draw both. Raises `IotraceError` if it cannot be read.
+
+    ``number`` tells it from others on the page; over time it is drawn in at most ``slots_max`` steps.
+    """
+    group = f"r{number}"
     described = describe(recording)
     incidents = find_incidents(recording)
     charts: list[Chart] = []
@@ -125,8 +147,20 @@ def tell_recording(
                 stream_name(role, op): histograms.merged(layer=layer, role=role, op=op)
                 for role, op in streams
             }
-            window = (described.window_start_ns, described.window_ns)
-            charts = time_charts(connection, layer, window, metric, marked(incidents) if incidents else ())
+            charts = time_charts(
+                connection,
+                layer,
+                TimeAxis(
+                    described.window_start_ns,
+                    max(described.window_ns, 1),
+                    recording.manifest.clock.start_utc_ns,
+                ),
+                metric,
+                marked(incidents, f"{group}-") if incidents else (),
+                counters=counters_beside(incidents) if incidents else (),
+                group=group,
+                slots_max=slots_max,
+            )
         drawn = [
             percentile_chart(by_stream, metric, layer),
             size_chart(described.sizes),
@@ -148,7 +182,11 @@ def tell_recording(
         charts=charts,
         tables=all_tables[2:],
     )
-    slow = incident_section(recording, incidents) if incidents else None
+    slow = (
+        incident_section(recording, incidents, prefix=f"{group}-", group=group, points_max=slots_max)
+        if incidents
+        else None
+    )
     return facts, [slow, section] if slow else [section]
 
 

@@ -1,15 +1,18 @@
 """The section on slow windows: what happened, by load or by the storage, and what would have been seen."""
 
+from dataclasses import replace
+
 from iotrace.analyze.incident import Incidents, incident
 from iotrace.analyze.incident.words import sensitivity_sentences
 from iotrace.analyze.units import format_duration_ns, format_moment
 from iotrace.schemas import IotraceError, Recording
 
-from .charts_incident import incident_chart
+from .charts import Table
+from .charts_incident import TOLD_MAX, anchor, incident_chart
+from .charts_time import SLOTS_MAX
 from .section import Section
 from .tables_incident import incident_tables
-
-_TOLD_MAX = 3
+from .time_axis import TimeAxis
 
 
 def find_incidents(recording: Recording) -> Incidents | None:
@@ -46,9 +49,14 @@ def incident_sentence(found: Incidents) -> str:
     return " ".join(said)
 
 
-def incident_section(recording: Recording, found: Incidents) -> Section | None:
-    """The windows with their evidence; None where nothing stood out of single I/Os."""
-    slow = [*found.windows[:_TOLD_MAX], *found.drifts[:_TOLD_MAX]]
+def incident_section(
+    recording: Recording, found: Incidents, *, prefix: str = "", group: str = "", points_max: int = SLOTS_MAX
+) -> Section | None:
+    """The windows with their evidence; None where nothing stood out of single I/Os.
+
+    ``prefix`` begins what its tables are linked by; figures of one ``group`` share their time axis.
+    """
+    slow = [*found.windows[:TOLD_MAX], *found.drifts[:TOLD_MAX]]
     if not slow and not found.periodic and found.basis == "I/Os":
         return None
     start_utc_ns = recording.manifest.clock.start_utc_ns
@@ -60,12 +68,27 @@ def incident_section(recording: Recording, found: Incidents) -> Section | None:
             f"Window {one.number}{f', {at}' if at else ''}: {one.headline}"
             f"{f' ({evidence})' if evidence else ''}."
         )
-    chart = incident_chart(found)
+    time = TimeAxis(found.start_ns, found.end_ns - found.start_ns, start_utc_ns)
+    chart = incident_chart(found, time, prefix=prefix, group=group, points_max=points_max)
     return Section(
         f"Slow windows: {found.title}",
         incident_sentence(found),
         points=points,
         notes=list(found.notes),
         charts=[chart] if chart else [],
-        tables=incident_tables(found, start_utc_ns) if slow else [],
+        tables=_anchored(incident_tables(found, start_utc_ns), prefix) if slow else [],
     )
+
+
+def _anchored(tables: list[Table], prefix: str) -> list[Table]:
+    """The tables, the first one and the first of each window named so that charts can lead to them."""
+    found = [
+        replace(table, anchor=anchor(prefix, 0)) if not place else table for place, table in enumerate(tables)
+    ]
+    for number in range(1, 2 * TOLD_MAX + 100):
+        first = next(
+            (at for at, table in enumerate(found) if table.caption.startswith(f"Window {number}:")), None
+        )
+        if first is not None:
+            found[first] = replace(found[first], anchor=anchor(prefix, number))
+    return found

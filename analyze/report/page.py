@@ -1,11 +1,15 @@
-"""Turns facts and sections into one HTML file that needs nothing else and runs nothing at all.
+"""Turns facts and sections into one HTML file that opens offline, asks for nothing and draws its charts with Plotly.
 
-Text from traces cannot become markup: Jinja escapes every value, drawings escape theirs, and a content security policy
-allows the page its own style sheet, by its hash, and else nothing: no script, no picture, no request.
+Text from traces cannot become markup: Jinja escapes every value, figures pass through `plot.words`. A content security
+policy allows the page its own style sheet, its own script and Plotly, each by its hash, and pictures that it makes
+itself; no request leaves it. Plotly lies in the page compressed, and so do the figures. Where scripts do not run, the
+sentences and the tables, opened, remain.
 """
 
 import base64
+import gzip
 import hashlib
+import json
 from collections.abc import Sequence
 from functools import cache
 from importlib import metadata, resources
@@ -17,13 +21,13 @@ from markupsafe import Markup
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns
 from iotrace.schemas.text import shortened
 
-from . import svg
-from .charts import plain
+from .charts import Chart, plain
 from .facts import ReportFacts
+from .plot import dark_of_light
 from .section import Section
 
-DRAWN_BYTES_MAX: Final = 3_000_000
-"""Charts beyond this are left to their tables, so that a report on many recordings stays a file to be mailed."""
+DRAWN_BYTES_MAX: Final = 700_000
+"""Figures beyond this, compressed, are left to their tables, so that a report stays a file to be mailed."""
 _ORIGINS_MAX: Final = 60
 _SOURCES_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2000
@@ -31,48 +35,76 @@ _TEXT_CHARS_MAX: Final = 2000
 
 def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
     """The page as text."""
-    css = _asset("report.css")
+    css, script = _asset("report.css"), _asset("report.js")
+    plotly, plotly_hash = _plotly()
     room = DRAWN_BYTES_MAX
     shown: list[dict[str, Any]] = []
+    drawings: dict[str, str] = {}
     for number, section in enumerate(sections, 1):
         charts = []
-        for chart in section.charts:
-            drawing = svg.drawn(chart)
-            room -= len(drawing)
-            charts.append(
-                {
-                    "title": chart.title,
-                    "shows": chart.shows,
-                    "table": chart.table,
-                    "legend": [(svg.swatch(key), key.words) for key in chart.legend],
-                    "svg": drawing if room > 0 else None,
-                }
-            )
-        shown.append(
-            {
-                "id": f"s{number}",
-                "heading": section.heading,
-                "sentence": section.sentence,
-                "points": section.points,
-                "notes": section.notes,
-                "lead": section.lead,
-                "charts": charts,
-                "tables": section.tables,
-            }
-        )
+        for place, chart in enumerate(section.charts, 1):
+            packed = _packed(json.dumps(_drawing(chart), allow_nan=False, separators=(",", ":")))
+            name = f"f{number}-{place}"
+            if len(packed) <= room:
+                room -= len(packed)
+                drawings[name] = packed
+            charts.append({"id": name, "chart": chart, "is_drawn": name in drawings})
+        shown.append({"id": f"s{number}", "section": section, "charts": charts})
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             facts=facts,
             sections=shown,
+            drawings={name: Markup(packed) for name, packed in drawings.items()},  # noqa: S704 - base64
+            colours=Markup(_packed(json.dumps(dark_of_light()))),  # noqa: S704 - base64
+            plotly=Markup(plotly) if drawings else "",  # noqa: S704 - base64
             origins=facts.origins[:_ORIGINS_MAX],
             sources_max=_SOURCES_MAX,
             version=metadata.version("iotrace"),
             css=Markup(css),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
             css_hash=_hash(css),
+            nothing_hash=_hash(""),
+            script_hash=_hash(script),
+            plotly_hash=plotly_hash,
         )
     )
+
+
+def _drawing(chart: Chart) -> dict[str, Any]:
+    """What the script needs to know of a chart."""
+    return {
+        "data": chart.figure["data"],
+        "layout": chart.figure["layout"],
+        "links": [
+            {"low": link.low, "high": link.high, "label": plain(link.label), "anchor": link.anchor}
+            for link in chart.links
+        ],
+        "levels": [
+            {
+                "low": level.low,
+                "high": level.high,
+                "x0": level.x0,
+                "dx": level.dx,
+                "traces": level.traces,
+                "values": level.values,
+            }
+            for level in chart.levels
+        ],
+        "group": chart.group,
+    }
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+@cache
+def _plotly() -> tuple[str, str]:
+    """Plotly as its Python package brings it, compressed, and its hash."""
+    text = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
+    return _packed(text), _hash(text)
 
 
 def _finalize(value: object) -> object:

@@ -47,10 +47,14 @@ def write_report(
     _check_free(path, [one.path for one in inputs], overwrite=overwrite)
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     recordings = [one for one in inputs if isinstance(one, Recording)]
-    swept = [gather.tell_sweep(one, objectives, ceiling) for one in inputs if isinstance(one, Sweep)]
+    swept = [gather.tell_sweep(one, objectives, ceiling, need) for one in inputs if isinstance(one, Sweep)]
     series = gather.tell_series([facts for facts, _ in swept])
     compared = gather.tell_comparisons(recordings)
-    recorded = [gather.tell_recording(one, objectives) for one in recordings]
+    slots_max = gather.slots_for(len(recordings))
+    recorded = [
+        gather.tell_recording(one, objectives, number=number, slots_max=slots_max)
+        for number, one in enumerate(recordings, 1)
+    ]
     facts = _facts(
         inputs,
         objectives,

@@ -44,9 +44,48 @@ def test_report_timeline(trace):
 def test_report_heat_map(trace):
     rows = ask(trace, "report_heat_map", **SLOTS)
     assert [tuple(row.values()) for row in rows] == [
-        # slot, tenth of a decade (6 ms: 67; 2 ms: 63; 10 ms: 70), I/Os; response counts from when it was due
-        (-1, 67, 1),
-        (0, 63, 1),
-        (0, 70, 1),
-        (2, 70, 1),
+        # slot, twentieth of a decade (6 ms: 135; 2 ms: 126; 10 ms: 140), I/Os, longest; from when it was due
+        (-1, 135, 1, 6 * MS),
+        (0, 126, 1, 2 * MS),
+        (0, 140, 1, 10 * MS),
+        (2, 140, 1, 10 * MS),
     ]
+
+
+def test_what_had_ended_before_the_first_slot_counts_nowhere(trace):
+    later = SLOTS | {"start_ns": 20 * MS}
+    rows = ask(trace, "report_timeline", **later)
+    assert [(row["slot"], row["begun_count"], row["ended_count"]) for row in rows] == [(0, 2, 1)]
+    assert [(row["slot"], row["io_count"]) for row in ask(trace, "report_heat_map", **later)] == [(0, 1)]
+
+
+def wait(at_ms, kind, length_ms):
+    return {"at_ns": at_ms * MS, "wait_type": kind, "duration_ns": length_ms * MS}
+
+
+def test_report_waits(make_recording):
+    waits = [
+        wait(5, "WRITELOG", 3),
+        wait(6, "WRITELOG", 4),
+        wait(15, "PAGEIOLATCH_SH", 9),
+        wait(25, "ASYNC_IO", 1),
+        wait(31, "WRITELOG", 100),
+    ]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 1}], tables={"waits": waits})
+    where = {name: value for name, value in SLOTS.items() if name != "layer"}
+    rows = ask(recording, "report_waits", types_max=2, **where)
+    assert [tuple(row.values()) for row in rows] == [("PAGEIOLATCH_SH", 1, 9 * MS), ("WRITELOG", 0, 7 * MS)]
+
+
+def test_report_counter(make_recording):
+    def value(at_s, value, instance="0 D:"):
+        return {"at_ns": at_s * 1000 * MS, "source": "host", "object": "PhysicalDisk", "instance": instance,
+                "counter": "Avg. Disk sec/Read", "value": value, "unit": "ns"}  # fmt: skip
+
+    counters = [value(1, 10.0), value(2, 20.0), value(3, 60.0), value(4, 80.0), value(2, 999.0, "1 L:")]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": 1}], tables={"counters": counters})
+    rows = ask(
+        recording, "report_counter", object="PhysicalDisk", instance="0 D:", counter="Avg. Disk sec/Read",
+        start_ns=0, end_ns=4000 * MS + 1, points_max=2,
+    )  # fmt: skip
+    assert [tuple(row.values()) for row in rows] == [(2000 * MS, 15.0, "ns"), (4000 * MS, 70.0, "ns")]

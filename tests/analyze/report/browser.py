@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,7 +49,7 @@ class Page:
         self.complaints: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
+        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility", "DOM"):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -74,6 +75,31 @@ class Page:
         self.call("Page.navigate", url=path.as_uri())
         while "Page.loadEventFired" not in self._seen:
             self._next()
+
+    def wait_for(self, expression: str, seconds: float = 60) -> None:
+        """Wait until an expression of JavaScript holds."""
+        until = time.monotonic() + seconds
+        while not self.evaluate(f"Boolean({expression})"):
+            assert time.monotonic() < until, f"never: {expression}"
+            time.sleep(0.05)
+
+    def drag(self, x0: float, y0: float, x1: float, y1: float) -> None:
+        """Press the left button at one place, move to another, let go there."""
+        self.mouse("mouseMoved", x0, y0)
+        self.mouse("mousePressed", x0, y0, button="left", clickCount=1)
+        for share in (0.3, 0.6, 1.0):
+            self.mouse("mouseMoved", x0 + share * (x1 - x0), y0 + share * (y1 - y0), button="left", buttons=1)
+        self.mouse("mouseReleased", x1, y1, button="left", clickCount=1)
+
+    def click(self, x: float, y: float) -> None:
+        """Press and release the left button."""
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y, button="left", clickCount=1)
+        self.mouse("mouseReleased", x, y, button="left", clickCount=1)
+
+    def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
+        """One event of the mouse."""
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript."""
@@ -109,7 +135,9 @@ class Page:
         method, parameters = message.get("method", ""), message.get("params", {})
         self._seen.add(method)
         if method == "Network.requestWillBeSent":
-            self.requests.append(parameters["request"]["url"])
+            # A picture that stands in its own address is asked of nobody.
+            if not parameters["request"]["url"].startswith("data:"):
+                self.requests.append(parameters["request"]["url"])
         elif method == "Log.entryAdded":
             self.complaints.append(parameters["entry"]["text"])
         elif method == "Runtime.consoleAPICalled":

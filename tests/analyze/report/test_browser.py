@@ -10,6 +10,7 @@ import pytest
 from iotrace.analyze.report import write_report
 
 from .browser import CHROMIUM, browser
+from .report_inputs import SLOW_FROM_S, SLOW_UNTIL_S
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,11 +27,49 @@ def page():
         yield tab
 
 
+READY = "document.documentElement.dataset.ready"
+OVER_TIME = "Latency, load and I/Os in flight over time"
+
+
 @pytest.fixture
 def opened(page, whole_report):
     page.look()
     page.open(whole_report.path)
+    page.wait_for(READY)
     return page
+
+
+def draw_all(page):
+    """Bring every chart into sight, since none is drawn before."""
+    page.evaluate("window.scrollTo(0, 0)")
+    for place in range(page.evaluate("document.querySelectorAll('.chart').length")):
+        page.evaluate(f"document.querySelectorAll('.chart')[{place}].scrollIntoView()")
+        page.wait_for(f"document.querySelectorAll('.chart')[{place}].querySelector('.main-svg')")
+
+
+def chart_called(title, section=""):
+    """An expression for the chart of that title, the first one after the heading of ``section``."""
+    return (
+        "Array.from(document.querySelectorAll('section'))"
+        f".filter(s => s.querySelector('h2').textContent.startsWith({section!r}))"
+        ".flatMap(s => Array.from(s.querySelectorAll('.chart')))"
+        f".find(c => c.getAttribute('aria-label').startsWith({title!r}))"
+    )
+
+
+def area_of(page, chart):
+    """Where the uppermost row of a chart lies in the window, after it was brought there: left, top, right, bottom."""
+    page.evaluate(f"{chart}.scrollIntoView({{block: 'start'}})")
+    page.wait_for(f"{chart}.querySelector('.nsewdrag')")
+    return page.evaluate(
+        f"(() => {{ const b = {chart}.querySelector('.nsewdrag').getBoundingClientRect();"
+        " return [b.left, b.top, b.right, b.bottom]; })()"
+    )
+
+
+def range_of(page, chart):
+    """The time that a chart shows, in ms since 1970."""
+    return page.evaluate(f"{chart}._fullLayout.xaxis.range.map(v => {chart}._fullLayout.xaxis.r2l(v))")
 
 
 def pixels(png):
@@ -79,67 +118,131 @@ def unfiltered(kind, line, above):
 def test_it_is_quiet_and_asks_for_nothing(opened, whole_report):
     assert opened.complaints == []
     assert opened.requests == [whole_report.path.as_uri()]
-    assert opened.evaluate("document.scripts.length") == 0
-    loaded_ms = opened.evaluate("performance.getEntriesByType('navigation')[0].loadEventStart")
-    print(f"\nload event after {loaded_ms:.0f} ms, {whole_report.size_bytes:,} bytes")  # never asserted
+    draw_all(opened)
+    assert opened.complaints == []
+    assert opened.requests == [whole_report.path.as_uri()]
+    print(
+        f"\ncharts ready after {opened.evaluate('window.performance.now()'):.0f} ms, {whole_report.size_bytes:,} bytes"
+    )
 
 
 def test_every_chart_is_drawn(opened):
+    draw_all(opened)
     charts = opened.evaluate(
-        """Array.from(document.querySelectorAll("svg.chart"), (chart) => {
-            const box = chart.getBoundingClientRect();
-            const marks = chart.querySelectorAll(".line, .box, .circle, .solid, .stroke");
-            const seen = Array.from(marks, (mark) => mark.getBBox()).filter((b) => b.width + b.height > 0);
-            const colours = new Set(Array.from(marks, (mark) => {
-                const style = getComputedStyle(mark);
-                return style.fill === "none" ? style.stroke : style.fill;
-            }));
-            return [box.width, box.height, seen.length, colours.has("rgb(0, 0, 0)"), chart.getAttribute("aria-label")];
+        """Array.from(document.querySelectorAll(".chart"), (chart) => {
+            const box = chart.querySelector(".main-svg").getBoundingClientRect();
+            const marks = chart.querySelectorAll(".lines, .point, .heatmaplayer image, .points path");
+            return [box.width, box.height, marks.length, chart.getAttribute("aria-label")];
         })"""
     )
-    assert len(charts) >= 12
-    for width, height, marks, is_black, name in charts:
+    assert len(charts) >= 10
+    for width, height, marks, name in charts:
         assert width > 600, name
         assert height > 100, name
         assert marks > 0, name
-        assert not is_black, f"a style without a colour in {name}"
 
 
-def test_nothing_overlaps_or_is_cut_off(opened):
-    for width in (1200, 500):
+def test_nothing_is_cut_off(opened):
+    for width in (1200, 400):
         opened.look(width=width)
+        draw_all(opened)
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
-        clashes = opened.evaluate(
-            """Array.from(document.querySelectorAll("svg.chart"), (chart) => {
+        outside = opened.evaluate(
+            """Array.from(document.querySelectorAll(".chart"), (chart) => {
                 const frame = chart.getBoundingClientRect();
-                const texts = Array.from(chart.querySelectorAll("text:not(.hit text)"));
-                const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
-                const outside = boxes.filter(([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
-                    || b.top < frame.top - 1 || b.bottom > frame.bottom + 1).map(([words]) => words);
-                const meet = (b, c) => Math.min(b.right, c.right) - Math.max(b.left, c.left) > 2
-                    && Math.min(b.bottom, c.bottom) - Math.max(b.top, c.top) > 4;
-                const clash = boxes.flatMap(([words, b], i) => boxes.slice(i + 1)
-                    .filter(([, c]) => meet(b, c)).map(([other]) => words + " | " + other));
-                return [chart.getAttribute("aria-label").slice(0, 40), outside, clash];
-            }).filter(([, outside, clash]) => outside.length + clash.length)"""
+                const texts = Array.from(chart.querySelectorAll(".xtick text, .ytick text, .annotation-text, .xtitle"));
+                return texts.map((text) => [text.textContent, text.getBoundingClientRect()])
+                    .filter(([, b]) => b.width && (b.left < frame.left - 1 || b.right > frame.right + 1))
+                    .map(([words]) => chart.getAttribute("aria-label").slice(0, 40) + ": " + words);
+            }).flat()"""
         )
-        assert clashes == [], f"at a width of {width}"
+        assert outside == [], f"at a width of {width}"
 
 
-def test_words_show_under_the_pointer(opened):
-    box = opened.evaluate(
-        """(() => {
-            const hit = document.querySelector("svg.chart .hit rect");
-            hit.scrollIntoView({block: "center"});
-            const b = hit.getBoundingClientRect();
-            return [b.x + b.width / 2, b.y + b.height / 2];
-        })()"""
+def test_a_value_is_read_under_the_pointer(opened):
+    chart = chart_called("Latency over load")
+    left, top, right, bottom = area_of(opened, chart)
+    point = opened.evaluate(
+        f"(() => {{ const b = {chart}.querySelector('.point').getBoundingClientRect();"
+        " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
     )
-    words = "Array.from(document.querySelectorAll('.hit text'))"
-    shown = f"{words}.filter(t => getComputedStyle(t).visibility === 'visible')"
-    assert opened.evaluate(f"{shown}.length") == 0
-    opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
-    assert re.search(r"1x, \d+ IOPS: median", opened.evaluate(f"{shown}.map(t => t.textContent).join()"))
+    assert left <= point[0] <= right
+    assert top <= point[1] <= bottom
+    opened.mouse("mouseMoved", *point)
+    opened.wait_for(f"{chart}.querySelector('.hoverlayer .hovertext')")
+    said = opened.evaluate(f"{chart}.querySelector('.hoverlayer').textContent")
+    assert re.search(r"ms1x, \d+ IOPS offered, \d+ carried", said)
+
+
+def test_dragging_zooms_all_that_shares_the_time(opened):
+    load = chart_called(OVER_TIME, "Recording: the night")
+    slow = chart_called("Latency against normal", "Slow windows: the night")
+    area_of(opened, load)
+    area_of(opened, slow)
+    before = range_of(opened, load)
+    assert before[1] - before[0] == pytest.approx(60_000)
+    assert range_of(opened, slow) == before
+    left, top, right, _ = area_of(opened, load)
+    width = right - left
+    opened.drag(left + width / 4, top + 40, left + width / 2, top + 42)
+    opened.wait_for(f"{load}._fullLayout.xaxis.r2l({load}._fullLayout.xaxis.range[0]) > {before[0] + 1000}")
+    after = range_of(opened, load)
+    assert [(at - before[0]) / 1000 for at in after] == pytest.approx([15, 30], abs=0.5)
+    opened.wait_for(
+        f"Math.abs({slow}._fullLayout.xaxis.r2l({slow}._fullLayout.xaxis.range[0]) - {after[0]}) < 1"
+    )
+    assert range_of(opened, slow) == pytest.approx(after)
+    other = chart_called(OVER_TIME, "Recording: the candidate")
+    area_of(opened, other)
+    assert range_of(opened, other) == pytest.approx(before), "another recording has its own time"
+
+
+def test_a_slow_window_is_zoomed_into_in_finer_steps_and_leads_to_its_table(opened):
+    load = chart_called(OVER_TIME, "Recording: the night")
+    area_of(opened, load)
+    steps = f"{load}.data[0].dx"
+    coarse_ms = opened.evaluate(steps)
+    opened.evaluate(
+        f"Array.from({load}.nextElementSibling.querySelectorAll('button'))"
+        ".find(b => b.textContent === 'Zoom to slow 1').click()"
+    )
+    low, high = range_of(opened, load)
+    start_ms = 1_767_400_000_000
+    assert (low - start_ms) / 1000 == pytest.approx(SLOW_FROM_S - 2, abs=1)
+    assert (high - start_ms) / 1000 == pytest.approx(SLOW_UNTIL_S + 2, abs=1)
+    assert opened.evaluate(steps) == pytest.approx(10)
+    assert coarse_ms > 10
+    left, top, right, bottom = area_of(opened, load)
+    opened.mouse("mouseMoved", (left + right) / 2, top + 60)
+    opened.wait_for(f"{load}.querySelector('.hoverlayer').textContent")
+    opened.click((left + right) / 2, top + 60)
+    opened.wait_for("document.querySelector('.pointed')")
+    assert opened.evaluate("document.querySelector('.pointed caption').textContent").startswith("Window 1: ")
+    top, bottom = opened.evaluate(
+        "(() => { const b = document.querySelector('.pointed').getBoundingClientRect(); return [b.top, b.bottom]; })()"
+    )
+    assert 0 <= top < bottom <= 900
+
+
+def test_without_scripts_the_verdict_sentences_and_tables_remain(page, whole_report):
+    page.look()
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page.open(whole_report.path)
+        # Plain words and boxes, read from outside: nothing runs in the page.
+        tree = page.call("DOM.getDocument", depth=-1)["root"]
+        boxes = page.call("DOM.querySelectorAll", nodeId=tree["nodeId"], selector="figure table")["nodeIds"]
+        assert len(boxes) >= 10
+        for node in boxes:
+            assert page.call("DOM.getBoxModel", nodeId=node)["model"]["height"] > 20
+        (first, *_) = page.call("DOM.querySelectorAll", nodeId=tree["nodeId"], selector=".chart")["nodeIds"]
+        with pytest.raises(AssertionError, match="box model"):
+            page.call("DOM.getBoxModel", nodeId=first)
+        said = [name for _, name in spoken(page)]
+        assert any("The charts need scripts" in name for name in said)
+        assert any("The candidate /dev/sdb carries" in name for name in said)
+    finally:
+        page.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
 def test_it_is_dark_in_a_dark_room(opened):
@@ -155,7 +258,7 @@ def test_it_prints_whole_on_few_pages(opened):
     opened.look(dark=True)
     printed = opened.pdf()
     pages = len(re.findall(rb"/Type\s*/Page\b", printed))
-    assert 6 <= pages <= 16
+    assert 6 <= pages <= 24
     opened.look(media="print", dark=True)
     assert opened.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert opened.evaluate("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
@@ -170,17 +273,23 @@ def test_it_prints_whole_on_few_pages(opened):
     assert opened.evaluate("document.documentElement.scrollWidth") <= width_px
 
 
-def test_a_screen_reader_is_told_what_each_chart_shows(opened, whole_report):
-    nodes = opened.call("Accessibility.getFullAXTree")["nodes"]
-    spoken = [
+def spoken(page):
+    """Role and name of what a screen reader meets."""
+    nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+    return [
         (node["role"]["value"], node.get("name", {}).get("value", ""))
         for node in nodes
         if not node["ignored"]
     ]
-    charts = [name for role, name in spoken if role == "image"]
-    assert len(charts) >= 12
+
+
+def test_a_screen_reader_is_told_what_each_chart_shows(opened, whole_report):
+    draw_all(opened)
+    heard = spoken(opened)
+    charts = [name for role, name in heard if role in {"image", "group"}]
+    assert len(charts) >= 10
     assert any(name.startswith("Latency over load. Response time of all reads and writes") for name in charts)
-    roles = {role for role, _ in spoken}
+    roles = {role for role, _ in heard}
     assert {
         "main",
         "banner",
@@ -191,16 +300,21 @@ def test_a_screen_reader_is_told_what_each_chart_shows(opened, whole_report):
         "columnheader",
         "rowheader",
     } <= roles
-    assert ("region", "Verdict") in spoken
+    assert ("region", "Verdict") in heard
 
 
 def test_nothing_planted_in_names_comes_alive(page, tmp_path, hostile_recording):
     write_report([hostile_recording], tmp_path / "report.html", title="<img src=x onerror=alert(1)>")
     page.look()
     page.open(tmp_path / "report.html")
+    page.wait_for(READY)
+    draw_all(page)
+    chart = chart_called("Service time by percentile")
+    area = area_of(page, chart)
+    page.mouse("mouseMoved", (area[0] + area[2]) / 2, (area[1] + area[3]) / 2)
     assert page.complaints == []
     assert len(page.requests) == 1
-    planted = "script, img, b, link, iframe, [onmouseover], [onerror]"
+    planted = "img, b, link, iframe, [onmouseover], [onerror], .chart a, .chart script"
     assert page.evaluate(f"document.querySelectorAll('{planted}').length") == 0
     assert page.evaluate("document.querySelector('h1').textContent") == "<img src=x onerror=alert(1)>"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "long names are folded"

@@ -1,21 +1,20 @@
-"""What the charts draw is what was recorded: planted loads, latencies and layers found again in marks and tables."""
-
-import re
+"""What the charts draw is what was recorded: planted loads, latencies and layers found again in figures and tables."""
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from iotrace.analyze import library
 from iotrace.analyze.compare.comparison import WaterfallStep
 from iotrace.analyze.describe.description import SizeCount
 from iotrace.analyze.knee.series import knee
-from iotrace.analyze.report import axes, svg
-from iotrace.analyze.report.charts import Band, Boxes, Chart, Key, Limit, Line, Note, Panel, Readout, Table
 from iotrace.analyze.report.charts_knee import knee_charts
 from iotrace.analyze.report.charts_latency import pair_chart, percentile_chart
 from iotrace.analyze.report.charts_layers import layer_chart
 from iotrace.analyze.report.charts_size import size_chart
-from iotrace.analyze.report.charts_time import SLOTS_MAX, Marked, slot_ns, time_charts
+from iotrace.analyze.report.charts_time import SLOTS_MAX, CounterName, Marked, slot_ns, time_charts
+from iotrace.analyze.report.plot import DARK, DASHES, LIGHT, Mark, Row, dark_of_light, figure, linear, words
+from iotrace.analyze.report.time_axis import TimeAxis
 from iotrace.analyze.stats.histogram import Histogram
 
 from ..knee.test_results import published_sqlio
@@ -24,9 +23,19 @@ MS = 1_000_000
 S = 1_000_000_000
 
 
-def charts_over_time(recording, window, marked=()):
+def chart_over_time(recording, window, marked=(), **more):
     with library.opened(recording) as connection:
-        return time_charts(connection, "block", window, "service", marked)
+        (chart,) = time_charts(connection, "block", TimeAxis(*window, None), "service", marked, **more)
+    return chart
+
+
+def traces(chart):
+    return {trace["name"]: trace for trace in chart.figure["data"]}
+
+
+def valid(chart):
+    """The figure, as Plotly's own schema takes it; it raises where that knows of no such attribute or value."""
+    return go.Figure(chart.figure)
 
 
 @pytest.mark.parametrize(
@@ -34,10 +43,10 @@ def charts_over_time(recording, window, marked=()):
     [
         (1, MS),
         (100 * MS, MS),
-        (3 * S, 50 * MS),
-        (600 * S, 5 * S),
-        (86_400 * S, 900 * S),
-        (30 * 86_400 * S, 21_600 * S),
+        (3 * S, MS),
+        (3600 * S, S),
+        (86_400 * S, 30 * S),
+        (30 * 86_400 * S, 900 * S),
     ],
 )
 def test_slots_are_round_and_few(window_ns, expected_ns):
@@ -57,51 +66,102 @@ def steady(make_recording):
 
 
 def test_load_and_flight_over_time(steady):
-    load, _ = charts_over_time(steady, (0, 10 * S))
-    reads, moved, flight = (panel.marks[0] for panel in load.panels)
+    chart = chart_over_time(steady, (0, 10 * S))
+    valid(chart)
+    seen = traces(chart)
     middle = slice(1, -1)
-    assert [y for _, y in reads.points[middle]] == pytest.approx([100] * 98)
-    assert [y for _, y in moved.points[middle]] == pytest.approx([100] * 98)
+    steps_s = seen["reads"]["dx"]
+    assert seen["reads"]["x0"] == steps_s / 2
+    assert seen["reads"]["y"][middle] == pytest.approx([100] * (round(10 / steps_s) - 2))
+    assert set(seen["MB/s read"]["y"][middle]) == {100}
+    assert set(seen["writes"]["y"]) == {0}
     # Begun every 10 ms at 5, each 25 ms long: two or three are under way at a time, 2.5 on average.
-    assert [y for _, y in load.panels[2].marks[0].points[middle]] == pytest.approx([2.5] * 98)
-    assert flight.is_stepped
-    assert load.table.rows[50] == ("5.00 s", "100", "0", "95.4 MiB/s", "0 B/s", "2.5")
-    assert "100 IOPS on average" in load.shows
+    assert seen["in flight"]["y"][middle] == pytest.approx([2.5] * (round(10 / steps_s) - 2))
+    assert seen["longest"]["y"] == [25] * len(seen["longest"]["y"])
+    assert {value for value in seen["median"]["y"] if value is not None} == {25}, "never above the longest"
+    assert chart.table.rows[25][:6] == ("5.00 s", "100", "0", "95.4 MiB/s", "0 B/s", "2.5")
+    assert "100 IOPS on average" in chart.shows
 
 
 def test_a_last_slot_cut_short_counts_per_recorded_second(steady):
-    load, _ = charts_over_time(steady, (0, 9_950 * MS))
-    reads = [point[1] for point in load.panels[0].marks[0].points]
-    assert len(reads) == 100
-    assert reads[-1] == pytest.approx(100)
-    assert load.panels[2].marks[0].points[-1][1] == pytest.approx(2.5)
-
-
-def area(boxes):
-    return sum((x1 - x0) * (y1 > y0) for x0, x1, y0, y1 in boxes)
+    seen = traces(chart_over_time(steady, (0, 9_990 * MS)))
+    assert seen["reads"]["y"][-1] == pytest.approx(100)
+    assert seen["in flight"]["y"][-1] == pytest.approx(2.5)
 
 
 def test_heat_map_holds_every_io(steady):
-    _, heat = charts_over_time(steady, (0, 10 * S))
-    cells = [mark for mark in heat.panels[0].marks if isinstance(mark, Boxes) and mark.boxes]
-    # Everything took 25 ms, so there is one row of cells across the whole window.
-    assert sum(area(mark.boxes) for mark in cells) == pytest.approx(10, rel=0.02)
-    low, high = {(box[2], box[3]) for mark in cells for box in mark.boxes}.pop()
-    assert low <= 25 <= high <= low * 1.26
-    assert sum(int(row[1]) for row in heat.table.rows) == 999, (
-        "the one from before the start is not in a column"
+    heat = traces(chart_over_time(steady, (0, 10 * S)))["I/Os"]
+    cells = [[count or 0 for count in row] for row in heat["z"]]
+    # The one from before the start has no column; everything took 25 ms, so there is one row.
+    assert sum(map(sum, cells)) == 999
+    (row,) = [place for place, counts in enumerate(cells) if sum(counts)]
+    low, high = heat["y"][row], heat["y"][row + 1]
+    assert low <= 25 <= high
+    assert high == pytest.approx(low * 10**0.1, rel=1e-4)
+    assert len(cells[0]) * heat["dx"] == pytest.approx(10, rel=0.05)
+
+
+def test_slow_windows_are_shaded_and_lead_to_their_tables(steady):
+    chart = chart_over_time(steady, (0, 10 * S), [Marked(2 * S, 3 * S, "slow 1", "r1-window-1")])
+    (shade,) = [shape for shape in chart.figure["layout"]["shapes"] if shape["type"] == "rect"]
+    assert (shade["x0"], shade["x1"], shade["yref"]) == (2, 3, "paper")
+    assert [(one.low, one.high, one.anchor) for one in chart.links] == [(2, 3, "r1-window-1")]
+    assert "slow 1" in [one["text"] for one in chart.figure["layout"]["annotations"]]
+
+
+def test_an_hour_is_told_by_the_second_and_a_slow_window_in_steps_of_10_ms(make_recording):
+    """200 ms in every second of an hour: 2 reads; in one of 8 s they come twice as often."""
+    issued = np.sort(
+        np.concatenate([np.arange(7200) * 500 * MS, 1000 * S + np.arange(16) * 500 * MS + 250 * MS])
     )
-    assert heat.table.rows[3][-1] == "25.12 ms", "at most the upper end of the row of cells"
+    rows = {"issued_ns": issued, "completed_ns": issued + 3 * MS}
+    chart = chart_over_time(make_recording(rows), (0, 3600 * S), [Marked(1000 * S, 1008 * S, "slow 1")])
+    valid(chart)
+    assert len(chart.figure["data"][0]["y"]) <= 360, "an overview that a screen can show"
+    place = [trace["name"] for trace in chart.figure["data"]].index("reads")
+    whole, window = chart.levels
+    assert (whole.low, whole.high, whole.dx) == (0, 3600, 1)
+    reads = whole.values[whole.traces.index(place)]
+    assert reads[900:905] == [2] * 5
+    assert reads[1000:1008] == [4] * 8
+    assert window.dx == 0.01
+    assert (window.low, window.high) == (998, 1010)
+    reads = window.values[window.traces.index(place)]
+    assert sum(reads) / 100 == 8 + 32, "two a second for 4 s, four a second for 8 s"
+    assert reads[200] == reads[225] == 100
 
 
-def test_slow_windows_are_shaded_on_every_panel(steady):
-    charts = charts_over_time(steady, (0, 10 * S), [Marked(2 * S, 3 * S, "slow 1")])
-    for chart in charts:
-        for number, panel in enumerate(chart.panels):
-            (band,) = [mark for mark in panel.marks if isinstance(mark, Band)]
-            assert (band.low, band.high) == (2, 3)
-            assert band.words == ("slow 1" if number == 0 else "")
-        assert Key("slow", "slow windows", "box") in chart.legend
+def test_waits_and_counters_stand_on_the_same_time_axis(make_recording):
+    waits = [
+        {"at_ns": place * S, "wait_type": "<b>WRITELOG</b>", "duration_ns": S // 2} for place in range(10)
+    ]
+    counters = [
+        {"at_ns": place * S, "source": "host", "object": "PhysicalDisk", "instance": "0 D:", "value": place * 1e6,
+         "counter": "<i>latency</i>", "unit": "ns"}
+        for place in range(10)
+    ]  # fmt: skip
+    issued = np.arange(1000) * 10 * MS
+    recording = make_recording(
+        {"issued_ns": issued, "completed_ns": issued + MS}, tables={"waits": waits, "counters": counters}
+    )
+    named = [CounterName("PhysicalDisk", "0 D:", "<i>latency</i>"), CounterName("none", None, "none")]
+    chart = chart_over_time(recording, (0, 10 * S), counters=named)
+    valid(chart)
+    seen = traces(chart)
+    waited = seen["&lt;b&gt;WRITELOG&lt;/b&gt;"]
+    assert sum(waited["y"]) * waited["dx"] == pytest.approx(5), "half a second in each of ten"
+    counter = seen["PhysicalDisk 0 D: &lt;i&gt;latency&lt;/i&gt;"]
+    assert list(zip(counter["x"], counter["y"], strict=True)) == [(place, place) for place in range(1, 10)]
+    assert {trace.get("xaxis", "x") for trace in chart.figure["data"]} == {"x"}
+
+
+def test_dates_are_told_where_they_are_known():
+    at = 1_767_400_000_000_000_000
+    axis = TimeAxis(5 * S, 10 * S, at)
+    assert axis.axis()["type"] == "date"
+    assert axis.at(6 * S) == 1_767_400_006_000
+    assert axis.length(S) == 1000
+    assert TimeAxis(5 * S, 10 * S, 0).at(6 * S) == 1
 
 
 def histogram(values_ns):
@@ -112,12 +172,12 @@ def histogram(values_ns):
 def test_percentile_curves_follow_the_quantiles_and_end_where_few_ios_are_left():
     values_ns = np.arange(1, 100_001) * 1000
     chart = percentile_chart({"reads": histogram(values_ns)}, "service", "block")
-    (line,) = chart.panels[0].marks
-    for place, latency_ms in line.points:
+    (line,) = valid(chart).data
+    for place, latency_ms in zip(line.y, line.x, strict=True):
         assert latency_ms == pytest.approx(
             np.quantile(values_ns, 1 - 10**-place, method="inverted_cdf") / 1e6, rel=1e-3
         )
-    assert line.points[-1][0] == pytest.approx(3), "p99.9: 100 of 100,000 lie beyond"
+    assert line.y[-1] == pytest.approx(3), "p99.9: 100 of 100,000 lie beyond"
     assert chart.table.rows == (
         ("reads", "50.00 ms", "75.00 ms", "90.00 ms", "95.00 ms", "99.00 ms", "99.90 ms"),
     )
@@ -138,11 +198,11 @@ def test_sizes_are_shares_of_the_role_and_operation():
         SizeCount(0, "log", "write", 60 * 1024, 30),
     ]
     chart = size_chart(sizes)
-    data, log = chart.panels
-    names = [words for _, words in chart.axis.ticks]
-    heights = {names[round((x0 + x1) / 2)]: height for x0, x1, _, height in data.marks[0].boxes}
+    data_reads, _, log_writes = valid(chart).data
+    names = chart.figure["layout"]["xaxis"]["ticktext"]
+    heights = {name: height for name, height in zip(names, data_reads.y, strict=True) if height}
     assert heights == {"8 KiB": 75, "64 KiB": 25}
-    assert [box[3] for box in log.marks[0].boxes] == [25, 75]
+    assert [height for height in log_writes.y if height] == [25, 75]
     assert ("log writes", "60.0 KiB", "30", "75.0 %") in chart.table.rows
     assert "75 % of the data reads are 8.0 KiB" in chart.shows
 
@@ -154,59 +214,57 @@ def test_layers_add_up_from_the_bottom_and_keep_their_sign():
         WaterfallStep("device", "read", 100, 5 * MS, None, None, None),
     ]
     chart = layer_chart({"": steps})
-    boxes = {mark.style: mark.boxes[0][:2] for mark in chart.panels[0].marks if isinstance(mark, Boxes)}
-    assert boxes == {"third": (0, 5), "added": (5, 8), "other": (6, 8)}
+    bars = {bar.name.split()[0]: (bar.base[0], bar.x[0]) for bar in valid(chart).data}
+    assert bars == {"the": (0, 5), "added": (5, 3), "not": (8, -2)}
     assert [row[5] for row in chart.table.rows] == ["–", "3.00 ms", "-2.00 ms"]  # noqa: RUF001
     assert "clock error" in chart.shows
     assert layer_chart({"": steps[2:]}) is None
 
 
-@pytest.mark.parametrize(
-    ("window_s", "unit", "last"),
-    [(0.0005, "s", "0.0005"), (10, "s", "10"), (200, "s", "200"), (3600, "min", "60"), (86_400, "h", "24"),
-     (30 * 86_400, "days", "30")],
-)  # fmt: skip
-def test_time_is_told_in_units_people_count_in(window_s, unit, last):
-    axis = axes.elapsed(round(window_s * 1e9))
-    assert axis.title == f"time since the start ({unit})"
-    assert axis.ticks[-1][1] == last
-    assert 2 <= len(axis.ticks) <= 12
+def test_words_lose_every_meaning_that_plotly_gives_them():
+    assert words("<a href='x'>&lt;b&gt;</a><br>") == "&lt;a href='x'&gt;&amp;lt;b&amp;gt;&lt;/a&gt;&lt;br&gt;"
+    assert words("a\u202eb") == "a\\u202eb"
+    assert len(words("x" * 4096)) == 80
 
 
-def test_axes_reach_beyond_the_data():
-    axis = axes.linear("IOPS", 4321)
-    assert axis.high == axis.ticks[-1][0] == 5000
-    wide = axes.logarithmic("ms", 0.02, 300)
-    assert [words for _, words in wide.ticks] == ["0.1", "1", "10", "100"]
-    assert wide.position(0.0001) == 0
-    assert wide.position(1e9) == 1
+def test_rows_share_an_axis_and_do_not_overlap():
+    rows = [Row(title, height, []) for title, height in (("a", 100), ("b", 300), ("c", 50))]
+    drawn = figure(rows, linear("x"), [Mark("knee", 1, 3, "<b>", 2)])
+    go.Figure(drawn)
+    domains = [drawn["layout"][name]["domain"] for name in ("yaxis", "yaxis2", "yaxis3")]
+    assert domains[0][1] == 1
+    assert domains[2][0] == 0
+    assert domains[0][0] > domains[1][1] > domains[1][0] > domains[2][1]
+    (low, high), (lower, upper) = domains[1], domains[0]
+    assert (high - low) / (upper - lower) == pytest.approx(3)
+    assert "&lt;b&gt;" in [one["text"] for one in drawn["layout"]["annotations"]]
 
 
-def test_a_drawing_stays_within_its_frame():
-    far = Line("read", ((0.0, 5.0), (10.0, 1e12), (20.0, -3.0)), "square", is_filled=True)
-    marks = (far, Band("knee", 2, 400, "a band"), Limit(3, "a limit"), Note((9.9, 2.0), "a note"))
-    panel = Panel(axes.linear("y", 10), marks, 100)
-    table = Table("t", ("a",), ())
-    chart = Chart(
-        "c", "Title", "It shows 1.", axes.linear("x", 10), (panel, panel), table, (), (Readout(0, 5, "<b>"),)
-    )
-    drawing = svg.drawn(chart)
-    _, _, width, height = map(float, re.search(r'viewBox="([^"]+)"', drawing)[1].split())
-    for outline in re.findall(r' d="(M[^"]*)"', drawing):
-        for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", outline):
-            assert 0 <= float(x) <= width
-            assert 0 <= float(y) <= height
-    assert "<b>" not in drawing
-    assert "&lt;b&gt;" in drawing
+def test_colours_are_told_apart_and_have_a_dark_one_each():
+    assert len(set(LIGHT.values())) == len(LIGHT), "each is replaced by its own on dark pages"
+    assert LIGHT.keys() == DARK.keys()
+    assert dark_of_light()[LIGHT["read"]] == DARK["read"]
+    assert len(set(DASHES.values())) == len(DASHES), "no series is told apart by colour alone"
 
 
 def test_a_closed_loop_shows_where_it_saturates_and_the_law_whole(tmp_path):
     found = knee(published_sqlio(tmp_path))
     (chart,) = knee_charts(found)
-    line, law = (mark for mark in chart.panels[0].marks if isinstance(mark, Line))
-    (band,) = (mark for mark in chart.panels[0].marks if isinstance(mark, Band))
+    line, law = valid(chart).data
+    (band,) = [shape for shape in chart.figure["layout"]["shapes"] if shape["type"] == "rect"]
     # The published table: 184 IOPS with one outstanding, flat at about 2,400 from 32 on.
-    assert line.points[0] == (1, pytest.approx(184))
-    assert band.low <= 32 <= band.high
-    assert max(y for _, y in law.points) <= chart.panels[0].axis.high
+    assert (line.x[0], line.y[0]) == (1, pytest.approx(184))
+    assert band["x0"] <= 32 <= band["x1"]
+    assert law.name == "Universal Scalability Law"
     assert chart.table.rows[0][:2] == ("1", "184")
+
+
+def test_the_knee_has_its_interval_and_the_load_that_is_needed(sweep):
+    found = knee(sweep.recordings(), scales=[step.scale for step in sweep.steps])
+    latency, carried = knee_charts(found, need=2.0)
+    valid(latency)
+    valid(carried)
+    (band,) = [shape for shape in latency.figure["layout"]["shapes"] if shape["type"] == "rect"]
+    assert (band["x0"], band["x1"]) == (found.iops.low, found.iops.high)
+    lines = [shape["x0"] for shape in latency.figure["layout"]["shapes"] if shape["type"] == "line"]
+    assert lines[:2] == [found.iops_at_1x, 2 * found.iops_at_1x]
