@@ -4,7 +4,7 @@ from typing import Final
 
 from .array import csv_files, ontap_polls
 from .format import Format
-from .linux import biosnoop, blktrace, fio_iolog
+from .linux import biosnoop, blktrace, fio_iolog, sysstat
 from .public import alibaba, disksim, msr, tencent, vscsi
 from .windows import tracerpt, xperf
 
@@ -14,6 +14,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     blktrace.PERF,
     biosnoop.FORMAT,
     fio_iolog.FORMAT,
+    sysstat.FORMAT,
     xperf.DUMPER,
     xperf.DETAIL,
     tracerpt.CSV,

@@ -35,6 +35,7 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
         "a Windows event log (.evtx)",
         "I/O is in event traces: iotrace capture plan tells how to take one",
     ),
+    (b"\x96\xd5", "a binary file of sar", "turn it into text first: sadf -d FILE -- -d > sar.csv"),
     (b"PERFILE2", "the raw file of perf record", "turn it into text first: perf script > perf.txt"),
     (b"PAR1", "a Parquet file", "a recording is a folder; name the folder it lies in"),
     (b"ARROW1", "an Arrow file, not a stream", "write Arrow IPC streams: docs/formats.md tells how"),

@@ -30,6 +30,8 @@ EXPECTED = {
     "xperf/diskio-detail.csv": "xperf-diskio",
     "xperf/tracerpt.csv": "tracerpt-csv",
     "xperf/tracerpt.xml": "tracerpt-xml",
+    "linux/iostat.txt": "sysstat",
+    "linux/sadf.csv": "sysstat",
     "array/flasharray.csv": "array-csv",
     "array/powerstore.csv": "array-csv",
 }
