@@ -10,25 +10,25 @@ from iotrace.analyze import validity
 from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.recordings import compare_all
+from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.present import as_json
 from iotrace.analyze.report import write_report
 from iotrace.replay import parse_scale
 from iotrace.schemas import Recording, Sweep
 
 from . import console
-from .clocks import clock_facts, print_clocks
+from .clocks import clock_facts, clock_sentences
 from .compare_tables import print_comparisons
-from .describe_tables import print_description, print_opening
 from .findings import (
     has_invalid,
     print_disqualification,
-    print_findings,
     print_findings_by_name,
     print_quality,
 )
 from .knee_tables import VERDICT_STYLES
-from .options import CeilingPath, Json, Need, Overwrite, RecordingPath, Slo, Title
-from .results_tables import print_results
+from .options import CeilingPath, Full, Json, Need, Overwrite, RecordingPath, Slo, Title
+from .show import show
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report_command)
 
 
-def describe_command(recording: RecordingPath, json: Json = False) -> None:
+def describe_command(recording: RecordingPath, full: Full = False, json: Json = False) -> None:
     """Show the load and latency of a recording.
 
     Sizes, mix, bursts and latency by layer, per device and role.
@@ -50,19 +50,12 @@ def describe_command(recording: RecordingPath, json: Json = False) -> None:
         found = describe(opened)
         findings = validity.check(opened, description=found)
     if json:
-        facts = {
-            "clocks": clock_facts(opened.manifest),
-            "findings": [asdict(entry) for entry in findings],
-        }
-        console.print_json({"is_valid": not has_invalid(findings)} | found.to_dict() | facts)
+        is_valid = {"is_valid": not has_invalid(findings)}
+        facts = {"clocks": clock_facts(opened.manifest), "findings": findings}
+        console.print_json(as_json("describe", is_valid, found, facts))
         return
-    print_disqualification({recording.name: findings})
-    print_opening(found)
-    print_quality(recording.name, opened.manifest.quality, findings)
-    print_description(found)
-    print_results(found.results)
-    print_clocks(opened.manifest)
-    print_findings(findings, after_disqualification=True)
+    quality, clocks = opened.manifest.quality, clock_sentences(opened.manifest)
+    show(describe_answer(found, recording.name, quality, findings, clocks), full=full)
 
 
 def compare_command(

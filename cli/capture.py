@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from iotrace.analyze.describe.presentation import results_sections
 from iotrace.analyze.describe.results import results_of
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment
 from iotrace.capture.importing.anonymizing import Anonymizer
@@ -16,7 +17,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
-from .results_tables import print_results
+from .show import show_section
 from .summary import print_recording, recording_facts
 
 _FACTS_SHOWN: Final = 12
@@ -188,7 +189,8 @@ def show_sweep(sweep: Sweep, *, json: bool) -> None:
         console.paragraph(f"note: the runs differ in {differences} too", indent=2)
     for note in dict.fromkeys(note for step in steps for note in step.manifest.quality.notes):
         console.paragraph(f"note: {note}", indent=2)
-    print_results(results_of(steps))
+    for section in results_sections(results_of(steps)):
+        show_section(section)
 
 
 def _axis(sweep: Sweep) -> str:

@@ -6,8 +6,6 @@ from typing import Any, Final
 from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import Alignment, Manifest
 
-from . import console
-
 _SHOWN: Final = 8
 
 
@@ -18,13 +16,13 @@ def clock_facts(manifest: Manifest) -> list[dict[str, Any]]:
     ]
 
 
-def print_clocks(manifest: Manifest, *, indent: int = 0) -> None:
-    """A line for each source that was aligned with others; nothing where there is one clock only."""
+def clock_sentences(manifest: Manifest) -> list[str]:
+    """One for each source that was aligned with others; none where there is one clock only."""
     aligned = [(source.name, source.alignment) for source in manifest.sources if source.alignment]
-    for name, alignment in aligned[:_SHOWN]:
-        console.paragraph(f"clock of {name}: {_words(alignment)}", indent=indent)
+    said = [f"clock of {name}: {_words(alignment)}" for name, alignment in aligned[:_SHOWN]]
     if len(aligned) > _SHOWN:
-        console.paragraph(f"clocks of {len(aligned) - _SHOWN:,} more: see manifest.json", indent=indent)
+        said.append(f"clocks of {len(aligned) - _SHOWN:,} more: see manifest.json")
+    return said
 
 
 def _words(alignment: Alignment) -> str:

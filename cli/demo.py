@@ -13,6 +13,7 @@ import typer
 
 from iotrace.analyze import validity
 from iotrace.analyze.compare.recordings import compare
+from iotrace.analyze.describe.presentation import description_sections
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.series import knee
@@ -25,11 +26,11 @@ from iotrace.schemas.replacing import check_file
 
 from . import console
 from .compare_tables import print_headline
-from .describe_tables import print_overview
 from .findings import has_invalid, print_disqualification, print_findings
 from .knee_tables import print_knee
 from .meters import show_replay
 from .options import Json, finite
+from .show import show_section
 from .sweep_run import run_sweep, was_interrupted
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
@@ -163,7 +164,8 @@ class _Story:
         with console.working("describing the recording"):
             description = describe(self._recording)
         if not self._quiet:
-            print_overview(description)
+            for section in description_sections(description)[:2]:
+                show_section(section)
         self.sweep = self._walk_up()
         if was_interrupted(self.sweep):
             raise KeyboardInterrupt  # a story of half a step is none

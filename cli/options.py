@@ -29,6 +29,7 @@ OutputPath = Annotated[
     typer.Option("--output", "-o", metavar="NAME.iotrace", help="Where to write it.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+Full = Annotated[bool, typer.Option("--full", help="Show what few need, too: more tables, columns and rows.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace an earlier result of iotrace at --output.")
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from iotrace.schemas import Recording
 
 from . import console
-from .clocks import clock_facts, print_clocks
+from .clocks import clock_facts, clock_sentences
 
 
 def recording_facts(recording: Recording) -> dict[str, Any]:
@@ -50,7 +50,8 @@ def print_recording(recording: Recording) -> None:
     console.paragraph(f"rows: {counts or 'none'}", indent=2)
     for sentence in manifest.quality.shared_time:
         console.paragraph(f"not of one time: {sentence}", indent=2)
-    print_clocks(manifest, indent=2)
+    for sentence in clock_sentences(manifest):
+        console.paragraph(sentence, indent=2)
     for note in manifest.quality.notes:
         console.paragraph(f"note: {note}", indent=2)
     console.quality(recording.path.name, manifest.quality)

@@ -25,6 +25,7 @@ settings.load_profile("untimed")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this suite."""
     parser.addoption("--renew-plans", action="store_true", help="write tests/fixtures/plan again")
+    parser.addoption("--renew-transcripts", action="store_true", help="write tests/cli/transcripts again")
 
 
 class _Skips:

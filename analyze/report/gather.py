@@ -11,8 +11,8 @@ from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
 from iotrace.analyze.compare.words import without_interval
+from iotrace.analyze.describe.presentation import opening
 from iotrace.analyze.describe.recording import describe
-from iotrace.analyze.describe.words import opening
 from iotrace.analyze.knee.agreement import usl_text
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.slo import Objective
@@ -167,7 +167,7 @@ def tell_recording(
             layer_chart({"": waterfall(service, [one.layer for one in described.layers])}),
         ]
         charts += [chart for chart in drawn if chart is not None]
-    sentence = " ".join(opening(described))
+    sentence = " ".join(f"{one.text}." for one in opening(described, title_characters=160))
     facts = RecordingFacts(recording.name, described, checks, sentence, incidents)
     all_tables = tables.recording_tables(facts)
     section = Section(

@@ -13,7 +13,6 @@ from rich.console import Console
 import iotrace.cli
 from iotrace.cli import console
 from iotrace.cli.characterize import _Watch
-from iotrace.cli.main import run
 from iotrace.replay import Progress
 from iotrace.replay.characterize import PRESETS
 
@@ -91,17 +90,3 @@ def test_a_reader_that_goes_away_is_no_answer() -> None:
         assert told.wait() == 0
         assert told.stderr is not None
         assert told.stderr.read() == b""
-
-
-@pytest.mark.parametrize("width", [80, 100, 140])
-def test_no_line_ends_in_blanks(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    bundled = str(Path(iotrace.cli.__file__ or "").parent / "bundled" / "pgbench.iotrace")
-    for command in ("describe", "incident"):
-        run([command, bundled])
-        lines = capsys.readouterr().out.splitlines()
-        assert len(lines) > 50
-        assert [line for line in lines if line.endswith(" ")] == []
-        assert max(map(len, lines)) <= width

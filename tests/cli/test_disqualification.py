@@ -68,11 +68,13 @@ def test_describe_and_incident_say_it_first_too_and_json_has_it_first(two, capsy
         run([command, str(two[1])])
         text = capsys.readouterr().out
         assert text.lstrip().startswith("Not to be relied on: b.iotrace")
-        assert text.count("the replay itself ran late") == 1
+        assert text.index("the replay itself ran late") < text.index("3.")
+        assert "Trust: " not in text
         assert "b.iotrace: recorded without known loss" in text
     for words in (["describe", str(two[1])], ["incident", str(two[1])], ["compare", *map(str, two)]):
         run([*words, "--json"])
         found = json.loads(capsys.readouterr().out)
+        found.pop("schema", None)
         assert (next(iter(found)), found["is_valid"]) == ("is_valid", False)
 
 

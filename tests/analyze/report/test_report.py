@@ -107,7 +107,7 @@ def test_a_slow_window_is_told_and_marked(whole_report):
     rest = text[text.index("Recording: the night</h2>") :]
     assert 'id="r1-window-1"' in section, "what a click on the shaded stretch leads to"
     assert "Slow windows: the candidate" not in text
-    assert "<caption>Databases with the most I/O</caption>" in rest
+    assert "<caption>Top databases</caption>" in rest
     assert '<th scope="row">sales</th>' in rest
     data = whole_report.to_dict()
     assert data["recordings"][0]["incidents"]["windows"][0]["cause"] == "service-driven"

@@ -1,0 +1,152 @@
+"""The answer of `knee` and `sweep`: whether it is enough, where the storage bends, and the steps that show it."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from iotrace.analyze.ceiling.against_knee import BesideKnee
+from iotrace.analyze.ceiling.presentation import beside_knee_sections
+from iotrace.analyze.present import Answer, Cell, Column, Duration, Number, Section, Sentence, Table
+from iotrace.analyze.present.answer import Tone, columns, section
+from iotrace.analyze.present.trust import IF_RELIED_ON, disqualified, findings_section, trust_of_findings
+from iotrace.analyze.units import DASH, format_moment
+from iotrace.analyze.validity import Finding
+from iotrace.schemas import Recording, counted
+
+from .agreement import place, usl_text
+from .answer import Knee
+from .need import Need
+from .step import Step
+
+NEED_TONES: Final[dict[str, Tone]] = {"yes": "good", "no": "bad", "cannot_tell": "doubt"}
+"""How the answer to --need is shown."""
+
+
+def knee_answer(
+    found: Knee,
+    name: str,
+    steps: Sequence[Recording],
+    findings: Sequence[Finding],
+    need: Need | None = None,
+    beside: BesideKnee | None = None,
+) -> Answer:
+    """The whole answer on ``steps``, which are called ``name``; ``beside`` is the knee held against its ceiling."""
+    spoiled = disqualified({name: findings})
+    also = [f"{found.headroom}." if found.headroom else "", *(one.sentence for one in found.objectives)]
+    answer = [Sentence(found.sentence, "answer"), *(Sentence(words) for words in also if words)]
+    # Without a need it is the answer itself, unless a rule forbids it; that nothing can be said is said in any case.
+    below = need is not None or (bool(spoiled) and found.state != "not_judged")
+    causes = [Sentence(cause.sentence) for cause in found.causes]
+    return Answer(
+        opening=[
+            *([Sentence(need.sentence, NEED_TONES[need.verdict])] if need is not None else []),
+            *spoiled,
+            *([] if below else answer),
+            Sentence(_what(found, name, steps)),
+            *trust_of_findings(findings),
+        ],
+        sections=[
+            *([Section(IF_RELIED_ON if spoiled else "Knee", sentences=[*answer, *causes])] if below else []),
+            *([Section("Why", sentences=causes)] if causes and not below else []),
+            *knee_sections(found),
+            *(beside_knee_sections(beside) if beside is not None else []),
+            *([Section("Notes", sentences=[Sentence(note) for note in found.notes])] if found.notes else []),
+            *findings_section(name, None, findings),
+        ],
+    )
+
+
+def knee_sections(found: Knee) -> list[Section]:
+    """The steps, and what other estimators say."""
+    return [
+        Section("Steps", _steps(found.steps) if found.per_minute is None else _transactions(found.steps)),
+        *_estimators(found),
+    ]
+
+
+def _what(found: Knee, name: str, steps: Sequence[Recording]) -> str:
+    """What was run, and when."""
+    moments = sorted({format_moment(step.manifest.clock.start_utc_ns) for step in steps} - {""})
+    when = f", {moments[0]}" if moments else ""
+    until = f" to {moments[-1][11:]}" if len(moments) > 1 and moments[0][:10] == moments[-1][:10] else ""
+    loads = [_load(step) for step in found.steps]
+    reach = f" at {loads[0]} to {loads[-1]}" if len(loads) > 1 and DASH not in loads else ""
+    return f"{name}: {counted(len(steps), 'step')}{reach}{when.removesuffix(' UTC') if until else when}{until}"
+
+
+def _steps(steps: list[Step]) -> Table:
+    """One line a step, by rising load. Response is completed - intended and cannot hide queueing.
+
+    Where no step has a median, as with tools that print means, the column is the mean.
+    """
+    means_only = all(step.response_ns["p50"] is None for step in steps)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            _load(step),
+            _state(step),
+            Number(step.offered_iops),
+            Number(step.achieved_iops),
+            Duration((step.response_ns_mean or None) if means_only else step.response_ns["p50"]),
+            Duration(step.response_ns["p99"]),
+            Duration(step.service_ns["p99"]),
+            Number(step.in_flight_mean, 1),
+            Number(step.achieved_mb_per_s, 1),
+            Number(step.littles_law_ratio, 2),
+        )
+        for step in steps
+    ]
+    median = "response mean" if means_only else "response p50"
+    heads = ("load", "state", "offered IOPS", "done IOPS", median, "response p99", "service p99", "in flight", "MB/s",
+             "+Little law")  # fmt: skip
+    return Table(columns(*heads, text=2), rows)
+
+
+def _transactions(steps: list[Step]) -> Table:
+    """One line a run, by rising number of virtual users; latencies are those of a new order."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"{step.outstanding:,}",
+            _state(step),
+            Number(step.transactions.new_orders_per_minute),
+            Number(step.transactions.transactions_per_minute),
+            *(Duration(step.response_ns[name]) for name in ("p50", "p95", "p99")),
+        )
+        for step in steps
+        if step.transactions is not None
+    ]
+    heads = ("users", "state", "NOPM", "TPM", "new order p50", "p95", "p99")
+    return Table(columns(*heads, text=2), rows)
+
+
+def _estimators(found: Knee) -> list[Section]:
+    """What methods other than ours make of the same steps: for those who know them by name."""
+    in_flight = "in flight" if found.load_word == "outstanding" else found.load_word
+    words = {True: "agrees", False: "differs", None: DASH}
+    rows = [
+        (vote.method, place(vote, in_flight, found.per_minute_word or "IOPS"), words[vote.agrees])
+        for vote in found.votes
+    ]
+    said = [Sentence(found.agreement)] if found.agreement else []
+    notes = [usl_text(found.usl)] if found.usl is not None else []
+    heads = columns("method", "knee at", "with the knee above")
+    return list(section("Other estimators", heads, rows, sentences=said, notes=notes, detail=True))
+
+
+def _load(step: Step) -> str:
+    if step.outstanding is not None:
+        return f"{step.load_word[0]}{step.outstanding}"
+    return DASH if step.scale is None or math.isnan(step.scale) else f"{step.scale:g}x"
+
+
+def _state(step: Step) -> str:
+    if step.generator_limited:
+        return "generator"
+    if step.has_few_ios:
+        return "too short"
+    if step.set_aside:
+        return "left out"
+    if step.is_judged:
+        return "on credits" if step.is_on_credits else "saturated" if step.is_saturated else "held"
+    if step.is_warming:
+        return "settling"
+    return "errors" if step.littles_law_holds else "cut off"

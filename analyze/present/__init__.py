@@ -1,0 +1,24 @@
+"""What an answer is made of, whatever it is drawn with: a terminal, a page, a file for programs."""
+
+from .answer import Answer, Column, Section, Sentence, Table
+from .cells import Bytes, Cell, Count, Duration, Instant, Number, Offset, Rate, Ratio, Share
+from .program import as_json
+
+__all__ = [
+    "Answer",
+    "Bytes",
+    "Cell",
+    "Column",
+    "Count",
+    "Duration",
+    "Instant",
+    "Number",
+    "Offset",
+    "Rate",
+    "Ratio",
+    "Section",
+    "Sentence",
+    "Share",
+    "Table",
+    "as_json",
+]

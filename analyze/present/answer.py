@@ -1,0 +1,92 @@
+"""An answer: what is said first, then sections of sentences and a table each, the most important ones first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .cells import Cell
+
+Tone = Literal["plain", "answer", "good", "doubt", "bad", "aside"]
+"""What a sentence is to the reader: the answer itself, a reservation, a reason not to believe it, a remark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words to be read as they stand."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``unit`` follows the name, as in ``reads /s``; columns with ``detail`` are for those who ask for everything."""
+
+    name: str
+    unit: str = ""
+    is_text: bool = False
+    detail: bool = False
+
+    @property
+    def head(self) -> str:
+        """Name and unit."""
+        return f"{self.name} {self.unit}".strip()
+
+
+def columns(*heads: str, text: int = 1) -> tuple[Column, ...]:
+    """Columns by their heads; the first ``text`` hold words, a ``+`` before a head marks a detail."""
+    return tuple(
+        Column(head.removeprefix("+"), is_text=place < text, detail=head.startswith("+"))
+        for place, head in enumerate(heads)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under columns. The columns stand in the order of their importance: the last ones give way first.
+
+    Columns of text at the beginning name the row. ``shown`` is how many rows are enough for most readers.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Cell]]
+    shown: int | None = None
+
+    @property
+    def text_columns(self) -> int:
+        """How many columns at the beginning hold words."""
+        return next((place for place, one in enumerate(self.columns) if not one.is_text), len(self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A question answered: ``sentences`` before the table, ``notes`` on how to read it below."""
+
+    heading: str
+    table: Table | None = None
+    sentences: Sequence[Sentence] = ()
+    notes: Sequence[str] = ()
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``opening`` answers in at most five lines: what and when, how busy, how slow, whose, whether to trust it."""
+
+    opening: Sequence[Sentence]
+    sections: Sequence[Section]
+
+
+def section(
+    heading: str,
+    heads: Sequence[Column],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    shown: int | None = None,
+    sentences: Sequence[Sentence] = (),
+    notes: Sequence[str] = (),
+    detail: bool = False,
+) -> Iterable[Section]:
+    """A section that is a table; none where it has no rows."""
+    if found := list(rows):
+        yield Section(heading, Table(tuple(heads), found, shown), sentences, notes, detail=detail)
