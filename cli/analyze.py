@@ -12,7 +12,8 @@ from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
-from iotrace.analyze.present import as_json
+from iotrace.analyze.knee.presentation import NEED_TONES
+from iotrace.analyze.present import Sentence, as_json
 from iotrace.analyze.report import write_report
 from iotrace.replay import parse_scale
 from iotrace.schemas import Recording, Sweep
@@ -26,9 +27,8 @@ from .findings import (
     print_findings_by_name,
     print_quality,
 )
-from .knee_tables import VERDICT_STYLES
 from .options import CeilingPath, Full, Json, Need, Overwrite, RecordingPath, Slo, Title
-from .show import show
+from .show import say, show
 
 
 def register(app: typer.Typer) -> None:
@@ -136,7 +136,7 @@ def report_command(
         console.print_json(facts.to_dict())
     else:
         for one in facts.needs:
-            console.paragraph(one.sentence, style=VERDICT_STYLES[one.verdict])
+            say(Sentence(one.sentence, NEED_TONES[one.verdict]))
         console.paragraph(facts.verdict)
         for sentence in facts.also:
             console.paragraph(sentence)

@@ -16,6 +16,7 @@ from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.presentation import description_sections
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
+from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.report import write_report
 from iotrace.analyze.validity import Finding
@@ -26,11 +27,10 @@ from iotrace.schemas.replacing import check_file
 
 from . import console
 from .compare_tables import print_headline
-from .findings import has_invalid, print_disqualification, print_findings
-from .knee_tables import print_knee
+from .findings import has_invalid, print_disqualification
 from .meters import show_replay
 from .options import Json, finite
-from .show import show_section
+from .show import show, show_section
 from .sweep_run import run_sweep, was_interrupted
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
@@ -85,7 +85,6 @@ def demo_command(
                 {"is_valid": not has_invalid(story.findings)} | facts.to_dict() | {"findings": found}
             )
             return
-        print_findings(story.findings, after_disqualification=True)
         console.heading("Verdict")
         console.paragraph(facts.verdict)
         console.paragraph(f"The whole story in pictures: {report} (open it in a browser)")
@@ -179,8 +178,7 @@ class _Story:
         if self._quiet:
             return
         is_spoiled = has_invalid(self.findings)
-        print_disqualification({"the sweep": self.findings})
-        print_knee(found, is_spoiled=is_spoiled)
+        show(knee_answer(found, "the sweep", steps, self.findings))
         if not is_spoiled:  # else it is said already, of all steps
             print_disqualification({"1x, held against the recording": compared})
         print_headline(comparison)

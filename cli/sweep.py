@@ -1,7 +1,6 @@
 """Commands that walk the load up and say where it broke: sweep, and knee."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,21 +14,22 @@ from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need as Needed
 from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.next_load import StepSummary
+from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.results import is_tested
 from iotrace.analyze.knee.series import knee
+from iotrace.analyze.present import as_json
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
 
 from . import console
-from .ceiling import print_beside_knee
-from .findings import disqualifying, has_invalid, print_disqualification, print_findings
-from .knee_tables import VERDICT_STYLES, print_knee
+from .findings import disqualifying, has_invalid
 from .meters import show_replay
 from .options import (
     INTERRUPTED,
     CeilingPath,
+    Full,
     Json,
     Need,
     OutputPath,
@@ -40,6 +40,7 @@ from .options import (
     finite,
 )
 from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
+from .show import show
 from .sweep_run import STEP_SECONDS, STEPS_MAX, run_sweep, was_interrupted
 
 
@@ -101,6 +102,7 @@ def sweep_command(
     slo: Slo = None,
     overwrite: Overwrite = False,
     title: Title = None,
+    full: Full = False,
     json: Json = False,
 ) -> int:
     """Walk the load up on a target until it bends.
@@ -150,7 +152,7 @@ def sweep_command(
         )
     ended = f"; it ended because {sweep.settings['ended']}" if sweep.settings.get("ended") else ""
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
-    status = _answer_sweep(sweep, slo, need=needed, json=json)
+    status = _answer_sweep(sweep, slo, need=needed, full=full, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
 
 
@@ -175,6 +177,7 @@ def knee_command(
     need: Need = None,
     slo: Slo = None,
     ceiling: CeilingPath = None,
+    full: Full = False,
     json: Json = False,
 ) -> int:
     """Find the load at which the storage bends.
@@ -187,11 +190,18 @@ def knee_command(
     needed = parse_scale(need) if need is not None else None
     path = read_path(ceiling) if ceiling is not None else None
     if len(inputs) > 1 or _is_tested(inputs[0]):
-        name = inputs[0].name if len(inputs) == 1 else f"these {len(inputs)} runs"
+        name = inputs[0].name if len(inputs) == 1 else "the runs"
         return _answer(
-            [Recording.open(one) for one in inputs], None, slo, need=needed, name=name, path=path, json=json
+            [Recording.open(one) for one in inputs],
+            None,
+            slo,
+            need=needed,
+            name=name,
+            path=path,
+            full=full,
+            json=json,
         )
-    return _answer_sweep(Sweep.open(inputs[0]), slo, need=needed, path=path, json=json)
+    return _answer_sweep(Sweep.open(inputs[0]), slo, need=needed, path=path, full=full, json=json)
 
 
 def _is_tested(path: Path) -> bool:
@@ -206,7 +216,13 @@ def _load_words(window: str | None, busiest: str | None) -> str:
 
 
 def _answer_sweep(
-    sweep: Sweep, slo: str | None, *, need: float | None, path: HardwarePath | None = None, json: bool
+    sweep: Sweep,
+    slo: str | None,
+    *,
+    need: float | None,
+    path: HardwarePath | None = None,
+    full: bool,
+    json: bool,
 ) -> int:
     if not sweep.steps:
         raise IotraceError(
@@ -223,6 +239,7 @@ def _answer_sweep(
         need=need,
         name=sweep.path.name,
         path=path,
+        full=full,
         json=json,
         watched=watched,
         baseline=load,
@@ -237,6 +254,7 @@ def _answer(
     need: float | None,
     name: str,
     path: HardwarePath | None = None,
+    full: bool,
     json: bool,
     watched: list[Recording | None] | None = None,
     baseline: str = "1x",
@@ -246,26 +264,22 @@ def _answer(
     needed = judge_need(found, need, spoiled=_titles(findings)) if need is not None else None
     held = beside_knee(path, found, steps) if path is not None else None
     if json:
-        facts = {"findings": [asdict(entry) for entry in findings]}
         console.print_json(
-            {"is_valid": not has_invalid(findings)}
-            | ({"need": needed.to_dict()} if needed is not None else {})
-            | found.to_dict()
-            | facts
-            | ({"beside_ceiling": held and held.to_dict()} if path else {})
+            as_json(
+                "knee",
+                {"is_valid": not has_invalid(findings)},
+                {"need": needed} if needed is not None else {},
+                found,
+                {"findings": findings},
+                {"beside_ceiling": held} if path else {},
+            )
         )
     else:
-        if needed is not None:
-            console.paragraph(needed.sentence, style=VERDICT_STYLES[needed.verdict])
-        print_disqualification({name: findings})
-        print_knee(found, is_spoiled=has_invalid(findings))
-        if held is not None:
-            print_beside_knee(held)
-        elif path is not None:
+        show(knee_answer(found, name, steps, findings, needed, held), full=full)
+        if path is not None and held is None:
             console.paragraph(
                 "nothing can be held against the ceiling: no step tells of the storage, or nothing limits"
             )
-        print_findings(findings, after_disqualification=True)
     return _exit_status(found, findings, needed)
 
 

@@ -11,7 +11,9 @@ def ceiling_sections(found: Ceiling) -> list[Section]:
     """What the hardware can do at most; that nothing limits, where nothing does."""
     heading = f"Ceiling of {found.title}" if found.title else "Ceiling"
     if found.binding is None:
-        return [Section(heading, sentences=[Sentence("nothing in the description limits anything", "answer")])]
+        return [
+            Section(heading, sentences=[Sentence("nothing in the description limits anything", "answer")])
+        ]
     sources = list(dict.fromkeys(limit.source for limit in found.limits))
     heads = (
         Column("limit", is_text=True), Column("MB/s", "by name"), Column("one way"), Column("this mix"),

@@ -18,7 +18,7 @@ from iotrace.analyze.present import (
     Sentence,
     Share,
 )
-from iotrace.analyze.present.answer import Column, columns, section
+from iotrace.analyze.present.answer import Column, columns, notes_section, section
 from iotrace.analyze.present.trust import disqualified, findings_section, trust
 from iotrace.analyze.units import (
     DASH,
@@ -52,7 +52,6 @@ def describe_answer(
     found: Description, name: str, quality: Quality, findings: Sequence[Finding], clocks: Sequence[str] = ()
 ) -> Answer:
     """The whole answer on a recording called ``name``; ``clocks`` are sentences on how its sources were aligned."""
-    remarks = [Sentence(note) for note in [*found.notes, *clocks]]
     return Answer(
         opening=[
             *disqualified({name: findings}),
@@ -61,7 +60,7 @@ def describe_answer(
         ],
         sections=[
             *description_sections(found),
-            *([Section("Notes", sentences=remarks)] if remarks else []),
+            *notes_section([*found.notes, *clocks]),
             *findings_section(name, quality, findings),
         ],
     )

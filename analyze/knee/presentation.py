@@ -6,8 +6,8 @@ from typing import Final
 
 from iotrace.analyze.ceiling.against_knee import BesideKnee
 from iotrace.analyze.ceiling.presentation import beside_knee_sections
-from iotrace.analyze.present import Answer, Cell, Column, Duration, Number, Section, Sentence, Table
-from iotrace.analyze.present.answer import Tone, columns, section
+from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
+from iotrace.analyze.present.answer import Tone, columns, notes_section, section
 from iotrace.analyze.present.trust import IF_RELIED_ON, disqualified, findings_section, trust_of_findings
 from iotrace.analyze.units import DASH, format_moment
 from iotrace.analyze.validity import Finding
@@ -50,7 +50,7 @@ def knee_answer(
             *([Section("Why", sentences=causes)] if causes and not below else []),
             *knee_sections(found),
             *(beside_knee_sections(beside) if beside is not None else []),
-            *([Section("Notes", sentences=[Sentence(note) for note in found.notes])] if found.notes else []),
+            *notes_section(found.notes),
             *findings_section(name, None, findings),
         ],
     )
@@ -69,9 +69,13 @@ def _what(found: Knee, name: str, steps: Sequence[Recording]) -> str:
     moments = sorted({format_moment(step.manifest.clock.start_utc_ns) for step in steps} - {""})
     when = f", {moments[0]}" if moments else ""
     until = f" to {moments[-1][11:]}" if len(moments) > 1 and moments[0][:10] == moments[-1][:10] else ""
-    loads = [_load(step) for step in found.steps]
-    reach = f" at {loads[0]} to {loads[-1]}" if len(loads) > 1 and DASH not in loads else ""
-    return f"{name}: {counted(len(steps), 'step')}{reach}{when.removesuffix(' UTC') if until else when}{until}"
+    counts = [step.outstanding for step in found.steps if step.outstanding is not None]
+    loads = [f"{count:,}" for count in counts] or [_load(step) for step in found.steps]
+    unit = f" {found.load_word}" if counts else ""
+    reach = f" at {loads[0]} to {loads[-1]}{unit}" if len(loads) > 1 and DASH not in loads else ""
+    return (
+        f"{name}: {counted(len(steps), 'step')}{reach}{when.removesuffix(' UTC') if until else when}{until}"
+    )
 
 
 def _steps(steps: list[Step]) -> Table:

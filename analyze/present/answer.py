@@ -77,6 +77,12 @@ class Answer:
     sections: Sequence[Section]
 
 
+def notes_section(notes: Iterable[str]) -> list[Section]:
+    """What to know of the figures; none where there is nothing."""
+    said = [Sentence(f"- {note}") for note in notes]
+    return [Section("Notes", sentences=said)] if said else []
+
+
 def section(
     heading: str,
     heads: Sequence[Column],

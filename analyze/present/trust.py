@@ -9,7 +9,6 @@ from iotrace.schemas import Quality
 
 from .answer import Section, Sentence
 
-
 IF_RELIED_ON: Final = "What the figures would say if they could be relied on"
 """Heading of an answer whose figures must not be used."""
 

@@ -6,9 +6,9 @@ from typing import Final
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.same_work import work_value_text
 from iotrace.analyze.describe.presentation import description_sections
-from iotrace.analyze.knee.answer import Vote
+from iotrace.analyze.knee.presentation import knee_sections
 from iotrace.analyze.present import Section
-from iotrace.analyze.units import DASH, format_bytes, format_count, format_duration_ns, format_figure
+from iotrace.analyze.units import format_bytes, format_count, format_duration_ns
 from iotrace.schemas.manifest import QUALITY_WORDS
 from iotrace.schemas.text import shortened
 
@@ -20,7 +20,7 @@ _ROWS_MAX: Final = 40
 
 def sweep_tables(facts: SweepFacts) -> list[Table]:
     """Tables of a sweep that stand on the page rather than behind a chart."""
-    return [_votes(facts)] if facts.knee.votes else []
+    return page_tables(knee_sections(facts.knee)[1:])
 
 
 def recording_tables(facts: RecordingFacts) -> list[Table]:
@@ -78,15 +78,3 @@ def work_table(found: Comparison) -> Table:
         rows,
         2,
     )
-
-
-def _votes(facts: SweepFacts) -> Table:
-    words = {True: "agrees", False: "differs", None: DASH}
-    rows = tuple((vote.method, _vote(vote), words[vote.agrees]) for vote in facts.knee.votes)
-    return Table("What other estimators say", ("method", "knee at", "with the knee above"), rows)
-
-
-def _vote(vote: Vote) -> str:
-    if vote.outstanding is not None:
-        return f"{format_figure(vote.outstanding)} in flight"
-    return "no knee" if vote.iops is None else f"{vote.iops:,.0f} IOPS"
