@@ -1,6 +1,5 @@
 """Commands that answer questions about recordings: describe, compare, report."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,25 +7,19 @@ import typer
 
 from iotrace.analyze import validity
 from iotrace.analyze.ceiling import read_path
-from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.compare.presentation import compare_answer
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.presentation import NEED_TONES
-from iotrace.analyze.present import Sentence, as_json
+from iotrace.analyze.present import Sentence, as_json, plain
 from iotrace.analyze.report import write_report
 from iotrace.replay import parse_scale
 from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .clocks import clock_facts, clock_sentences
-from .compare_tables import print_comparisons
-from .findings import (
-    has_invalid,
-    print_disqualification,
-    print_findings_by_name,
-    print_quality,
-)
+from .findings import has_invalid
 from .options import CeilingPath, Full, Json, Need, Overwrite, RecordingPath, Slo, Title
 from .show import say, show
 
@@ -65,6 +58,7 @@ def compare_command(
     others: Annotated[
         list[Path], typer.Argument(metavar="B…", help="One or more to compare with it.", show_default=False)
     ],
+    full: Full = False,
     json: Json = False,
 ) -> int:
     """Compare recordings with the first one, like with like.
@@ -75,33 +69,31 @@ def compare_command(
 
     Example: iotrace compare prod.iotrace new.iotrace
     """
-    a, opened = Recording.open(base), [Recording.open(path) for path in others]
+    paths = [base, *others]
+    a, *opened = recordings = [Recording.open(path) for path in paths]
     with console.working("comparing"):
         found = compare_all(a, opened)
-        findings = {f"A: {base.name}": validity.check(a)}
-        for one, path, other in zip(found, others, opened, strict=True):
-            findings[f"{one.b.label}: {path.name}"] = validity.check(other, comparison=one)
-
-    def spoiled(one: Comparison, path: Path) -> bool:
-        names = (f"A: {base.name}", f"{one.b.label}: {path.name}")
-        return any(has_invalid(findings[name]) for name in names)
-
+        findings = {"A": validity.check(a)} | {
+            one.b.label: validity.check(other, comparison=one)
+            for one, other in zip(found, opened, strict=True)
+        }
+    labelled = {
+        label: (path.name, recording)
+        for label, path, recording in zip(findings, paths, recordings, strict=True)
+    }
+    is_valid = not any(has_invalid(entries) for entries in findings.values())
     if json:
         facts = [
-            {"recording": name} | asdict(entry) for name, entries in findings.items() for entry in entries
+            {"recording": f"{label}: {labelled[label][0]}"} | plain(entry)
+            for label, entries in findings.items()
+            for entry in entries
         ]
-        is_valid = not any(has_invalid(entries) for entries in findings.values())
-        answer = {"is_valid": is_valid, "comparisons": [one.to_dict() for one in found], "findings": facts}
-        console.print_json(answer)
-    else:
-        print_disqualification(findings)
-        print_comparisons(
-            found, {one.b.label for one, path in zip(found, others, strict=True) if spoiled(one, path)}
+        console.print_json(
+            as_json("compare", {"is_valid": is_valid, "comparisons": found, "findings": facts})
         )
-        print_findings_by_name(findings)
-        for path, recording, entries in zip([base, *others], [a, *opened], findings.values(), strict=True):
-            print_quality(path.name, recording.manifest.quality, entries)
-    return 1 if any(has_invalid(entries) for entries in findings.values()) else 0
+    else:
+        show(compare_answer(found, labelled, findings), full=full)
+    return 0 if is_valid else 1
 
 
 def report_command(

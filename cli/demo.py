@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from iotrace.analyze import validity
+from iotrace.analyze.compare.presentation import headline_sections
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.presentation import description_sections
 from iotrace.analyze.describe.recording import describe
@@ -26,7 +27,6 @@ from iotrace.schemas import IotraceError, Recording, RecordingWriter, Sweep
 from iotrace.schemas.replacing import check_file
 
 from . import console
-from .compare_tables import print_headline
 from .findings import has_invalid, print_disqualification
 from .meters import show_replay
 from .options import Json, finite
@@ -181,7 +181,8 @@ class _Story:
         show(knee_answer(found, "the sweep", steps, self.findings))
         if not is_spoiled:  # else it is said already, of all steps
             print_disqualification({"1x, held against the recording": compared})
-        print_headline(comparison)
+        for section in headline_sections(comparison):
+            show_section(section)
 
     def _walk_up(self) -> Sweep:
         options = ReplayOptions(targets=(str(self._place.work / "target.bin"),), window_ns=WINDOW_NS)

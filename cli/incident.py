@@ -1,6 +1,5 @@
 """The incident command."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,14 +7,16 @@ import typer
 
 from iotrace.analyze import validity
 from iotrace.analyze.incident import cut, incident, window_to_cut
+from iotrace.analyze.incident.presentation import incident_answer
+from iotrace.analyze.present import as_json
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.writer import refuse_over_source
 
 from . import console
 from .amounts import parse_seconds
-from .findings import has_invalid, print_disqualification, print_findings, print_quality
-from .incident_tables import print_incidents
-from .options import Json, Overwrite, RecordingPath, Title
+from .findings import has_invalid
+from .options import Full, Json, Overwrite, RecordingPath, Title
+from .show import show
 from .summary import print_recording, recording_facts
 
 
@@ -56,6 +57,7 @@ def incident_command(
     ] = None,
     overwrite: Overwrite = False,
     title: Title = None,
+    full: Full = False,
     json: Json = False,
 ) -> None:
     """Find slow windows: when, in which layer, load or storage.
@@ -86,17 +88,21 @@ def incident_command(
         with console.working("cutting it out"):
             written = cut(opened, output, (start_ns, end_ns), title=name, overwrite=overwrite)
     if json:
-        facts = {"findings": [asdict(entry) for entry in findings]}
-        is_valid = {"is_valid": not has_invalid(findings)}
         console.print_json(
-            is_valid | found.to_dict() | facts | ({"cut": recording_facts(written)} if written else {})
+            as_json(
+                "incident",
+                {"is_valid": not has_invalid(findings)},
+                found,
+                {"findings": findings},
+                {"cut": recording_facts(written)} if written else {},
+            )
         )
         return
     if written is not None:
         print_recording(written)
         return
-    print_disqualification({recording.name: findings})
-    print_incidents(found, opened.manifest.clock.start_utc_ns)
-    if found.basis == "I/Os" or findings:
-        print_findings(findings, after_disqualification=True)
-    print_quality(recording.name, opened.manifest.quality, findings)
+    manifest = opened.manifest
+    show(
+        incident_answer(found, manifest.clock.start_utc_ns, recording.name, manifest.quality, findings),
+        full=full,
+    )

@@ -6,7 +6,7 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from iotrace.analyze.present import Answer, Column, Section, Sentence, Table
+from iotrace.analyze.present import Answer, Column, Section, Sentence, Strip, Table
 from iotrace.schemas.text import printable
 
 from . import console
@@ -14,6 +14,7 @@ from . import console
 TONES: Final = {
     "plain": "", "answer": "bold", "good": "green", "doubt": "yellow", "bad": "bold red", "aside": "dim"
 }  # fmt: skip
+_BARS: Final = "▁▂▃▄▅▆▇█"
 _GAP: Final = "  "
 _TEXT_CELLS_MIN: Final = 16
 """A column of text is made no narrower than this for the sake of the others."""
@@ -38,6 +39,8 @@ def show_section(section: Section, *, full: bool = False) -> None:
         console.heading(section.heading)
     for sentence in section.sentences:
         say(sentence)
+    if section.strip is not None:
+        _show_strip(section.strip)
     if section.table is not None:
         show_table(section.table, full=full)
     for note in section.notes:
@@ -61,6 +64,16 @@ def show_table(table: Table, *, full: bool = False) -> None:
             console.data.print(Text(line, style="dim" if is_head else ""), soft_wrap=True)
     if len(rows) < len(table.rows):
         console.paragraph(f"{len(table.rows) - len(rows):,} more: --full", style="dim")
+
+
+def _show_strip(strip: Strip) -> None:
+    bars = Text("  ")
+    for height, is_marked in zip(strip.heights, strip.marked, strict=True):
+        place = -1 if height is None else min(int(max(height, 0) * len(_BARS)), len(_BARS) - 1)
+        bars.append(" " if place < 0 else _BARS[place], style=TONES["bad"] if is_marked else "")
+    console.data.print(bars)
+    if strip.labels:
+        console.data.print(Text(f"  {strip.labels}", style=TONES["bad"]))
 
 
 def _has_more(answer: Answer) -> bool:

@@ -1,6 +1,7 @@
 """The answer of `compare`: faster or slower, by how much, and whether the work was the same; then the evidence."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from iotrace.analyze.present import (
     Answer,
@@ -16,7 +17,7 @@ from iotrace.analyze.present import (
     Share,
     Table,
 )
-from iotrace.analyze.present.answer import columns, notes_section, section
+from iotrace.analyze.present.answer import Column, columns, notes_section, section
 from iotrace.analyze.present.trust import (
     IF_RELIED_ON,
     disqualified,
@@ -31,6 +32,9 @@ from iotrace.schemas.manifest import QUALITY_WORDS
 from .comparison import ClassComparison, Comparison, Figure, Side
 from .same_work import work_value_text
 from .words import without_interval
+
+_SHOWN: Final = 16
+"""Rows of latencies: those of whole operations, and of the roles and sizes with the most I/Os."""
 
 
 def compare_answer(
@@ -75,7 +79,7 @@ def comparison_sections(found: Sequence[Comparison], starts_utc_ns: Mapping[str,
     reasons = dict.fromkeys(one.headline_reason for one in found)
     return [
         _sides(found, starts_utc_ns),
-        *(_work(one) for one in found),
+        *(part for one in found for part in _work(one)),
         *(part for one in found for part in _paired(one)),
         *(part for metric in metrics | others for part in _latency(found, metric, metrics)),
         *(part for side in _looked_at(found) for part in _waterfall(side)),
@@ -91,9 +95,8 @@ def comparison_sections(found: Sequence[Comparison], starts_utc_ns: Mapping[str,
 def headline_sections(found: Comparison) -> list[Section]:
     """Whole operations only, by the headline metric, and what keeps the two from being alike."""
     whole = [entry for entry in found.classes if entry.role is None]
-    warnings = [Sentence(f"warning: {words}", "doubt") for words in found.warnings]
     return [
-        *([Section("", sentences=warnings)] if warnings else []),
+        *([Section("", sentences=_warnings(found))] if found.warnings else []),
         *section(
             _heading([found], found.headline_metric),
             columns(*_heads(found), text=2),
@@ -102,11 +105,16 @@ def headline_sections(found: Comparison) -> list[Section]:
     ]
 
 
+def _warnings(found: Comparison) -> list[Sentence]:
+    return [Sentence(f"warning: {words}", "doubt") for words in found.warnings]
+
+
 def _same_work(found: Comparison) -> str:
     names = [aspect.name for aspect in found.work if aspect.differs]
     if found.same_work:
         return f"{found.b.label} did the same work as A"
-    return f"{found.b.label} did not do the same work as A{f': {", ".join(names)} differ' if names else ''}"
+    which = f": {', '.join(names)} differ{'s' if len(names) == 1 else ''}" if names else ""
+    return f"{found.b.label} did not do the same work as A{which}"
 
 
 def _looked_at(found: Sequence[Comparison]) -> list[Side]:
@@ -133,7 +141,18 @@ def _sides(found: Sequence[Comparison], starts_utc_ns: Mapping[str, int]) -> Sec
         )
         for side in _looked_at(found)
     ]
-    heads = ("", "recording", "layer", "I/Os", "rate", "length", "recorded", "+moved", "+kind", "+quality")
+    heads = (
+        "",
+        "recording",
+        "layer",
+        "I/Os",
+        "rate",
+        "length",
+        "recording began",
+        "+moved",
+        "+kind",
+        "+quality",
+    )
     return Section("What is compared", Table(columns(*heads, text=3), rows))
 
 
@@ -165,7 +184,7 @@ def _paired(found: Comparison) -> Iterator[Section]:
     yield from section(heading, columns(*heads, text=2), rows)
 
 
-def _work(found: Comparison) -> Section:
+def _work(found: Comparison) -> Iterator[Section]:
     asked = found.is_replay_of_a
     rows = [
         (
@@ -179,12 +198,12 @@ def _work(found: Comparison) -> Section:
         )
         for aspect in found.work
     ]
-    heads = ("", "A", *(["asked for"] if asked else []), found.b.label, "", "+what it means")
-    return Section(
-        f"Did {found.b.label} do the same work? {'Yes' if found.same_work else 'No'}",
-        Table(columns(*heads), rows),
-        notes=[f"warning: {words}" for words in found.warnings],
-    )
+    heads = ("", "A", *(["asked for"] if asked else []), found.b.label, "")
+    meaning = Column("what it means", is_text=True, detail=True)
+    heading = f"Did {found.b.label} do the same work? {'Yes' if found.same_work else 'No'}"
+    yield Section(heading, Table((*columns(*heads), meaning), rows))
+    if found.warnings:
+        yield Section("", sentences=_warnings(found))
 
 
 def _heads(found: Comparison) -> Sequence[str]:
@@ -195,7 +214,9 @@ def _latency(found: Sequence[Comparison], metric: str, headlines: Iterable[str])
     detail = metric not in headlines
     if len(found) == 1:
         rows = _pairs(found[0].classes, metric)
-        yield from section(_heading(found, metric), columns(*_heads(found[0]), text=2), rows, detail=detail)
+        yield from section(
+            _heading(found, metric), columns(*_heads(found[0]), text=2), rows, shown=_SHOWN, detail=detail
+        )
         return
     grouped: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
     for one in found:
@@ -213,7 +234,7 @@ def _latency(found: Sequence[Comparison], metric: str, headlines: Iterable[str])
             for label, figure in figures
         ]
     heads = columns("", "", "", "latency", "over A's", text=3)
-    yield from section(_heading(found, metric), heads, several, detail=detail)
+    yield from section(_heading(found, metric), heads, several, shown=_SHOWN * len(found), detail=detail)
 
 
 def _pairs(classes: Sequence[ClassComparison], metric: str) -> list[tuple[Cell, ...]]:

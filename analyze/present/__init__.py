@@ -1,8 +1,8 @@
 """What an answer is made of, whatever it is drawn with: a terminal, a page, a file for programs."""
 
-from .answer import Answer, Column, Section, Sentence, Table
+from .answer import Answer, Column, Section, Sentence, Strip, Table
 from .cells import Bytes, Cell, Count, Duration, Instant, Number, Offset, Rate, Ratio, Share
-from .program import as_json
+from .program import as_json, plain
 
 __all__ = [
     "Answer",
@@ -19,6 +19,8 @@ __all__ = [
     "Section",
     "Sentence",
     "Share",
+    "Strip",
     "Table",
     "as_json",
+    "plain",
 ]

@@ -59,6 +59,16 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Strip:
+    """A row of bars over time: from 0 to 1, None for a gap; those that are ``marked`` stand out."""
+
+    heights: Sequence[float | None]
+    marked: Sequence[bool]
+    labels: str
+    """One sign below each bar."""
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A question answered: ``sentences`` before the table, ``notes`` on how to read it below."""
 
@@ -67,6 +77,7 @@ class Section:
     sentences: Sequence[Sentence] = ()
     notes: Sequence[str] = ()
     detail: bool = False
+    strip: Strip | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,11 @@ def disqualified(findings: Mapping[str, Sequence[Finding]]) -> list[Sentence]:
     ]
 
 
-def trust(quality: Quality, findings: Sequence[Finding]) -> list[Sentence]:
-    """The line of the opening on whether to trust it; none where `disqualified` has said not to."""
+def trust(quality: Quality, findings: Sequence[Finding], *, is_judged: bool = True) -> list[Sentence]:
+    """The line of the opening on whether to trust it; none where `disqualified` has said not to.
+
+    ``is_judged`` is false where no rule knows how to judge the answer.
+    """
     if disqualifying(findings):
         return []
     # The reasons stand below, and need not be said twice.
@@ -36,7 +39,8 @@ def trust(quality: Quality, findings: Sequence[Finding]) -> list[Sentence]:
     is_clean = not findings
     findings = [entry for entry in findings if entry.rule != "data-lost"]
     if not findings:
-        words = f"Trust: {recorded}; no validity rule fired" if is_clean else f"Trust: {recorded}, see below"
+        rules = "; no validity rule fired" if is_judged else ""
+        words = f"Trust: {recorded}{rules if is_clean else ', see below'}"
         return [Sentence(words, "good" if quality.verdict == "good" else "doubt")]
     return [Sentence(f"Trust: {recorded}, but {_titles(findings)}", "doubt")]
 

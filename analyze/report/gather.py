@@ -8,6 +8,7 @@ from iotrace.analyze import library
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee
 from iotrace.analyze.compare.comparison import Comparison
+from iotrace.analyze.compare.presentation import comparison_sections
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
 from iotrace.analyze.compare.words import without_interval
@@ -228,6 +229,11 @@ def _tell_comparison(
         _pair_chart(before, after, found),
         layer_chart({found.a.label: found.a.waterfall, found.b.label: found.b.waterfall}),
     ]
+    starts = {
+        found.a.label: before.manifest.clock.start_utc_ns,
+        found.b.label: after.manifest.clock.start_utc_ns,
+    }
+    shown = tables.page_tables(comparison_sections([found], starts))
     section = Section(
         f"Comparison: {found.b.title} against {found.a.title}",
         facts.sentence,
@@ -238,8 +244,9 @@ def _tell_comparison(
             *([f"Not compared: {'; '.join(found.unmatched[:12])}."] if found.unmatched else []),
             *([missing] if (missing := without_interval(found.classes)) else []),
         ],
-        lead=[tables.sides_table(found), tables.work_table(found)],
+        lead=shown[:2],
         charts=[chart for chart in drawn if chart is not None],
+        tables=shown[2:],
     )
     return facts, section
 

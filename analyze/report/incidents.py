@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from iotrace.analyze.incident import Incidents, incident
+from iotrace.analyze.incident.presentation import incident_sections
 from iotrace.analyze.incident.words import sensitivity_sentences
 from iotrace.analyze.units import format_duration_ns, format_moment
 from iotrace.schemas import IotraceError, Recording
@@ -11,7 +12,7 @@ from .charts import Table
 from .charts_incident import TOLD_MAX, anchor, incident_chart
 from .charts_time import SLOTS_MAX
 from .section import Section
-from .tables_incident import incident_tables
+from .tables import page_tables
 from .time_axis import TimeAxis
 
 
@@ -76,7 +77,7 @@ def incident_section(
         points=points,
         notes=list(found.notes),
         charts=[chart] if chart else [],
-        tables=_anchored(incident_tables(found, start_utc_ns), prefix) if slow else [],
+        tables=_anchored(page_tables(incident_sections(found, start_utc_ns)), prefix),
     )
 
 

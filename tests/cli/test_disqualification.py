@@ -50,17 +50,14 @@ def test_compare_says_first_that_it_must_not_be_relied_on(two, capsys):
     text = capsys.readouterr().out
     assert text.lstrip().startswith("Not to be relied on: B: b.iotrace")
     assert text.index("the replay itself ran late") < text.index("slower")
-    assert "The answer\n" not in text
-    assert "if they could be relied on" in text
-    assert text.count("the replay itself ran late") == 1
+    assert text.index("if they could be relied on") < text.index("slower")
     assert "good" not in text
 
 
 def test_compare_of_what_is_valid_begins_with_the_answer(two, capsys):
     run(["compare", str(two[0]), str(two[0])])
     text = capsys.readouterr().out
-    assert "Not to be relied on" not in text
-    assert "The answer\n" in text
+    assert text.startswith("Reads: B's ")
 
 
 def test_describe_and_incident_say_it_first_too_and_json_has_it_first(two, capsys):
@@ -68,7 +65,7 @@ def test_describe_and_incident_say_it_first_too_and_json_has_it_first(two, capsy
         run([command, str(two[1])])
         text = capsys.readouterr().out
         assert text.lstrip().startswith("Not to be relied on: b.iotrace")
-        assert text.index("the replay itself ran late") < text.index("3.")
+        assert "the replay itself ran late" in "".join(text.lstrip().splitlines()[:2])
         assert "Trust: " not in text
         assert "b.iotrace: recorded without known loss" in text
     for words in (["describe", str(two[1])], ["incident", str(two[1])], ["compare", *map(str, two)]):
@@ -106,13 +103,11 @@ def test_what_was_measured_through_the_cache_is_said_to_be_so_before_any_figure(
     where = ("--target", str(tmp_path / "t.bin"), "--buffered", "-o", str(tmp_path / "out.iotrace"))
     result = iotrace(*words, *where)
     assert result.status == 1
-    first, second, *_ = result.out.strip().splitlines()
+    first, *_ = result.out.strip().splitlines()
     assert first.startswith("Not to be relied on: ")
-    assert second.startswith("invalid: ")
-    (cache,) = (place for place, line in enumerate(result.out.splitlines()) if "the host's cache was" in line)
-    assert "IOPS" not in " ".join(result.out.splitlines()[:cache])
+    assert "IOPS" not in result.out[: result.out.index("the host's cache was")]
     # On a machine too busy to drive any step there is nothing to say if it could be relied on.
-    assert "\nKnee\n" not in result.out.replace("\nKnee\nWhere the storage breaks cannot be judged", "")
+    assert "\nThe knee lies" not in result.out.partition("if they could be relied on")[0]
     assert "good" not in result.out
     found = json.loads(iotrace(*words, *where, "--overwrite", "--json").out)
     assert any(entry["level"] == "invalid" for entry in found["findings"])
@@ -126,5 +121,4 @@ def test_knee_of_a_sweep_through_the_cache_says_so_first(iotrace, reads, tmp_pat
         "--scales", "1x,2x", "--step-seconds", "0.5", "-o", out,
     )  # fmt: skip
     text = iotrace("knee", out).out
-    assert text.strip().startswith("Not to be relied on: out.iotrace\ninvalid: ")
-    assert text.count("the host's cache was in the way") == 1
+    assert text.startswith("Not to be relied on: out.iotrace: the host's cache was in the way")

@@ -46,7 +46,7 @@ def test_tables_fit_a_terminal_and_name_cause_layer_and_evidence(iotrace: Iotrac
     assert "service-driven" in found.out
     assert "Slow windows, the costliest first" in found.out
     assert "neither more nor larger I/Os arrived" in " ".join(found.out.split())
-    assert "pgbench.iotrace: recorded without known loss" in found.out
+    assert "Trust: recorded without known loss" in found.out
     tables = [line for line in found.out.splitlines() if line.startswith("  ") and "x" in line]
     assert tables
     assert max(map(len, found.out.splitlines())) <= 80

@@ -3,46 +3,71 @@
 Read what `.venv/bin/python -m pytest tests/cli/test_transcripts.py --renew-transcripts` has changed before it is kept.
 """
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ..analyze.report.report_inputs import write_night, write_sweep
 from .conftest import Result
 
 FOLDER = Path(__file__).parent / "transcripts"
 BUNDLED = Path(__file__).parents[2] / "cli" / "bundled" / "pgbench.iotrace"
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "describe": ("describe", "BUNDLED"),
-    "describe_full": ("describe", "BUNDLED", "--full"),
-    "incident": ("incident", "BUNDLED"),
+COMMANDS = {
+    "describe": "describe pgbench.iotrace",
+    "describe_full": "describe pgbench.iotrace --full",
+    "incident": "incident pgbench.iotrace",
+    "knee": "knee sweep.iotrace --slo p99<15ms",
+    "knee_need": "knee sweep.iotrace --need 2x --ceiling path.toml",
+    "compare": "compare night.iotrace candidate.iotrace",
+    "compare_full": "compare night.iotrace candidate.iotrace pgbench.iotrace --full",
+    "ceiling": "ceiling path.toml --size 64K",
 }
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recording that comes with iotrace, a night with its replay on other storage, a sweep, a path."""
+    from iotrace.analyze.ceiling import example
+
+    folder = tmp_path_factory.mktemp("transcripts")
+    shutil.copytree(BUNDLED, folder / "pgbench.iotrace")
+    night = write_night(folder / "night.iotrace")
+    write_night(folder / "candidate.iotrace", replay_of=night.manifest.uuid)
+    write_sweep(folder / "sweep.iotrace")
+    (folder / "path.toml").write_text(example())
+    return folder
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_printed(
-    iotrace: Callable[..., Result],
-    name: str,
-    pytestconfig: pytest.Config,
-    monkeypatch: pytest.MonkeyPatch,
+    iotrace: Run, folder: Path, name: str, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
-    told = iotrace(*(BUNDLED if word == "BUNDLED" else word for word in COMMANDS[name]))
-    shown = f"$ iotrace {' '.join(COMMANDS[name])}   # status {told.status}\n{told.out}"
+    told = iotrace(*COMMANDS[name].split())
+    shown = f"$ iotrace {COMMANDS[name]}   # status {told.status}\n{told.out}"
     path = FOLDER / f"{name}.txt"
     if pytestconfig.getoption("renew_transcripts"):
         path.write_text(shown, "utf-8", newline="\n")
     assert shown == path.read_text("utf-8")
+    assert_fits(told.out, 80)
 
 
-@pytest.mark.parametrize("width", [80, 100, 140])
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_line_is_wider_than_the_screen_or_ends_in_blanks(
-    iotrace: Callable[..., Result], name: str, width: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "width"), [("describe_full", 100), ("knee", 140), ("describe_full", 200)])
+def test_other_screens(
+    iotrace: Run, folder: Path, name: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = iotrace(*(BUNDLED if word == "BUNDLED" else word for word in COMMANDS[name])).out.splitlines()
-    assert len(lines) > 20
+    assert_fits(iotrace(*COMMANDS[name].split()).out, width)
+
+
+def assert_fits(shown: str, width: int) -> None:
+    lines = shown.splitlines()
     assert [line for line in lines if line.endswith(" ")] == []
     assert max(map(len, lines)) <= width
 

@@ -1,0 +1,323 @@
+"""The answer of `incident`: when it was slow and how much, by load or by the storage, and whose it was."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from iotrace.analyze.present import (
+    Answer,
+    Bytes,
+    Cell,
+    Duration,
+    Instant,
+    Number,
+    Offset,
+    Rate,
+    Ratio,
+    Section,
+    Sentence,
+    Share,
+    Strip,
+)
+from iotrace.analyze.present.answer import columns, notes_section, section
+from iotrace.analyze.present.trust import disqualified, findings_section, trust
+from iotrace.analyze.units import (
+    DASH,
+    format_duration_ns,
+    format_figure,
+    format_moment,
+    format_quantity,
+    format_share,
+)
+from iotrace.analyze.validity import Finding
+from iotrace.schemas import Quality
+from iotrace.schemas.text import shortened
+
+from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
+from .words import sensitivity_sentences
+
+_STRIP_CELLS: Final = 64
+_TOLD: Final = 5
+"""Windows, the costliest first, that are told of one by one."""
+_BLAMED: Final = 10
+_BESIDE: Final = 6
+_ONE_NORMAL: Final = 1.25
+"""Normal latency that stays within a quarter is printed as one figure."""
+_LOAD_WORDS: Final = {
+    "in_flight": "in flight", "bytes": "bytes per second", "size": "mean size", "bursts": "begun together"
+}  # fmt: skip
+
+
+def incident_answer(
+    found: Incidents, start_utc_ns: int, name: str, quality: Quality, findings: Sequence[Finding]
+) -> Answer:
+    """The whole answer on a recording called ``name``, whose nanosecond 0 is at ``start_utc_ns``."""
+    return Answer(
+        opening=[
+            *disqualified({name: findings}),
+            *_opening(found, start_utc_ns),
+            *trust(quality, findings, is_judged=found.basis == "I/Os" or bool(findings)),
+        ],
+        sections=[
+            *(_picture(found, timeline) for timeline in found.timelines),
+            *incident_sections(found, start_utc_ns),
+            *_sensitivity(found),
+            *notes_section(found.notes),
+            *findings_section(name, quality, findings),
+        ],
+    )
+
+
+def incident_sections(found: Incidents, start_utc_ns: int) -> list[Section]:
+    """All windows, then what happened in the costliest of them, and what recurs."""
+    told = [*found.windows[:_TOLD], *found.drifts[:_TOLD]]
+    return [
+        *_list("Slow windows, the costliest first", found.windows, found, start_utc_ns),
+        *_list("Slow changes, the costliest first", found.drifts, found, start_utc_ns),
+        *(part for window in told for part in _account(window, found, start_utc_ns)),
+        *(part for pattern in found.periodic for part in _pattern(pattern)),
+    ]
+
+
+def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
+    when = format_moment(start_utc_ns + found.start_ns) or "at no known date"
+    length = format_duration_ns(found.end_ns - found.start_ns)
+    title = found.title if len(found.title) <= 34 else f"{found.title[:33].rstrip()}…"
+    yield Sentence(f"{title}: {found.kind} {when}, {length}", "answer")
+    slow = [*found.windows, *found.drifts]
+    if not slow:
+        if found.timelines:
+            also = " besides what recurs" if found.periodic else ""
+            yield Sentence(f"No slow window was found{also}.", "good")
+        else:
+            yield Sentence("Whether it was slow cannot be told: see the notes", "doubt")
+        return
+    worst = max(slow, key=lambda window: window.lost_ns)
+    count = "once" if len(slow) == 1 else f"{len(slow)} times"
+    lasted = format_duration_ns(worst.end_ns - worst.start_ns)
+    at = _words(worst.start_ns, found, start_utc_ns)
+    yield Sentence(f"Slow {count}; worst {at}, {lasted}, {worst.factor:.2f}x slower", "doubt")
+    yield Sentence(f"Why: {worst.cause}, {worst.layer} layer")
+    if shown := _worth_showing(worst.blame):
+        row = shown[0]
+        grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"
+        yield Sentence(f"Whose: {row.dimension} {shortened(row.name, 28)}, {grew}")
+
+
+def _sensitivity(found: Incidents) -> list[Section]:
+    """From how much on it would have been seen: part of the answer where nothing was."""
+    said = [Sentence(words) for words in sensitivity_sentences(found)]
+    is_told = bool(found.windows or found.drifts)
+    return [Section("What would have been found", sentences=said, detail=is_told)] if said else []
+
+
+def _words(at_ns: int, found: Incidents, start_utc_ns: int) -> str:
+    """Date and time, and the time since the recording's start."""
+    since = str(Offset(at_ns - found.start_ns))
+    at = format_moment(start_utc_ns + at_ns)
+    return f"{at} ({since})" if at else f"{since} after the start"
+
+
+def _picture(found: Incidents, timeline: Timeline) -> Section:
+    """Latency over normal, the worst slot of each stretch; below it the numbers of the windows."""
+    ratio = np.array(
+        [np.nan if value is None or usual is None else np.log(value / usual)
+         for value, usual in zip(timeline.latency_ns, timeline.normal_ns, strict=True)]
+    )  # fmt: skip
+    cells = np.array_split(np.arange(len(ratio)), min(_STRIP_CELLS, len(ratio)))
+    worst = [float(np.nanmax(ratio[cell])) if np.isfinite(ratio[cell]).any() else None for cell in cells]
+    top = max([value for value in worst if value is not None], default=0.0)
+    scale = max(top, float(np.log(3)))
+    slow = [*found.windows, *found.drifts]
+    marked = [
+        any(
+            window.start_ns < timeline.at_ns[int(cell[-1])] + found.slot_ns
+            and window.end_ns > timeline.at_ns[int(cell[0])]
+            for window in slow
+        )
+        for cell in cells
+    ]
+    marks = [" "] * len(cells)
+    for window in reversed(slow):
+        middle = (window.start_ns + window.end_ns) / 2
+        share = (middle - found.start_ns) / max(found.end_ns - found.start_ns, 1)
+        position = min(int(share * len(cells)), len(cells) - 1)
+        for offset, digit in enumerate(str(window.number)):
+            if position + offset < len(cells):
+                marks[position + offset] = digit
+    words = (
+        f"normally {_normal_words(timeline)}; the slowest {format_duration_ns(found.slot_ns)}: "
+        f"{format_figure(float(np.exp(top)))} times that"
+    )
+    heights = [None if value is None else value / scale for value in worst]
+    return Section(
+        f"Latency at the {timeline.layer} layer, against normal",
+        sentences=[Sentence(f"  {words}")],
+        strip=Strip(heights, marked, "".join(marks).rstrip()),
+    )
+
+
+def _normal_words(timeline: Timeline) -> str:
+    """The typical latency of normal slots, or from which to which it goes with the load."""
+    normal = np.array([value for value in timeline.normal_ns if value is not None])
+    low, high = (float(value) for value in np.quantile(normal, [0.05, 0.95]))
+    if high / low < _ONE_NORMAL:
+        return format_duration_ns(float(np.median(normal)))
+    return f"{format_duration_ns(low)} to {format_duration_ns(high)}, by the time"
+
+
+def _list(title: str, windows: list[SlowWindow], found: Incidents, start_utc_ns: int) -> Iterable[Section]:
+    is_dated = bool(format_moment(start_utc_ns))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            str(window.number),
+            Instant(start_utc_ns + window.start_ns) if is_dated else Offset(window.start_ns - found.start_ns),
+            Duration(window.end_ns - window.start_ns),
+            Ratio(window.factor, window.factor_interval),
+            window.cause,
+            window.layer,
+            Offset(window.start_ns - found.start_ns),
+            Duration(window.slow_ns),
+        )
+        for window in windows
+    ]
+    heads = columns("", "from", "for", "slower", "cause", "layer", "+after", "+slow")
+    return section(title, heads, rows, shown=20)
+
+
+def _account(window: SlowWindow, found: Incidents, start_utc_ns: int) -> Iterator[Section]:
+    length = format_duration_ns(window.end_ns - window.start_ns)
+    heading = f"{window.number}. {_words(window.start_ns, found, start_utc_ns)}, for {length}: {window.cause}"
+    said = [Sentence(f"  {window.headline}"), *(Sentence(f"  {words}", "doubt") for words in window.caveats)]
+    yield Section(heading, sentences=[*said, *(Sentence(f"  - {words}") for words in window.evidence)])
+    yield from _layers(window)
+    yield from _load(window)
+    yield from _blame(f"Window {window.number}: whose it was", window)
+    yield from _beside(window, found)
+
+
+def _layers(window: SlowWindow) -> Iterable[Section]:
+    if len(window.layers) < 2:
+        return []
+    rows: list[tuple[Cell, ...]] = [
+        (
+            layer.layer,
+            Duration(layer.normal_ns),
+            Duration(layer.slow_ns),
+            Duration(layer.slow_ns - layer.normal_ns),
+            Duration(layer.added_here_ns),
+            Share(layer.share),
+        )
+        for layer in window.layers
+    ]
+    heads = columns("mean by layer", "normally", "in it", "longer by", "of it added here", "share of it")
+    problems = [layer.problem for layer in window.layers if layer.problem]
+    return section(f"Window {window.number}: where the time went", heads, rows, notes=problems)
+
+
+def _load(window: SlowWindow) -> Iterable[Section]:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            _LOAD_WORDS.get(change.quantity, change.quantity),
+            _amount(change, change.normal),
+            _amount(change, change.slow),
+            Ratio(change.ratio, change.ratio_interval),
+            Duration(change.lead_ns),
+        )
+        for change in window.load
+    ]
+    heads = columns("load", "normally", "in it", "ratio", "grew earlier by")
+    return section(f"Window {window.number}: whether the load grew", heads, rows, detail=True)
+
+
+def _amount(change: Change, value: float) -> Cell:
+    if change.quantity == "size":
+        return Bytes(value)
+    if change.quantity == "bytes":
+        return Rate(value, "B")
+    return Rate(value) if change.quantity == "arrivals" else format_figure(value)
+
+
+def _blame(heading: str, window: SlowWindow | Periodic) -> Iterable[Section]:
+    worth = _worth_showing(window.blame)
+    others = sorted((row for row in window.blame if row not in worth), key=lambda row: -abs(row.growth_share))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            row.dimension,
+            row.name,
+            Share(row.growth_share),
+            Rate(row.normal_ios_per_s),
+            Rate(row.slow_ios_per_s),
+            _slower(row),
+            Duration(row.normal_latency_ns),
+            Duration(row.slow_latency_ns),
+        )
+        for row in [*worth, *others][: max(_BLAMED, len(worth))]
+    ]
+    heads = ("", "", f"of the added {window.blamed_by}", "normally", "in it", "slower", "+latency normally",
+             "+latency in it")  # fmt: skip
+    return section(heading, columns(*heads, text=2), rows, shown=len(worth))
+
+
+def _worth_showing(rows: list[BlameRow]) -> list[BlameRow]:
+    """The first two of each dimension that have a part in it worth a line."""
+    shown: list[BlameRow] = []
+    for row in rows:
+        of_its_kind = sum(other.dimension == row.dimension for other in shown)
+        is_told = any(_figures(other) == _figures(row) for other in shown)
+        if of_its_kind < 2 and row.growth_share >= 0.05 and not is_told:
+            shown.append(row)
+    return shown
+
+
+def _figures(row: BlameRow) -> tuple[float, ...]:
+    """What a device with one file says twice."""
+    return (row.normal_ios_per_s, row.slow_ios_per_s, row.slow_bytes_per_s, row.growth_share)
+
+
+def _slower(row: BlameRow) -> Cell:
+    if not row.normal_latency_ns or row.slow_latency_ns is None:
+        return DASH
+    return Ratio(row.slow_latency_ns / row.normal_latency_ns)
+
+
+def _beside(window: SlowWindow, found: Incidents) -> Iterable[Section]:
+    """Markers, waits and counters of that time."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"{marker.kind}{f': {marker.text}' if marker.text else ''}",
+            f"from {Offset(marker.start_ns - found.start_ns)}",
+            DASH if marker.duration_ns is None else f"for {format_duration_ns(marker.duration_ns)}",
+        )
+        for marker in window.markers[:_BESIDE]
+    ]
+    rows += [
+        (f"wait {wait.wait_type}, s/s", Number(wait.normal_per_s, 2), Number(wait.slow_per_s, 2))
+        for wait in window.waits[:_BESIDE]
+    ]
+    rows += [
+        (
+            " ".join(
+                part for part in (counter.layer, counter.object, counter.instance, counter.counter) if part
+            ),
+            *(format_quantity(value, counter.unit) for value in (counter.normal, counter.slow)),
+        )
+        for counter in window.counters[:_BESIDE]
+    ]
+    return section(f"Window {window.number}: beside it", columns("", "normally", "in it"), rows)
+
+
+def _pattern(pattern: Periodic) -> Iterator[Section]:
+    cost = pattern.lost_ns / len(pattern.starts_ns)
+    yield Section(
+        f"Recurs every {format_duration_ns(pattern.period_ns)}: {pattern.cause}, {pattern.layer} layer",
+        sentences=[
+            Sentence(f"  {pattern.headline}"),
+            Sentence(
+                f"  I/Os waited {format_duration_ns(cost)} longer each time, all of them together; what does not fit "
+                "the pattern is a slow window of its own"
+            ),
+        ],
+    )
+    yield from _blame("Whose it was", pattern)
