@@ -120,7 +120,7 @@ def _layer(connection: duckdb.DuckDBPyConnection, _: Recording) -> str:
 _Default = Callable[[duckdb.DuckDBPyConnection, Recording], Any]
 _DEFAULTS: Final[dict[str, _Default]] = {
     "layer": _layer,
-    "metric": lambda _, recording: "response" if recording.manifest.kind == "replayed" else "service",
+    "metric": lambda _, recording: "response" if recording.manifest.is_played else "service",
     "from_ns": lambda _, recording: recording.manifest.window_start_ns,
     "start_ns": lambda _, recording: recording.manifest.window_start_ns,
     "until_ns": lambda _, recording: recording.manifest.window_end_ns,

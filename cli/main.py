@@ -23,6 +23,7 @@ from . import (
     demo,
     export,
     incident,
+    model,
     query,
     replay,
     sweep,
@@ -49,6 +50,7 @@ for group in (
     sweep,
     characterize,
     ceiling,
+    model,
     export,
     validate,
 ):

@@ -15,6 +15,7 @@ from iotrace.analyze.units import (
 )
 
 from . import console
+from .model_tables import print_model
 
 
 def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
@@ -45,12 +46,17 @@ def print_run(run: dict[str, Any], host: dict[str, Any]) -> None:
         f"lateness p50 {format_duration_ns(run['lateness_ns_p50'])}, p99 {format_duration_ns(run['lateness_ns_p99'])}, "
         f"max {format_duration_ns(run['lateness_ns_max'])}"
     )
-    _print_pacing(run)
+    model = run.get("model")
+    if model is None:
+        _print_pacing(run)
+    else:
+        print_model(model)
     console.heading("What scaling did to the load")
     print_load(run["scaling"]["before"], run["scaling"]["after"])
     _print_made_of(run)
-    console.heading("Where it lies")
-    _print_places(run, host)
+    if model is None:
+        console.heading("Where it lies")
+        _print_places(run, host)
 
 
 def _print_pacing(run: dict[str, Any]) -> None:

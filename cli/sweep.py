@@ -22,6 +22,7 @@ from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
+from iotrace.schemas.models import model_words
 
 from . import console
 from .findings import disqualifying, has_invalid
@@ -261,7 +262,8 @@ def _answer(
 ) -> int:
     found = knee(steps, slo=slo, scales=scales, watched=watched, baseline=baseline)
     findings = check_sweep(steps)
-    needed = judge_need(found, need, spoiled=_titles(findings)) if need is not None else None
+    model = model_words(steps)
+    needed = judge_need(found, need, spoiled=_titles(findings), model=model) if need is not None else None
     held = beside_knee(path, found, steps) if path is not None else None
     if json:
         console.print_json(

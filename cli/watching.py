@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.models import is_model_target
 from iotrace.schemas.writer import rewrite_manifest
 
 START_SECONDS: Final = 300.0
@@ -33,6 +34,8 @@ def watched(targets: Sequence[str], output: Path, *, overwrite: bool = False) ->
     The recording is whole when the block is left. Raises `IotraceError` with the recorder's own words where it cannot
     record: not root, no tracefs, a target on no block device.
     """
+    if is_model_target(targets):
+        raise IotraceError("--watch records what storage does, and a model is none", hint="leave out --watch")
     # A file that the replay is still to make will lie on the device of its folder.
     places = dict.fromkeys(one if Path(one).exists() else str(Path(one).absolute().parent) for one in targets)
     command = [sys.executable, "-m", "iotrace.cli", "capture", "linux", *places, "-o", str(output)]

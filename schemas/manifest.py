@@ -191,6 +191,16 @@ class Manifest:
         """Length of the recorded window."""
         return self.window_end_ns - self.window_start_ns
 
+    @property
+    def is_played(self) -> bool:
+        """Whether a plan was played, on storage or on a model: its I/Os have a time at which they were due."""
+        return self.kind in {Kind.REPLAYED, Kind.SIMULATED}
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        """The model that answered where ``kind`` is simulated (`iotrace.schemas.models.tested_words`)."""
+        return (self.replay or {}).get("model") if self.kind == Kind.SIMULATED else None
+
     def to_json(self) -> str:
         """Text of ``manifest.json``; checked against ``manifest.schema.json`` first.
 

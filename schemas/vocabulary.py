@@ -55,6 +55,8 @@ class Kind(StrEnum):
     SYNTHETIC = "synthetic"
     TESTED = "tested"
     """Another tool put the load on and measured it: what there is lies in ``results``."""
+    SIMULATED = "simulated"
+    """Replayed on a model, in virtual time: no storage took part."""
 
 
 class DeviceKind(StrEnum):

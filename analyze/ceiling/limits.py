@@ -243,10 +243,14 @@ def _caps(at: _At, stage: str, name: str, of: Capped) -> Iterable[Limit]:
     unit = of.iops_unit_kib * 1024 if of.iops_unit_kib else None
     if of.mb_per_s is not None:
         yield at.limit(
-            stage, f"{name}: MB/s", _STATED, mb_per_s=of.mb_per_s * of.count, by_name=of.mb_per_s * of.count
+            stage,
+            f"{name}: MB/s",
+            of.source or _STATED,
+            mb_per_s=of.mb_per_s * of.count,
+            by_name=of.mb_per_s * of.count,
         )
     if of.iops is not None:
-        yield at.limit(stage, f"{name}: IOPS", _STATED, iops=of.iops * of.count, unit_bytes=unit)
+        yield at.limit(stage, f"{name}: IOPS", of.source or _STATED, iops=of.iops * of.count, unit_bytes=unit)
 
 
 def _capped(path: Path, at: _At) -> Iterable[Limit]:

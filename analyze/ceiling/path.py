@@ -2,19 +2,25 @@
 
 # ruff: noqa: RUF009 - `_key` is dataclasses.field with a check
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path as FilePath
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from iotrace.schemas import IotraceError
-from iotrace.schemas.plain_files import read_plain
+from iotrace.schemas.models import Disk, Machine
+from iotrace.schemas.models.catalogue import find_disk, find_machine
+from iotrace.schemas.sections import Reader, read_text
+from iotrace.schemas.sections import key as _key
+from iotrace.schemas.sections import positive as _positive
+from iotrace.schemas.sections import share as _share
+from iotrace.schemas.sections import text as _text
+from iotrace.schemas.sections import whole as _whole
 
 from . import constants
 
-_BYTES_MAX: Final = 1 << 20
+_MAKE: Final = "iotrace ceiling --example > path.toml makes one to edit"
 PROTOCOLS: Final[Mapping[str, Sequence[float]]] = {
     "fc": tuple(constants.FIBRE_CHANNEL_MB_PER_S),
     "iscsi": constants.ETHERNET_GBIT,
@@ -36,30 +42,6 @@ class Slot:
         return f"PCIe {self.generation}.0 x{self.lanes}"
 
 
-def _positive(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        raise ValueError("a number above 0")
-    return float(value)
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**6:
-        raise ValueError("a whole number above 0")
-    return value
-
-
-def _share(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("a number from 0 to 1")
-    return float(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 200:
-        raise ValueError("a text in quotation marks")
-    return value
-
-
 def _protocol(value: object) -> str:
     if value not in PROTOCOLS:
         raise ValueError(f"one of {', '.join(PROTOCOLS)}")
@@ -76,17 +58,6 @@ def _slot(value: object) -> Slot:
     if slot.generation not in constants.PCIE_GT_PER_S or slot.lanes not in constants.PCIE_LANES:
         raise ValueError('a generation and lanes such as "3.0 x8"')
     return slot
-
-
-_Check = Callable[[object], Any]
-
-
-def _key(check: _Check, default: Any = MISSING) -> Any:  # noqa: ANN401 - a dataclass field of any type
-    return (
-        field(default=default, metadata={"check": check})
-        if default is not MISSING
-        else field(metadata={"check": check})
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +118,15 @@ class Capped:
     """Something whose limits a table of its maker states: a virtual machine's size, disks."""
 
     name: str = _key(_text, "")
+    like: str | None = _key(_text, None)
+    """A machine or disk of the catalogue that models are made of too: azure/P30. What is given here goes before."""
     count: int = _key(_whole, 1)
     iops: float | None = _key(_positive, None)
     mb_per_s: float | None = _key(_positive, None)
     iops_unit_kib: float | None = _key(_positive, None)
     """A larger I/O counts as several."""
+    source: str | None = _key(_text, None)
+    """Where the figures are from; None for the description itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,98 +160,46 @@ def example() -> str:
 
 def read_path(path: FilePath) -> Path:
     """Read ``path``. Raises `IotraceError` naming the file and the key."""
-    try:
-        data = read_plain(path, _BYTES_MAX)
-        if len(data) > _BYTES_MAX:
-            raise IotraceError(
-                f"'{path}' is over 1 MiB, no description of a path", hint="iotrace ceiling --example"
-            )
-        text = data.decode("utf-8")
-    except OSError as problem:
-        raise IotraceError(
-            f"cannot read '{path}': {problem.strerror}",
-            hint="iotrace ceiling --example > path.toml makes one to edit",
-        ) from problem
-    except UnicodeDecodeError as problem:
-        raise IotraceError(f"'{path}' is not UTF-8 text", hint="save it as UTF-8") from problem
-    return parse_path(text, str(path))
+    return parse_path(read_text(path, what="description of a path", hint=_MAKE), str(path))
 
 
 def parse_path(text: str, name: str) -> Path:
     """Read the text of a TOML called ``name``. Raises `IotraceError` naming the key."""
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as problem:
-        raise IotraceError(
-            f"'{name}' is not TOML: {str(problem)[:200]}", hint="iotrace ceiling --example shows how it looks"
-        ) from problem
+    reader = Reader(name, "iotrace ceiling --example shows what it takes")
+    data = reader.parse(text)
     known = {"title", "workload", "cpu", "adapter", "array", "vm", "disk", "queue"}
-    _refuse_unknown(data, known, name, "")
+    reader.refuse_unknown(data, known, "")
+    vm = reader.table(Capped, data, "vm")
     found = Path(
-        title=_checked(_text, data["title"], name, "title") if "title" in data else "",
-        workload=_table(Workload, data, name, "workload"),
-        cpu=_table(Cpu, data, name, "cpu"),
-        adapters=_tables(Adapter, data, name, "adapter"),
-        array=_table(Ports, data, name, "array"),
-        vm=_table(Capped, data, name, "vm"),
-        disks=_tables(Capped, data, name, "disk"),
-        queues=_tables(Queue, data, name, "queue"),
+        title=reader.checked(_text, data["title"], "title") if "title" in data else "",
+        workload=reader.table(Workload, data, "workload"),
+        cpu=reader.table(Cpu, data, "cpu"),
+        adapters=reader.tables(Adapter, data, "adapter"),
+        array=reader.table(Ports, data, "array"),
+        vm=None if vm is None else _of_catalogue(vm, find_machine, name),
+        disks=tuple(_of_catalogue(disk, find_disk, name) for disk in reader.tables(Capped, data, "disk")),
+        queues=reader.tables(Queue, data, "queue"),
     )
     _check_speeds(found, name)
     return found
 
 
-_T = TypeVar("_T")
-
-
-def _table(kind: type[_T], data: Mapping[str, Any], name: str, key: str) -> _T | None:
-    return _one(kind, data[key], name, key, key) if key in data else None
-
-
-def _tables(kind: type[_T], data: Mapping[str, Any], name: str, key: str) -> tuple[_T, ...]:
-    entries = data.get(key, [])
-    if not isinstance(entries, list):
-        raise IotraceError(
-            f"{key} in '{name}' is no list of sections", hint=f"write [[{key}]], in two pairs of brackets"
-        )
-    return tuple(
-        _one(kind, entry, name, f"{key} {number}", f"[{key}]")
-        for number, entry in enumerate(entries, start=1)
+def _of_catalogue(capped: Capped, find: Callable[[str, str], Disk | Machine], name: str) -> Capped:
+    """With the sustained limits of what it is like: a ceiling is for ever, and credits are not."""
+    if capped.like is None:
+        return capped
+    found = find(capped.like, name)
+    iops = min((limit.iops for limit in found.limits if limit.iops), default=None)
+    mb_per_s = min((limit.mb_per_s for limit in found.limits if limit.mb_per_s), default=None)
+    unit_kib = next((limit.unit_kib for limit in found.limits if limit.unit_kib), None)
+    return replace(
+        capped,
+        name=capped.name or found.name,
+        iops=capped.iops or iops,
+        mb_per_s=capped.mb_per_s or mb_per_s,
+        iops_unit_kib=capped.iops_unit_kib or unit_kib,
+        source=capped.source or f"{found.source}, {found.date}; sustained, without bursts",
     )
-
-
-def _one(kind: type[_T], entry: object, name: str, where: str, heading: str) -> _T:
-    if not isinstance(entry, dict):
-        raise IotraceError(
-            f"{where} in '{name}' is no section", hint=f"write [{heading}] and its keys below it"
-        )
-    known = fields(kind)  # type: ignore[arg-type]
-    _refuse_unknown(entry, {one.name for one in known}, name, where)
-    values = {}
-    for one in known:
-        if one.name in entry:
-            values[one.name] = _checked(one.metadata["check"], entry[one.name], name, f"{where}: {one.name}")
-        elif one.default is MISSING:
-            raise IotraceError(
-                f"{where} in '{name}' has no {one.name}", hint="iotrace ceiling --example shows what it takes"
-            )
-    return kind(**values)
-
-
-def _checked(check: _Check, value: object, name: str, where: str) -> Any:  # noqa: ANN401
-    try:
-        return check(value)
-    except ValueError as problem:
-        raise IotraceError(f"{where} in '{name}' is {value!r}", hint=f"it takes {problem}") from problem
-
-
-def _refuse_unknown(entry: Mapping[str, Any], known: set[str], name: str, where: str) -> None:
-    for key in entry:
-        if key not in known:
-            raise IotraceError(
-                f"'{name}' has a key {f'{where}: ' if where else ''}{key}, which means nothing",
-                hint=f"{where or 'it'} takes {', '.join(sorted(known))}",
-            )
 
 
 def _check_speeds(path: Path, name: str) -> None:

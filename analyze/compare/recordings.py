@@ -178,7 +178,7 @@ def _metric_pairs(a: Recording, b: Recording) -> list[tuple[str, str]]:
 
 def _is_paced(one: Recording) -> bool:
     """Whether its I/Os were due at some time: a closed loop without pauses has no intended times."""
-    return one.manifest.kind == "replayed" and (one.manifest.replay or {}).get("loop") != "closed"
+    return one.manifest.is_played and (one.manifest.replay or {}).get("loop") != "closed"
 
 
 def _headline_reason(pair: tuple[str, str]) -> str:

@@ -41,7 +41,12 @@ def basis(
         found.append(
             f"{name} {'was recorded beside a replay of' if is_watched else 'replays'} A{load}{loop}."
         )
-    if b.kind == "replayed":
+    if b.kind == "simulated":
+        found.append(
+            f"{name} is what a model says, from when an I/O was issued (service) and due (response) until it ended: no "
+            "storage took part."
+        )
+    elif b.kind == "replayed":
         like = (
             f"it is the like of A's {a.layer} latency"
             if a.layer == b.layer

@@ -62,7 +62,7 @@ class _Describer:
         self.recording = recording
         self.connection = connection
         manifest = recording.manifest
-        self.metrics = ("service", "response", "lateness") if manifest.kind == "replayed" else ("service",)
+        self.metrics = ("service", "response", "lateness") if manifest.is_played else ("service",)
         self.layers = self.ask("layers")
         self.layer = workload_layer(row["layer"] for row in self.layers)
         self.start_ns, self.end_ns = manifest.window_start_ns, manifest.window_end_ns
@@ -91,7 +91,7 @@ class _Describer:
             window_start_ns=self.start_ns,
             window_ns=self.window_ns,
             workload_layer=self.layer,
-            headline_metric="response" if manifest.kind == "replayed" else "service",
+            headline_metric="response" if manifest.is_played else "service",
             block_bytes=FIRST_BLOCK_BYTES,
             drives=self.ask("counter_drives"),
             counters=self.ask("counter_summary"),

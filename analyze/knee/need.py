@@ -6,7 +6,7 @@ above the highest load that was run. One NO is the answer, and so is one CANNOT 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from iotrace.analyze.stats.estimate import Estimate
@@ -75,11 +75,17 @@ class _Limit:
         return self.at.value if self.at is not None else self.missed_iops or self.kept_iops or 0.0
 
 
-def need(found: Knee, scale: float, *, spoiled: Sequence[str] = ()) -> Need:
+def need(found: Knee, scale: float, *, spoiled: Sequence[str] = (), model: str = "") -> Need:
     """Whether the storage of ``found`` carries ``scale`` times the recorded load, and meets its objectives there.
 
-    ``spoiled`` are the findings that forbid to use the figures, in words.
+    ``spoiled`` are the findings that forbid to use the figures, in words; ``model`` is what must be said of the model
+    that answered instead of storage (`iotrace.schemas.models.tested_words`).
     """
+    judged = _judged(found, scale, spoiled)
+    return replace(judged, sentence=f"{judged.sentence} That is {model}.") if model else judged
+
+
+def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
     if spoiled:
         return _untold(scale, None, f"the figures must not be used ({'; '.join(spoiled)})")
     if found.iops_at_1x is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from iotrace.analyze import slo as slo_module
-from iotrace.schemas import IotraceError, Kind, Recording
+from iotrace.schemas import IotraceError, Recording
 
 from .answer import Knee
 from .closed_loop import is_closed, knee_closed
@@ -41,7 +41,7 @@ def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> Non
         twin = seen.setdefault(step.manifest.uuid, step)
         if twin is not step:
             raise IotraceError(f"'{twin.path}' and '{step.path}' are one recording, given twice", hint=_USE)
-        if step.manifest.kind != Kind.REPLAYED:
+        if not step.manifest.is_played:
             raise IotraceError(
                 f"'{step.path}' is no step of a sweep: it was {step.manifest.kind}, not replayed", hint=_USE
             )

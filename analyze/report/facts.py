@@ -75,6 +75,8 @@ class SweepFacts:
     verdict: str
     beside_ceiling: BesideKnee | None = None
     """The knee held against what its path allows, where that was described."""
+    model: str = ""
+    """What must be said of the model that answered; empty where storage did."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -86,6 +88,7 @@ class SweepFacts:
             "verdict": self.verdict,
             "knee": self.knee.to_dict(),
             "beside_ceiling": self.beside_ceiling and self.beside_ceiling.to_dict(),
+            "model": self.model,
         }
 
 

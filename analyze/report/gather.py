@@ -20,6 +20,7 @@ from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.schemas import Recording, Sweep
+from iotrace.schemas.models import model_words
 
 from . import tables, verdict
 from .charts import Chart
@@ -65,7 +66,9 @@ def tell_sweep(
     target = ", ".join(str(one) for one in targets if one) or None
     name = sweep.path.name.removesuffix(".iotrace")
     said = verdict.sweep_verdict(found, verdict.candidate(target, name))
-    facts = SweepFacts(name, sweep.title or name, target, dict(sweep.settings), found, said, held)
+    facts = SweepFacts(
+        name, sweep.title or name, target, dict(sweep.settings), found, said, held, model_words(steps)
+    )
     is_closed = all(step.outstanding is not None for step in found.steps)
     section = Section(
         f"{'Closed loops' if is_closed else 'Sweep'}: {facts.title}",
@@ -203,7 +206,7 @@ def compared(recordings: Sequence[Recording]) -> tuple[Recording, list[Recording
     ]
     if len(alike) < 2:
         return None
-    first = next((place for place, one in enumerate(alike) if one.manifest.kind != "replayed"), 0)
+    first = next((place for place, one in enumerate(alike) if not one.manifest.is_played), 0)
     base = alike.pop(first)
     return base, alike[:_COMPARED_MAX]
 

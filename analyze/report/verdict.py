@@ -189,6 +189,7 @@ def needs(
                 spoiled=sorted(
                     {entry.title for entry in findings if entry.level == "invalid" and entry.name == one.name}
                 ),
+                model=one.model,
             ),
         )
         for one in sweeps

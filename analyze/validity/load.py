@@ -6,7 +6,7 @@ from typing import Final
 from iotrace.analyze.units import format_count, format_duration_ns, format_share
 from iotrace.schemas import counted
 
-from .subject import CELLS, REPLAYS, RUNS, Finding, Rule, Subject
+from .subject import CELLS, PACED, REPLAYS, RUNS, SIMULATIONS, Finding, Rule, Subject
 
 STEADY_RANGE: Final = 0.20
 STEADY_SLOPE: Final = 0.10
@@ -238,42 +238,42 @@ RULES: Final = (
         "interrupted",
         "a run ended before all that was planned",
         "what would have come later is in no figure",
-        RUNS,
+        RUNS | SIMULATIONS,
         interrupted,
     ),
     Rule(
         "delayed-by-cap",
         "the cap on I/Os in flight, or a full queue of the disk, held an I/O back",
         "the storage fell behind; service hides the wait that response counts",
-        REPLAYS,
+        PACED,
         delayed_by_cap,
     ),
     Rule(
         "not-as-recorded",
         "over 1 % of the I/Os were left out (discards aside), moved or resized",
         "another workload was played than was recorded",
-        REPLAYS,
+        PACED,
         not_as_recorded,
     ),
     Rule(
         "discards-not-replayed",
         "over 1 % of the recording's I/Os are discards",
         "they are never played, and some storage slows down for them",
-        REPLAYS,
+        PACED,
         discards_not_replayed,
     ),
     Rule(
         "load-not-as-asked",
         "thinning missed its share by over 5 %, or issuing took over 5 % longer than planned",
         "the scale is not the load that the figures belong to",
-        REPLAYS,
+        PACED,
         load_not_as_asked,
     ),
     Rule(
         "closed-loop",
         "a replay ran in mode think",
         "slow storage slows its own load: latencies and knees cannot be held against paced ones",
-        REPLAYS,
+        PACED,
         closed_loop,
     ),
     Rule(
@@ -295,7 +295,7 @@ RULES: Final = (
         "mean response at least doubled from the first to the last fifth of a replay, rising in each, at a load even "
         "within 25 %",
         "the storage was overloaded: latency tells how long the run lasted",
-        REPLAYS,
+        PACED,
         backlog_grew,
     ),
     Rule(

@@ -17,8 +17,9 @@ from iotrace.analyze.describe.recording import workload_layer
 from iotrace.schemas import Kind, Recording
 
 Level = Literal["invalid", "warning"]
-Scope = Literal["captured", "replay", "characterization", "comparison"]
-"""What a rule is about: recordings of production, replays of one, cells of a characterization, or a comparison."""
+Scope = Literal["captured", "replay", "simulation", "characterization", "comparison"]
+"""What a rule is about: recordings of production, replays of one on storage or on a model, cells of a characterization,
+or a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,10 @@ class Subject:
     @property
     def scope(self) -> Scope:
         """What made the recording. A closed loop without pauses is a cell of a characterization."""
-        if self.recording.manifest.kind != "replayed":
+        if not self.recording.manifest.is_played:
             return "captured"
+        if self.recording.manifest.model is not None:
+            return "simulation"
         return "characterization" if self.replay.get("loop") == "closed" else "replay"
 
     @property
@@ -82,12 +85,14 @@ class Subject:
         """What the user does to get another such recording, as a hint begins."""
         if self.is_tested:
             return "run the test for"
-        return {"captured": "record", "replay": "replay", "characterization": "run characterize"}[self.scope]
+        words = {"captured": "record", "replay": "replay", "simulation": "replay"}
+        return words.get(self.scope, "run characterize")
 
     @property
     def run(self) -> str:
         """What made the recording, as a noun."""
-        return {"captured": "recording", "replay": "replay", "characterization": "run"}[self.scope]
+        words = {"captured": "recording", "replay": "replay", "simulation": "replay"}
+        return words.get(self.scope, "run")
 
     @cached_property
     def counts(self) -> dict[str, dict[str, int]]:
@@ -205,7 +210,9 @@ class Rule:
 
 CAPTURED: frozenset[Scope] = frozenset({"captured"})
 REPLAYS: frozenset[Scope] = frozenset({"replay"})
+SIMULATIONS: frozenset[Scope] = frozenset({"simulation"})
+PACED: frozenset[Scope] = REPLAYS | SIMULATIONS
 CELLS: frozenset[Scope] = frozenset({"characterization"})
 RUNS: frozenset[Scope] = REPLAYS | CELLS
-ANY: frozenset[Scope] = CAPTURED | RUNS
+ANY: frozenset[Scope] = CAPTURED | RUNS | SIMULATIONS
 COMPARISONS: frozenset[Scope] = frozenset({"comparison"})

@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from iotrace.analyze.units import format_bytes
+from iotrace.schemas.models import tested_words
 
 from .other_io import others_bytes
-from .subject import CELLS, REPLAYS, RUNS, Finding, Rule, Subject
+from .subject import CELLS, PACED, REPLAYS, RUNS, Finding, Rule, Subject
 
 CACHE_BYTES: Final = 8 << 30
 """RAID controllers come with caches of 1 to 8 GiB, arrays with more: a smaller footprint may never reach the media."""
@@ -13,6 +14,20 @@ CACHE_BYTES: Final = 8 << 30
 
 def _targets(subject: Subject) -> list[dict[str, Any]]:
     return list(subject.replay.get("targets") or [])
+
+
+def answered_by_a_model(subject: Subject) -> Finding | None:
+    """No storage took part."""
+    model = subject.recording.manifest.model
+    if model is None:
+        return None
+    return Finding(
+        "answered-by-a-model",
+        "warning",
+        "a model answered, not storage",
+        f"every time is {tested_words(model)}",
+        "replay on the storage itself before it counts; docs/virtual-replay.md says what a model cannot see",
+    )
 
 
 def cache_not_bypassed(subject: Subject) -> Finding | None:
@@ -108,6 +123,13 @@ def other_io(subject: Subject) -> Finding | None:
 
 
 RULES: Final = (
+    Rule(
+        "answered-by-a-model",
+        "it was played on a model (`--target model:`)",
+        "no storage took part: times are as good as the model, and the sentence says how that was tested",
+        PACED,
+        answered_by_a_model,
+    ),
     Rule(
         "cache-not-bypassed",
         "I/O went through the host's page cache (`--buffered`)",

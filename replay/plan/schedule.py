@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from iotrace.replay.options import ReplayOptions
 from iotrace.replay.targets.target import Target
-from iotrace.schemas import IoFlags, IotraceError, Kind
+from iotrace.schemas import IoFlags, IotraceError
 
 from .addresses import AddressMap, Layout, lay_out
 from .assignment import Assignment, copies_in_addresses
@@ -360,7 +360,7 @@ def cycle_of(source: Source, survey: Survey, options: ReplayOptions) -> Cycle:
         return Cycle(*options.window_ns)
     first, last = survey.first_ns, survey.last_ns
     gap = max(1, (last - first) // max(1, survey.ios - 1))
-    return Cycle(min(0, first) if source.recording.manifest.kind == Kind.REPLAYED else first, last + gap)
+    return Cycle(min(0, first) if source.recording.manifest.is_played else first, last + gap)
 
 
 def _written_with(rows: Rows, flag: IoFlags) -> npt.NDArray[np.bool_]:

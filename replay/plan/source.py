@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from iotrace.schemas import IotraceError, Kind, Layer, Op, Recording
+from iotrace.schemas import IotraceError, Layer, Op, Recording
 
 from .rows import FLUSH, NEVER, NO_ID, Rows, concatenate, constant, in_order
 from .selection import Selection
@@ -59,7 +59,7 @@ class Source:
         Address spaces are files for the layers filesystem and sql, else devices; with ``file_by_file`` they are files
         wherever the recording tells which.
         """
-        replayed = recording.manifest.kind == Kind.REPLAYED
+        replayed = recording.manifest.is_played
         by_file = selection.layer in (Layer.FILESYSTEM, Layer.SQL)
         space_is: Literal["device", "file", "file or device"] = (
             "file" if by_file else "file or device" if file_by_file else "device"

@@ -43,6 +43,10 @@ class Pacing:
         return asdict(self)
 
 
+VIRTUAL: Final = Pacing("auto", "precise", "time is virtual")
+"""On a model nobody waits."""
+
+
 def choose_pacing(
     asked: str, recording: Recording, layer: str, *, submitters: int, processors: int
 ) -> Pacing:

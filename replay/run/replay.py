@@ -22,12 +22,19 @@ from iotrace.replay.targets.refusals import Permission, refuse_output_as_target,
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, refuse_changed
 from iotrace.replay.targets.windows_rules import refuse_name
+from iotrace.replay.virtual.play import (
+    ModelTarget,
+    play_on_model,
+    refuse_what_a_model_lacks,
+    volume_of_files,
+)
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
+from iotrace.schemas.models import is_model_target, model_named
 from iotrace.schemas.writer import refuse_over_source
 
 from . import result
-from .pacing import Pacing, choose_pacing
+from .pacing import VIRTUAL, Pacing, choose_pacing
 from .play import Plan, Played, play
 from .result import counters_table
 
@@ -54,6 +61,7 @@ def replay(
 ) -> Recording:
     """Play ``recording`` and write what came of it to ``output``.
 
+    Where the target is a model (``model:NAME``) nothing is opened and no I/O done: the recording is of kind simulated.
     ``progress`` is called about ten times a second from the calling thread. Ctrl-C ends the run and keeps what was
     measured: the recording returned then says ``interrupted`` in its ``manifest.replay``; a second Ctrl-C does not
     wait for I/Os in flight. Ctrl-C while a target is being filled raises ``KeyboardInterrupt`` and leaves nothing.
@@ -65,7 +73,10 @@ def replay(
     options.check()
     refuse_over_source(Path(output), [recording.path])
     refuse_output_as_target(options.all_targets, Path(output))
-    if sys.platform == "win32":
+    model = model_named(options.targets[0]) if is_model_target(options.all_targets) else None
+    if model is not None:
+        refuse_what_a_model_lacks(options)
+    elif sys.platform == "win32":
         for name in options.all_targets:
             refuse_name(name)  # before anything asks the system about it
     source = Source.open(
@@ -78,21 +89,34 @@ def replay(
     names = space_names(source)
     assignment = assign(source, found, names, options)
     with RecordingWriter(output, overwrite=overwrite) as writer, ExitStack() as opened:
-        targets = _open_targets(found, assignment, options, opened, progress)
+        if model is None:
+            targets = _open_targets(found, assignment, options, opened, progress)
+        else:
+            needed, _ = needed_bytes(assignment.stretches[0], options, whole_files=assignment.whole_files)
+            targets = [ModelTarget.of(options.targets[0], options.file_bytes or max(needed, 4096))]
         plan, mapping = schedule(source, found, names, assignment, targets, options)
         _refuse_without_room(Path(output), plan.ios_estimate)
         adjusted_ios = 0
-        pacing = choose_pacing(
-            options.pacing,
-            recording,
-            source.selection.layer,
-            submitters=plan.submitters,
-            processors=allowed_processors(),
+        pacing = (
+            VIRTUAL
+            if model is not None
+            else choose_pacing(
+                options.pacing,
+                recording,
+                source.selection.layer,
+                submitters=plan.submitters,
+                processors=allowed_processors(),
+            )
+        )
+        disks = (
+            targets
+            if model is None
+            else [ModelTarget.of(disk.name, targets[0].bytes) for disk in model.disks]
         )
 
         def write(outcome: pa.RecordBatch) -> None:
             nonlocal adjusted_ios
-            table = result.io_table(outcome, targets)
+            table = result.io_table(outcome, disks)
             adjusted_ios += int(((table["flags"].to_numpy() & IoFlags.ADJUSTED) != 0).sum())
             writer.append("io", table)
             plan.note_played(outcome["intended_ns"].to_numpy())
@@ -106,15 +130,22 @@ def replay(
             submitters=plan.submitters,
             pacing=pacing.used,
         )
-        refuse_changed(targets)
-        played = play(what, targets, options, sink=write, progress=progress)
+        did: dict[str, Any] | None = None
+        files = result.files_table(source, assignment)
+        if model is None:
+            refuse_changed(targets)
+            played = play(what, targets, options, sink=write, progress=progress)
+        else:
+            volume_of = volume_of_files(recording, model)
+            played, did = play_on_model(what, model, options, volume_of, sink=write, progress=progress)
+            files = result.files_on(files, volume_of)
         changes = changes_of(targets)
         figures = result.figures(played, adjusted_ios=adjusted_ios)
-        manifest = _manifest(plan, mapping, targets, played, figures, pacing)
+        manifest = _manifest(plan, mapping, targets, played, figures, pacing, did)
         manifest.quality.notes += changes
         writer.append("counters", counters_table(played.tally["seconds"]))
-        writer.append("devices", result.devices_table(targets))
-        writer.append("files", result.files_table(source, assignment))
+        writer.append("devices", result.devices_table(disks))
+        writer.append("files", files)
         writer.append("processes", result.processes_table(recording))
         return writer.commit(manifest)
 
@@ -190,6 +221,7 @@ def _manifest(
     played: Played,
     figures: dict[str, Any],
     pacing: Pacing,
+    model: dict[str, Any] | None,
 ) -> Manifest:
     options, recording, set_up = plan.options, plan.source.recording, played.set_up
     source = recording.manifest
@@ -208,9 +240,11 @@ def _manifest(
         options.title or f"{source.title} at {options.scale:g}x on {', '.join(one.name for one in targets)}"
     )
     return Manifest(
-        kind=Kind.REPLAYED,
+        kind=Kind.REPLAYED if model is None else Kind.SIMULATED,
         title=title,
-        clock=Clock(start_utc_ns=set_up["start_utc_ns"], resolution_ns=_clock_resolution_ns(), name=_CLOCK),
+        clock=Clock(start_utc_ns=set_up["start_utc_ns"], resolution_ns=_clock_resolution_ns(), name=_CLOCK)
+        if model is None
+        else Clock(start_utc_ns=set_up["start_utc_ns"], resolution_ns=1.0, name="virtual time"),
         window_start_ns=0,
         window_end_ns=figures["duration_ns"],
         host=result.host_facts(),
@@ -258,6 +292,7 @@ def _manifest(
             "interrupted": played.ended["word"] == "stopped",
             "device_counters": played.device_counters,
             "cpu_seconds": played.cpu_seconds,
+            **({} if model is None else {"model": model}),
         },
     )
 

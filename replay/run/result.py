@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import pyarrow as pa
 
@@ -114,6 +115,12 @@ def files_table(source: Source, assignment: Assignment) -> pa.Table:
     spaces = files["device_id" if source.space_is == "device" else "file_id"].to_pylist()
     went_to = pa.array([assignment.of_space.get(space) for space in spaces], pa.int32())
     return files.set_column(files.schema.get_field_index("device_id"), "device_id", went_to)
+
+
+def files_on(files: pa.Table, volume_of: npt.NDArray[np.uint16]) -> pa.Table:
+    """``files`` of a run on a model: ``device_id`` is the model's disk (see `volume_of_files`)."""
+    disks = pa.array(volume_of[files["file_id"].to_numpy()].astype(np.int32))
+    return files.set_column(files.schema.get_field_index("device_id"), "device_id", disks)
 
 
 def processes_table(source: Recording) -> pa.Table:

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 PYTHON=$1
 PLACE=$PWD/build/windows
 TARGET=x86_64-pc-windows-gnu
-CRATES="-p iotrace-engine -p iotrace-readers -p iotrace-tally"
+CRATES="-p iotrace-engine -p iotrace-model -p iotrace-readers -p iotrace-tally"
 
 # The compiler: Debian's, since rustup's standard library for Windows may not be there. cargo is the usual one.
 need() { # PACKAGES… for what is missing

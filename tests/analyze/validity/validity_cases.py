@@ -59,6 +59,7 @@ REPLAY = PLAYED | {
     "issued_span_ns": MINUTE,
 }
 CELL = PLAYED | {"loop": "closed", "seconds": 60.0}
+MODELLED = {"model": {"title": "a cloud disk", "date": "2026-01-02", "tested": None}}
 BASE = {"replay": REPLAY, "captured": None, "characterization": CELL}
 
 
@@ -84,12 +85,13 @@ class Case:
             "device_id": np.zeros(COUNT, dtype=np.int32),
             "error": np.zeros(COUNT, dtype=np.int32),
         }
-        if self.scope == "replay":
+        if self.scope in {"replay", "simulation"}:
             io["intended_ns"] = at
         manifest = {"window_ns": MINUTE, "host": {"cpu_governor": "performance"}} | self.manifest
-        base = BASE[self.scope]
+        base = REPLAY | MODELLED if self.scope == "simulation" else BASE[self.scope]
         if base is not None:
-            manifest |= {"kind": "replayed", "replay": base | self.replay}
+            kind = "simulated" if self.scope == "simulation" else "replayed"
+            manifest |= {"kind": kind, "replay": base | self.replay}
         clock = manifest.pop("clock", None)
         recording = make_recording(io | self.io, **manifest)
         if clock is not None:
@@ -197,6 +199,9 @@ UUID = "00000000-0000-4000-8000-000000000001"
 LATE_BY_A_TENTH = {"generator_limited": True, "generator_lateness_ns": {"p50": 10, "p99": 30_001}}
 
 CASES = {
+    "answered-by-a-model": Cases(
+        Case("simulation"), Case(), "'a cloud disk' of 2026-01-02, which was never held"
+    ),
     "cache-not-bypassed": Cases(
         Case(replay={"targets": [TARGET | {"direct": False}]}), Case(), "/dev/sdx", "invalid"
     ),

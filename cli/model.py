@@ -1,0 +1,93 @@
+"""The model commands: what a model file looks like, and what the catalogue holds."""
+
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+
+from iotrace.analyze.units import DASH
+from iotrace.schemas.models import Disk, Limit, Machine, catalogue, catalogue_names, example
+
+from . import console
+from .options import Json
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to the command line."""
+    group = typer.Typer(no_args_is_help=True, help="Models of storage to replay on.")
+    group.command("example")(example_command)
+    group.command("list")(list_command)
+    app.add_typer(group, name="model")
+
+
+def example_command() -> int:
+    """Print a commented model file to edit.
+
+    Example: iotrace model example > new.toml
+    """
+    typer.echo(example(), nl=False)
+    return 0
+
+
+def list_command(
+    provider: Annotated[
+        str | None,
+        typer.Argument(metavar="PROVIDER", help="Only this one: azure, aws, google.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """List the disks and machines that there are models of, with the age of their figures.
+
+    Example: iotrace model list azure
+    """
+    names = catalogue_names() if provider is None else [provider]
+    if json:
+        console.print_json({name: _facts(name) for name in names})
+        return 0
+    for name in names:
+        _print(name)
+    return 0
+
+
+def _facts(name: str) -> dict[str, list[dict[str, object]]]:
+    held = catalogue(name)
+    machines = [found for one in held.machines if (found := held.machine(one.name)) is not None]
+    return {
+        kind: [
+            {"name": one.name, "source": one.source, "date": one.date}
+            | {field: [getattr(limit, field) for limit in one.limits] for field in ("iops", "mb_per_s")}
+            for one in ones
+        ]
+        for kind, ones in (("disks", list(held.candidates())), ("machines", machines))
+    }
+
+
+def _print(name: str) -> None:
+    held = catalogue(name)
+    console.heading(held.title)
+    machines = [found for one in held.machines if (found := held.machine(one.name)) is not None]
+    entries: list[Disk | Machine] = [*held.candidates(), *machines]
+    sources = list(dict.fromkeys((one.source, one.date) for one in entries))
+    rows = [
+        [f"{name}/{one.name}", *_limits(one.limits), f"[{sources.index((one.source, one.date)) + 1}]"]
+        for one in entries
+    ]
+    console.table(["", "IOPS", "MB/s", "burst IOPS", "burst MB/s", ""], rows)
+    for number, (title, day) in enumerate(sources, start=1):
+        console.paragraph(f"[{number}] {title}, {day}: {age_words(day)}", style="dim")
+
+
+def _limits(limits: tuple[Limit, ...]) -> list[str]:
+    columns = ([], [], [], [])  # type: tuple[list[float], ...]
+    for limit in limits:
+        values = (limit.iops, limit.mb_per_s, limit.burst_iops, limit.burst_mb_per_s)
+        for column, value in zip(columns, values, strict=True):
+            if value is not None:
+                column.append(value)
+    return [f"{min(column):,.0f}" if column else DASH for column in columns]
+
+
+def age_words(day: str) -> str:
+    """How old a figure is: providers change theirs."""
+    months = (datetime.now(UTC).date() - date.fromisoformat(day)).days / 30.44
+    return "new this month" if months < 1 else f"{months:,.0f} months old"

@@ -1,0 +1,501 @@
+//! Takes arrivals in order of time and has what happens in between happen, event by event.
+//!
+//! An I/O is issued when it is due, or, once `in_flight_max` are under way, when the next of them completes, as in a
+//! replay. That also bounds the memory: what has been issued and not completed is all there is, besides the batches that
+//! hold such I/Os.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use thiserror::Error;
+
+use crate::disk::{Disk, Request};
+use crate::gate::{BUCKETS_MAX, Gate, Passing};
+use crate::spec::{Spec, VolumeSpec};
+use crate::summary::Summary;
+
+/// Stands for a time that there is not.
+pub const NEVER: i64 = i64::MIN;
+const FLUSH: u8 = 2;
+const NONE: u32 = u32::MAX;
+
+/// A model that cannot be played, or arrivals that cannot.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// A position that is not there.
+    #[error("the model names {0} {1} of {2}")]
+    Position(&'static str, usize, usize),
+    /// A volume without disks.
+    #[error("volume {0} of the model has no disk")]
+    NoDisk(usize),
+    /// More buckets at one gate than are looked at.
+    #[error("gate {0} of the model has {1} buckets")]
+    Buckets(usize, usize),
+    /// Rates, sizes and times are above 0.
+    #[error("{0} of the model is {1}")]
+    Value(&'static str, f64),
+    /// Columns differ in length.
+    #[error("the arrivals' columns differ in length")]
+    Lengths,
+    /// Time runs forward.
+    #[error("arrival {0} is due before the one in front of it")]
+    Unordered(usize),
+    /// A volume that is not there.
+    #[error("arrival {0} goes to volume {1} of {2}")]
+    Volume(usize, u16, usize),
+    /// A class that was not announced.
+    #[error("arrival {0} is of class {1} of {2}")]
+    Class(usize, u8, usize),
+}
+
+/// Columns of a batch of arrivals.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "see `bindings`")]
+pub struct Arrivals<'a> {
+    pub intended_ns: &'a [i64],
+    pub offset_bytes: &'a [u64],
+    pub size_bytes: &'a [u32],
+    pub op: &'a [u8],
+    pub volume: &'a [u16],
+    pub class: Option<&'a [u8]>,
+    pub durable: Option<&'a arrow_array::BooleanArray>,
+}
+
+/// What came of a batch, row by row; `completed_ns` is `NEVER` where it has not.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "named by what they hold")]
+pub struct Outcome {
+    pub issued_ns: Vec<i64>,
+    pub completed_ns: Vec<i64>,
+    pub delayed: Vec<bool>,
+    left: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Io {
+    due_ns: i64,
+    issued_ns: i64,
+    /// Number of its batch, and its row there.
+    batch: u64,
+    row: u32,
+    pieces: u32,
+    size_bytes: u32,
+    class: u8,
+}
+
+/// What is under way: a whole I/O before its volume's gates, a part of one on a disk.
+#[derive(Clone, Copy)]
+struct Piece {
+    io: u32,
+    /// `NONE` before it is on a disk.
+    disk: u32,
+    volume: u16,
+    stage: u16,
+    op: u8,
+    durable: bool,
+    offset_bytes: u64,
+    size_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at_ns: i64,
+    /// Events of one moment happen in the order in which they were made.
+    number: u64,
+    piece: u32,
+    ends: bool,
+}
+
+/// See the module.
+pub struct Simulator {
+    /// Limits.
+    pub gates: Vec<Gate>,
+    /// Disks.
+    pub disks: Vec<Disk>,
+    volumes: Vec<VolumeSpec>,
+    in_flight_max: usize,
+    classes: usize,
+    keep: bool,
+    events: BinaryHeap<Reverse<Event>>,
+    events_made: u64,
+    ios: Vec<Io>,
+    ios_free: Vec<u32>,
+    pieces: Vec<Piece>,
+    pieces_free: Vec<u32>,
+    in_flight: usize,
+    now_ns: i64,
+    last_due_ns: i64,
+    outcomes: VecDeque<Outcome>,
+    first_batch: u64,
+    /// What it adds up to.
+    pub summary: Summary,
+}
+
+impl Simulator {
+    /// A model at rest. `keep` outcomes row by row, for `take`.
+    pub fn new(
+        spec: &Spec,
+        in_flight_max: usize,
+        seed: u64,
+        classes: usize,
+        keep: bool,
+    ) -> Result<Self, Problem> {
+        check(spec)?;
+        Ok(Self {
+            gates: spec.gates.iter().map(Gate::new).collect(),
+            disks: spec
+                .disks
+                .iter()
+                .enumerate()
+                .map(|(number, disk)| Disk::new(disk, seed.wrapping_add(1 + number as u64)))
+                .collect(),
+            volumes: spec.volumes.clone(),
+            in_flight_max: in_flight_max.max(1),
+            classes: classes.max(1),
+            keep,
+            events: BinaryHeap::new(),
+            events_made: 0,
+            ios: Vec::new(),
+            ios_free: Vec::new(),
+            pieces: Vec::new(),
+            pieces_free: Vec::new(),
+            in_flight: 0,
+            now_ns: i64::MIN,
+            last_due_ns: i64::MIN,
+            outcomes: VecDeque::new(),
+            first_batch: 0,
+            summary: Summary::new(classes),
+        })
+    }
+
+    /// More arrivals, none earlier than the last. Plays on until the last of them is issued.
+    pub fn offer(&mut self, arrivals: &Arrivals) -> Result<(), Problem> {
+        self.check(arrivals)?;
+        let rows = arrivals.intended_ns.len();
+        let batch = self.first_batch + self.outcomes.len() as u64;
+        if self.keep {
+            self.outcomes.push_back(Outcome {
+                issued_ns: vec![NEVER; rows],
+                completed_ns: vec![NEVER; rows],
+                delayed: vec![false; rows],
+                left: rows,
+            });
+        }
+        for row in 0..rows {
+            let due_ns = arrivals.intended_ns[row];
+            self.last_due_ns = due_ns;
+            self.play_until(due_ns);
+            while self.in_flight >= self.in_flight_max {
+                self.next_event();
+            }
+            self.now_ns = self.now_ns.max(due_ns);
+            let issued_ns = self.now_ns;
+            let delayed = issued_ns > due_ns;
+            self.summary.issue(due_ns, issued_ns, delayed);
+            if self.keep
+                && let Some(outcome) = self.outcomes.back_mut()
+            {
+                outcome.issued_ns[row] = issued_ns;
+                outcome.delayed[row] = delayed;
+            }
+            let op = arrivals.op[row];
+            let size_bytes = if op >= FLUSH {
+                0
+            } else {
+                arrivals.size_bytes[row]
+            };
+            let io = self.add_io(Io {
+                due_ns,
+                issued_ns,
+                batch,
+                row: row as u32,
+                pieces: 1,
+                size_bytes,
+                class: arrivals.class.map_or(0, |class| class[row]),
+            });
+            let piece = self.add_piece(Piece {
+                io,
+                disk: NONE,
+                volume: arrivals.volume[row],
+                stage: 0,
+                op,
+                durable: arrivals.durable.is_some_and(|durable| durable.value(row)),
+                offset_bytes: arrivals.offset_bytes[row],
+                size_bytes: u64::from(size_bytes),
+            });
+            self.in_flight += 1;
+            self.go_on(piece);
+        }
+        Ok(())
+    }
+
+    /// No more will come: play to the end.
+    pub fn end(&mut self) {
+        while !self.events.is_empty() {
+            self.next_event();
+        }
+    }
+
+    /// The first batch that is not taken yet, once all of it has completed.
+    pub fn take(&mut self) -> Option<Outcome> {
+        if self.outcomes.front()?.left > 0 {
+            return None;
+        }
+        self.first_batch += 1;
+        self.outcomes.pop_front()
+    }
+
+    fn check(&self, arrivals: &Arrivals) -> Result<(), Problem> {
+        let rows = arrivals.intended_ns.len();
+        let lengths = [
+            arrivals.offset_bytes.len(),
+            arrivals.size_bytes.len(),
+            arrivals.op.len(),
+            arrivals.volume.len(),
+            arrivals.class.map_or(rows, <[u8]>::len),
+            arrivals.durable.map_or(rows, arrow_array::Array::len),
+        ];
+        if lengths.iter().any(|length| *length != rows) {
+            return Err(Problem::Lengths);
+        }
+        let mut before_ns = self.last_due_ns;
+        for row in 0..rows {
+            if arrivals.intended_ns[row] < before_ns {
+                return Err(Problem::Unordered(row));
+            }
+            before_ns = arrivals.intended_ns[row];
+            let volume = arrivals.volume[row];
+            if usize::from(volume) >= self.volumes.len() {
+                return Err(Problem::Volume(row, volume, self.volumes.len()));
+            }
+            if let Some(class) = arrivals.class
+                && usize::from(class[row]) >= self.classes
+            {
+                return Err(Problem::Class(row, class[row], self.classes));
+            }
+        }
+        Ok(())
+    }
+
+    fn play_until(&mut self, at_ns: i64) {
+        while self
+            .events
+            .peek()
+            .is_some_and(|event| event.0.at_ns <= at_ns)
+        {
+            self.next_event();
+        }
+    }
+
+    fn next_event(&mut self) {
+        let Some(Reverse(event)) = self.events.pop() else {
+            return;
+        };
+        self.now_ns = self.now_ns.max(event.at_ns);
+        if event.ends {
+            self.finish(event.piece);
+        } else {
+            self.go_on(event.piece);
+        }
+    }
+
+    /// Take a piece through gates until one holds it, or to its disk.
+    fn go_on(&mut self, number: u32) {
+        loop {
+            let piece = self.pieces[number as usize];
+            let gates = if piece.disk == NONE {
+                &self.volumes[usize::from(piece.volume)].gates
+            } else {
+                &self.disks[piece.disk as usize].gates
+            };
+            let Some(&gate) = gates.get(usize::from(piece.stage)) else {
+                if piece.disk == NONE {
+                    self.split(number);
+                    continue;
+                }
+                let request = Request {
+                    op: piece.op,
+                    durable: piece.durable,
+                    offset_bytes: piece.offset_bytes,
+                    size_bytes: piece.size_bytes,
+                };
+                let end_ns = self.disks[piece.disk as usize].end_ns(self.now_ns, &request);
+                self.add_event(end_ns, number, true);
+                return;
+            };
+            self.pieces[number as usize].stage += 1;
+            if piece.op >= FLUSH {
+                continue;
+            }
+            let passing = Passing {
+                op: piece.op,
+                offset_bytes: piece.offset_bytes,
+                size_bytes: piece.size_bytes,
+            };
+            let release_ns = self.gates[gate].release_ns(self.now_ns, &passing);
+            if release_ns > self.now_ns {
+                self.add_event(release_ns, number, false);
+                return;
+            }
+        }
+    }
+
+    /// Put a whole I/O on its disk, or a piece of it on each that it touches; `number` becomes the first of them.
+    fn split(&mut self, number: u32) {
+        let piece = self.pieces[number as usize];
+        let volume = &self.volumes[usize::from(piece.volume)];
+        let (disks, stripe) = (volume.disks.len() as u64, volume.stripe_bytes.max(1));
+        if disks == 1 {
+            let disk = volume.disks[0] as u32;
+            let first = &mut self.pieces[number as usize];
+            (first.disk, first.stage) = (disk, 0);
+            return;
+        }
+        if piece.op >= FLUSH {
+            let all: Vec<u32> = volume.disks.iter().map(|disk| *disk as u32).collect();
+            self.ios[piece.io as usize].pieces = all.len() as u32;
+            for &disk in &all[1..] {
+                let another = self.add_piece(Piece {
+                    disk,
+                    stage: 0,
+                    ..piece
+                });
+                self.go_on(another);
+            }
+            let first = &mut self.pieces[number as usize];
+            (first.disk, first.stage) = (all[0], 0);
+            return;
+        }
+        let start = piece.offset_bytes / stripe;
+        let end = (piece.offset_bytes + piece.size_bytes.max(1) - 1) / stripe;
+        let touched = (end - start + 1).min(disks);
+        self.ios[piece.io as usize].pieces = touched as u32;
+        for column in (0..touched).rev() {
+            // The chunks of one disk lie side by side on it: one transfer.
+            let first_chunk = start + column;
+            let last_chunk = end - (end - first_chunk) % disks;
+            let volume = &self.volumes[usize::from(piece.volume)];
+            let disk = volume.disks[(first_chunk % disks) as usize] as u32;
+            let into = piece.offset_bytes.max(first_chunk * stripe) - first_chunk * stripe;
+            let out = (piece.offset_bytes + piece.size_bytes).min((last_chunk + 1) * stripe)
+                - last_chunk * stripe;
+            let chunks = (last_chunk - first_chunk) / disks;
+            let part = Piece {
+                disk,
+                stage: 0,
+                offset_bytes: first_chunk / disks * stripe + into,
+                size_bytes: chunks * stripe + out - into,
+                ..piece
+            };
+            if column == 0 {
+                self.pieces[number as usize] = part;
+            } else {
+                let another = self.add_piece(part);
+                self.go_on(another);
+            }
+        }
+    }
+
+    fn finish(&mut self, number: u32) {
+        let piece = self.pieces[number as usize];
+        self.disks[piece.disk as usize].leave();
+        self.pieces_free.push(number);
+        let io = &mut self.ios[piece.io as usize];
+        io.pieces -= 1;
+        if io.pieces > 0 {
+            return;
+        }
+        let io = *io;
+        self.ios_free.push(piece.io);
+        self.in_flight -= 1;
+        self.summary.complete(
+            io.due_ns,
+            io.issued_ns,
+            self.now_ns,
+            io.class,
+            u64::from(io.size_bytes),
+        );
+        if self.keep {
+            let outcome = &mut self.outcomes[(io.batch - self.first_batch) as usize];
+            outcome.completed_ns[io.row as usize] = self.now_ns;
+            outcome.left -= 1;
+        }
+    }
+
+    fn add_event(&mut self, at_ns: i64, piece: u32, ends: bool) {
+        self.events_made += 1;
+        self.events.push(Reverse(Event {
+            at_ns,
+            number: self.events_made,
+            piece,
+            ends,
+        }));
+    }
+
+    fn add_io(&mut self, io: Io) -> u32 {
+        if let Some(free) = self.ios_free.pop() {
+            self.ios[free as usize] = io;
+            free
+        } else {
+            self.ios.push(io);
+            self.ios.len() as u32 - 1
+        }
+    }
+
+    fn add_piece(&mut self, piece: Piece) -> u32 {
+        if let Some(free) = self.pieces_free.pop() {
+            self.pieces[free as usize] = piece;
+            free
+        } else {
+            self.pieces.push(piece);
+            self.pieces.len() as u32 - 1
+        }
+    }
+}
+
+fn check(spec: &Spec) -> Result<(), Problem> {
+    for volume in spec.volumes.iter().enumerate() {
+        let (number, volume) = volume;
+        if volume.disks.is_empty() {
+            return Err(Problem::NoDisk(number));
+        }
+        positions("disk", &volume.disks, spec.disks.len())?;
+        positions("gate", &volume.gates, spec.gates.len())?;
+    }
+    for disk in &spec.disks {
+        positions("gate", &disk.gates, spec.gates.len())?;
+        if let Some(cache) = &disk.cache {
+            above_zero("the write cache's drain rate", cache.drain_bytes_per_s)?;
+        }
+    }
+    for (number, gate) in spec.gates.iter().enumerate() {
+        if gate.buckets.len() > BUCKETS_MAX {
+            return Err(Problem::Buckets(number, gate.buckets.len()));
+        }
+        for bucket in &gate.buckets {
+            above_zero("a limit's rate", bucket.rate_per_s)?;
+            above_zero("a limit's capacity", bucket.capacity)?;
+        }
+        if let Some(slices) = &gate.slices {
+            above_zero("a limit's rate", slices.rate_per_s)?;
+            above_zero("a slice", slices.slice_ns as f64)?;
+            above_zero("a tick", slices.tick_ns as f64)?;
+        }
+    }
+    Ok(())
+}
+
+fn positions(what: &'static str, named: &[usize], there: usize) -> Result<(), Problem> {
+    match named.iter().find(|&&one| one >= there) {
+        Some(&one) => Err(Problem::Position(what, one, there)),
+        None => Ok(()),
+    }
+}
+
+fn above_zero(what: &'static str, value: f64) -> Result<(), Problem> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Problem::Value(what, value))
+    }
+}

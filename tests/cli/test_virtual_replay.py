@@ -1,0 +1,123 @@
+"""A model as a target: the recording that comes of it, and that whatever quotes it says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iotrace.cli import bundled
+from iotrace.cli import main as command_line
+from iotrace.schemas import Recording, Sweep
+
+TOML = """
+[[disk]]
+name = "data"
+[[disk.limit]]
+iops = 600
+[disk.service]
+read_us = 300
+write_us = 300
+
+[[disk]]
+name = "log"
+roles = ["log"]
+[disk.service]
+write_us = 100
+flush_us = 100
+"""
+
+
+@pytest.fixture
+def source():
+    return str(Path(bundled.__file__).parent / "pgbench.iotrace")
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "two disks.toml"
+    path.write_text(TOML, "utf-8")
+    return f"model:{path}"
+
+
+def run(capsys, *words) -> tuple[int, str]:
+    status = command_line.run([str(word) for word in words])
+    return status, " ".join(capsys.readouterr().out.split())
+
+
+def test_a_recording_of_a_model_is_read_by_whatever_reads_recordings(source, model, tmp_path, capsys):
+    output = tmp_path / "new.iotrace"
+    status, said = run(capsys, "replay", source, "--target", model, "--window", "0s..20s", "-o", output)
+    assert status == 0
+    assert "never held against real storage" in said
+    result = Recording.open(output)
+    assert (result.manifest.kind, result.manifest.clock.name) == ("simulated", "virtual time")
+    assert result.manifest.model["title"] == "two disks"
+    devices = dict(
+        zip(*(result.read("devices")[name].to_pylist() for name in ("device_id", "name")), strict=True)
+    )
+    assert devices == {0: "data", 1: "log"}
+    io, files = result.read("io"), result.read("files").to_pylist()
+    logs = {row["file_id"] for row in files if row["role"] == "log"}
+    assert all(
+        (device == 1) == (file in logs)
+        for device, file in zip(io["device_id"].to_pylist(), io["file_id"].to_pylist(), strict=True)
+    )
+    took = (io["completed_ns"].to_numpy() - io["issued_ns"].to_numpy())[io["device_id"].to_numpy() == 1]
+    assert set(took.tolist()) <= {100_000, 0}  # it has no reads' time, and no limit
+    for words in (["describe", output], ["compare", source, output], ["validate", output]):
+        status, said = run(capsys, *words)
+        assert status == 0
+        assert words[0] == "validate" or "a model answered, not storage" in said
+
+
+def test_the_same_model_plays_the_same(source, model, tmp_path, capsys):
+    ends = []
+    for name in ("a", "b"):
+        run(capsys, "replay", source, "--target", model, "--window", "0s..5s", "-o", tmp_path / name)
+        ends.append(Recording.open(tmp_path / name).read("io")["completed_ns"].to_pylist())
+    assert ends[0] == ends[1]
+
+
+def test_a_sweep_over_a_model_ends_in_a_verdict_that_says_so(source, model, tmp_path, capsys):
+    output = tmp_path / "sweep.iotrace"
+    status, said = run(
+        capsys, "sweep", source, "--target", model, "--window", "0s..20s", "--step-seconds", 5, "--scales",
+        "0.25x,0.5x,1x,2x,8x", "--need", "8x", "-o", output,
+    )  # fmt: skip
+    assert status == 1
+    assert said.startswith(("NO: 8x", "CANNOT TELL whether 8x"))
+    assert "That is from the model 'two disks', which was never held against real storage." in said
+    assert all(step.manifest.kind == "simulated" for step in Sweep.open(output).recordings())
+    status, said = run(capsys, "report", source, output, "--need", "8x", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "never held against real storage" in page
+
+
+def test_limits_and_credits_are_kept(source, tmp_path, capsys):
+    output = tmp_path / "new.iotrace"
+    status, said = run(
+        capsys, "replay", source, "--target", "model:azure/P4", "--window", "0s..10s", "-o", output, "--json"
+    )
+    assert status == 0
+    limits = json.loads(said)["replay"]["model"]["limits"]
+    assert [limit["name"] for limit in limits] == [
+        "P4: 120 IOPS", "P4: 3,500 IOPS burst", "P4: 25 MB/s", "P4: 170 MB/s burst",
+    ]  # fmt: skip
+    assert limits[0]["credits"] == (3500 - 120) * 1800
+    assert 0 < limits[0]["credits_least"] < limits[0]["credits"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "model:azure/P31"], "azure has no disk 'P31'"),
+        (["--target", "model:nothing.toml"], "cannot read 'nothing.toml'"),
+        (["--target", "model:azure/P30", "--map", "0=model:azure/P40"], "a model stands for all storage"),
+        (["--target", "model:azure/P30", "--mode", "think"], "--mode think"),
+        (["--target", "model:azure/P30", "--watch"], "--watch"),
+    ],
+)
+def test_what_a_model_cannot_do_is_refused(words, message, source, tmp_path, capsys):
+    status = command_line.run(["replay", source, *words, "-o", str(tmp_path / "new.iotrace")])
+    assert status == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,107 @@
+"""Every figure of the catalogue has a source and a date, and says what its provider says."""
+
+import datetime as dt
+import tomllib
+from importlib import resources
+
+import pytest
+
+from iotrace.schemas import IotraceError
+from iotrace.schemas.models import catalogue, catalogue_names, model_named
+
+FIGURES = ("disk", "chosen", "sized", "machine")
+
+
+def raw(provider: str) -> dict:
+    name = f"{provider}.catalogue.toml"
+    return tomllib.loads(resources.files("iotrace.schemas.models").joinpath(name).read_text("utf-8"))
+
+
+def lacking(data: dict) -> list[str]:
+    """Entries whose figures have no dated source."""
+    dated = set()
+    for source in data.get("source", []):
+        try:
+            dt.date.fromisoformat(source.get("date", ""))
+        except ValueError:
+            continue
+        if source.get("title", "").strip():
+            dated.add(source["name"])
+    return [
+        f"{kind} {entry['name']}"
+        for kind in FIGURES
+        for entry in data.get(kind, [])
+        if entry.get("source") not in dated
+    ]
+
+
+@pytest.mark.parametrize("provider", catalogue_names())
+def test_every_figure_has_a_source_and_a_date(provider):
+    data = raw(provider)
+    assert sum(len(data.get(kind, [])) for kind in FIGURES)
+    assert lacking(data) == []
+    # Figures stand in no other place than below such an entry.
+    assert set(data) <= {"title", "source", *FIGURES}
+
+
+def test_an_entry_without_source_or_date_is_noticed():
+    sound = {
+        "source": [{"name": "a", "title": "A", "date": "2026-01-01"}],
+        "disk": [{"name": "d", "source": "a"}],
+    }
+    assert lacking(sound) == []
+    assert lacking(sound | {"disk": [{"name": "d"}]}) == ["disk d"]
+    assert lacking(sound | {"source": [{"name": "a", "title": "A", "date": "recently"}]}) == ["disk d"]
+    assert lacking(sound | {"source": [{"name": "a", "title": " ", "date": "2026-01-01"}]}) == ["disk d"]
+
+
+@pytest.mark.parametrize("provider", catalogue_names())
+def test_everything_in_it_is_a_model(provider):
+    held = catalogue(provider)
+    names = [disk.name for disk in held.candidates()]
+    assert len(names) == len(set(names))
+    for name in names:
+        model = model_named(f"model:{provider}/2x{name}")
+        assert model.date
+        assert model.source
+        assert model.disks[0].count == 2
+    for machine in held.machines:
+        assert model_named(f"model:{provider}/{names[0]}+{machine.name}").machine is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "iops", "mb_per_s"),
+    [
+        ("azure/P30", 5000, 200),
+        ("azure/PremiumV2-4000-1000", 4000, 1000),
+        ("aws/gp3", 3000, 131.072),
+        ("aws/io2-10000", 10_000, 2684.35),
+        ("aws/gp2-1000", 3000, 262.144),
+        ("google/pd-ssd-500", 15_000, 251.66),
+    ],
+)
+def test_rates_are_the_providers(name, iops, mb_per_s):
+    """Worked out by hand from the provider's rules; MiB/s are 1.048576 MB/s."""
+    (limit,) = model_named(f"model:{name}").disks[0].limits
+    assert (limit.iops, limit.mb_per_s) == (pytest.approx(iops), pytest.approx(mb_per_s, rel=1e-4))
+
+
+def test_credits_of_gp2_last_as_amazon_says():
+    """Their table: 2,700 s at 3,000 IOPS for a volume of 334 GiB with 1,002 IOPS, to the second."""
+    (limit,) = model_named("model:aws/gp2-334").disks[0].limits
+    assert limit.credit_ios / (limit.burst_iops - limit.iops) == pytest.approx(2703, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("target", "word"),
+    [
+        ("model:azure/P31", "no disk 'P31'"),
+        ("model:nowhere/P30", "no catalogue 'nowhere'"),
+        ("model:azure/P30+E99", "no machine 'E99'"),
+        ("model:azure/PremiumV2-1-125", "cannot be had so"),
+        ("model:P30", "names no model"),
+    ],
+)
+def test_what_is_not_there_is_named(target, word):
+    with pytest.raises(IotraceError, match=word):
+        model_named(target)
