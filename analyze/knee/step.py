@@ -6,7 +6,8 @@ planned) to its completion; its *service* from issue to completion. Reads and wr
 Offered and achieved load are the rates at which the first 99 % of the I/Os were wanted and had completed, both from the
 first I/O on, so that one straggler does not make a step look slow. They differ by the backlog that the storage had
 built up: a step is *saturated* when it carried less than 97 % of what was offered, when the backlog was growing, or
-when it broke: from then on it was never idle, and carried less than before (`flow`).
+when it broke: from then on it was never idle, and carried less than before (`flow`). A backlog is the bursts' own where
+the storage, while never idle and to the end, carried more than what was offered on the whole: no load was too much.
 
 Latency that breaks within a step although the step carries all of its load.
 
@@ -418,10 +419,12 @@ def _step(
         is_steady=trend == 0,
         is_saturated=not limited
         and (
-            achieved < CARRIED_SHARE_MIN * offered
-            or trend > 0
-            or broke
+            broke
             or _is_full(found, offered, span_ns / 1e9)
+            or (
+                (achieved < CARRIED_SHARE_MIN * offered or trend > 0)
+                and not carries_more_than(offered, found)
+            )
         ),
         notes=notes,
         service_ns_mean=load["service_ns_sum"] / io_count,
@@ -446,6 +449,17 @@ def _is_full(found: Carried | None, offered: float, span_s: float) -> bool:
         and found.busy_s > _BUSY_SHARE_MIN * span_s
         and offered > _BEYOND_CAPACITY * found.iops
     )
+
+
+def carries_more_than(offered: float, found: Carried | None) -> bool:
+    """Whether the storage, while never idle, carried more than what was offered, in all and in the later half.
+
+    In all, or a stall whose backlog drained fast would count; in the later half, or saved credits would.
+    """
+    if found is None or len(found.rates) < _STRETCHES_MIN:
+        return False
+    later = found.rates[len(found.rates) // 2 :]
+    return min(found.iops, float(later.mean())) > _BEYOND_CAPACITY * offered
 
 
 def _was_queueing(found: Carried | None, span_s: float) -> bool:

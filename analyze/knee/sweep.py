@@ -7,9 +7,9 @@ well, and is what ``slo`` is for). Log latency over load is fitted with two segm
 A saturated step, one that carried under 97 % of what was offered or whose backlog was still growing, has no latency
 of its own: it grows with the step's length. All such steps together are one point: the wall, at the greatest
 throughput that was carried. The bend is looked for below the wall and, among fits that are equally good, as late as
-possible. Where it lies within 15 % of the wall, the knee is the interval from the bend to the wall. Where latency
-bends clearly earlier (bursts queue, although on average the storage keeps up), the knee is the wall, and the bend is
-reported beside it as the onset, from which headroom is counted.
+possible. Where it lies within 15 % of the wall, and so does its interval, the knee is the interval from the bend to
+the wall. Where latency bends clearly earlier (bursts queue, although on average the storage keeps up), or may, the knee
+is the wall, and the bend is reported beside it as the onset, from which headroom is counted.
 
 Storage that lives on saved credits (`flow`, `judged_steps`) carries more for a while: a step that broke counts from
 there on, and steps that kept up above the rate then seen are no part of the curve. Without a saturated step there is no
@@ -195,7 +195,7 @@ def _judge_saturated(answer: Knee, curve: Curve, wall: Floats) -> None:
     top = answer.sustained_iops
     assert top is not None
     answer.state = "reached"
-    if bend.value >= NEAR_WALL * top.value:
+    if bend.low >= NEAR_WALL * top.value:
         answer.basis = "saturation"
         answer.iops = Estimate(bend.value, bend.low, max(top.high, bend.value))
         is_early = False

@@ -206,8 +206,12 @@ def _describe_reached(knee: Knee) -> str:
     if knee.basis == "saturation":
         return f"{where}: beyond it latency climbs and throughput does not{cause_clause(knee)}."
     if knee.onset_iops is not None:
-        onset = load_text(knee.onset_iops, _scaled(knee.onset_iops, knee))
-        climbs = f"latency climbs already from {onset}"
+        onset = knee.onset_iops
+        if onset.value < knee.iops.low:
+            climbs = f"latency climbs already from {load_text(onset, _scaled(onset, knee))}"
+        else:
+            earliest = rate_text(onset.low, _scaled_figure(onset.low, knee))
+            climbs = f"latency climbs there, or already from {earliest}"
         return f"{where}: beyond it the storage carries no more; {climbs}{cause_clause(knee)}."
     return f"{where}: beyond it the storage carries no more{cause_clause(knee)}."
 
@@ -238,6 +242,10 @@ def rate_text(iops: float, scale: float | None) -> str:
 
 def _scaled(iops: Estimate, knee: Knee) -> Estimate | None:
     return iops.scaled(1 / knee.iops_at_1x) if knee.iops_at_1x else None
+
+
+def _scaled_figure(iops: float, knee: Knee) -> float | None:
+    return float(f"{iops / knee.iops_at_1x:.2g}") if knee.iops_at_1x else None
 
 
 def _capital(text: str) -> str:

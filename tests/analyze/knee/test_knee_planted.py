@@ -68,6 +68,14 @@ def test_the_interval_covers_the_planted_capacity_in_a_hundred_runs(tmp_path):
     assert covered(tmp_path, 100, count=4000, steps_max=12) >= 90
 
 
+def test_latency_that_may_climb_early_leaves_the_end_of_throughput_known(tmp_path):
+    """Bursts of five times the load queue from a third of the capacity on: where latency bends is not known at all."""
+    found, capacity = walked(tmp_path, 15, count=4000, steps_max=12)
+    assert found.iops.low <= capacity <= found.iops.high <= 1.03 * found.iops.low
+    assert found.onset_iops.low < 0.5 * capacity
+    assert "latency climbs there, or already from 1.4x" in found.sentence
+
+
 def test_latency_that_climbs_without_a_wall_is_an_onset_and_no_knee(tmp_path):
     """A cache that holds up to 1,600 IOPS: beyond, latency doubles with every 400 more, and all is carried."""
     for number in range(2):
@@ -156,6 +164,12 @@ def test_what_is_saved_again_in_the_pauses_of_a_load_is_not_taken_for_sustained(
 
 def test_flat_short_and_disturbed_sweeps_get_no_knee(tmp_path):
     assert judge_without_saturation(tmp_path, [1]) == []
+
+
+def test_bursts_that_overrun_the_storage_at_a_load_below_its_rate_show_no_knee(tmp_path):
+    answer, truth = answered(tmp_path, sweeps.short, 135)
+    assert (truth.arrivals, truth.shows_saturation) == ("bursty", False)
+    assert (answer.state, answer.iops) == ("onset", None)
 
 
 @pytest.mark.slow

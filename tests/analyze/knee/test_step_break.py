@@ -1,9 +1,15 @@
-"""Latency that breaks within a step although all of the load is carried: on levels planted by hand."""
+"""What a step is judged by beside its means: latency that breaks within it, and whose a backlog is.
+
+On levels and rates planted by hand.
+"""
 
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.step import latency_break
+from iotrace.analyze.knee.flow import Carried
+from iotrace.analyze.knee.step import carries_more_than, latency_break, measure
+
+from . import knee_simulator as simulator
 
 LOAD = np.full(48, 1000.0)
 
@@ -39,3 +45,37 @@ def test_noise_alone_seldom_breaks():
     random = np.random.default_rng(2)
     rows = 2e5 * np.exp(random.normal(0, 0.3, (200, 48)))
     assert sum(latency_break(row, LOAD) is not None for row in rows) <= 1
+
+
+def busy(*rates):
+    """A step that was never idle for as many stretches of a second as there are rates."""
+    return Carried(np.array(rates, dtype=float), np.array(rates) * 8192.0, float(len(rates)), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rates", "offered", "more"),
+    [
+        pytest.param([2000] * 16, 1900, True, id="bursts queue at 95 % of what is carried"),
+        pytest.param([2000] * 16, 1990, False, id="too near to tell"),
+        pytest.param([2000] * 16, 2100, False, id="too much"),
+        pytest.param([3000] * 8 + [2000] * 8, 2100, False, id="carried on credits that are spent"),
+        pytest.param([0] * 14 + [20_000] * 2, 2600, False, id="a stall that drains fast"),
+        pytest.param([2000] * 7, 1900, False, id="busy for too short a time"),
+    ],
+)
+def test_a_backlog_is_the_bursts_own_where_more_is_carried_than_offered_to_the_end(rates, offered, more):
+    assert carries_more_than(offered, busy(*rates)) is more
+
+
+def test_storage_that_is_never_busy_says_nothing_of_what_it_carries():
+    assert not carries_more_than(1.0, None)
+
+
+def test_a_stall_to_the_end_that_drains_fast_is_not_kept_up(tmp_path):
+    """0.2 ms, and nothing answers from 8 to 10.6 s, though the last I/O is wanted at 10 s."""
+    arrival = np.arange(0, 10, 1e-3)
+    ends = arrival + 2e-4
+    stalled = arrival >= 8
+    ends[stalled] = 10.6 + np.arange(stalled.sum()) / 50_000
+    step, _ = measure(simulator.write_step(tmp_path, arrival, ends, scale=1.0))
+    assert step.is_saturated
