@@ -501,7 +501,8 @@ class _Finder:
             if high - low >= np.log(1.25):
                 notes.append(
                     f"{drift.judged.series.layer}: latency follows the load, up to {np.exp(high - low):.2f}x between "
-                    "its lowest and its highest; that is taken as normal where it comes and goes slowly"
+                    "its lowest and its highest; that is taken as normal where it comes and goes slowly, and what "
+                    "changes along with it by less is not told"
                 )
         return notes
 

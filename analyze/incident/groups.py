@@ -72,7 +72,7 @@ def _border(slots: list[int], stretches: list[Stretch], share: float) -> int:
 def _is_clear(group: Group) -> bool:
     """Whether a layer as a whole was slow, or one of its streams by so much that it matters, or changed for long."""
     return any(
-        entry.series.stream is None
+        (entry.series.stream is None and (stretch.course is None or _exceeds_load(stretch.course, 1.0)))
         or stretch.excess - 2 * stretch.excess_error >= _STREAM_ALONE
         or (stretch.course is not None and _is_sure(stretch.course))
         for entry, stretch in group.parts
@@ -80,5 +80,10 @@ def _is_clear(group: Group) -> bool:
 
 
 def _is_sure(course: Course) -> bool:
-    """What is not twice what the load adds at the same time may be what is not known of its effect."""
-    return course.height >= max(_CHANGE_CLEAR * course.shape_error, 2 * course.by_load)
+    """Whether one stream of many surely changed: clear of its errors, and twice what the load adds meanwhile."""
+    return course.height >= _CHANGE_CLEAR * course.shape_error and _exceeds_load(course, 2.0)
+
+
+def _exceeds_load(course: Course, times: float) -> bool:
+    """What is less than the load adds at the same time may be what is not known of the load's effect."""
+    return course.height >= times * course.by_load
