@@ -2,7 +2,8 @@
 
 Cosmic Ray makes the faults (a comparison turned, a number changed, a condition negated); what this adds is which tests
 answer for which modules, a sample of stated size, and the list of survivors that are in order (`tests/mutants.toml`).
-Everything happens in copies of the checkout; the checkout itself is not touched.
+Of a group's tests those are run that call the changed function (`mutant_tests`). Everything happens in copies of the
+checkout; the checkout itself is not touched.
 """
 
 import argparse
@@ -16,10 +17,8 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
 from typing import Any, Final
 
 import parso
@@ -27,13 +26,11 @@ from cosmic_ray.ast import ast_nodes, get_ast_from_path
 from cosmic_ray.mutating import apply_mutation
 from cosmic_ray.operators.number_replacer import NumberReplacer
 from cosmic_ray.operators.provider import OperatorProvider
-from cosmic_ray.testing import run_tests
-from cosmic_ray.work_item import TestOutcome
+from mutant_tests import Tests, fails, record
 
 ROOT = Path(__file__).parents[1]
-COPIES: Final = ROOT / "build" / "mutants"
+COPY: Final = ROOT / "build" / "mutants" / "copy"
 ROOMS: Final = ("schemas", "capture", "replay", "analyze", "cli")
-TIMEOUT_S: Final = 600
 
 # Annotations (X | None) and decorators decide nothing; numbers are changed by ChangeNumber.
 _LEFT_OUT = re.compile(
@@ -80,9 +77,8 @@ def mutants_of(module: Path) -> Iterator[Mutant]:
         yield from (Mutant(module, name, index, start[0]) for index, start in enumerate(places))
 
 
-def make_copy(number: int) -> Path:
+def make_copy(copy: Path) -> None:
     """A copy of the checkout whose rooms are imported before the installed ones."""
-    copy = COPIES / str(number)
     shutil.rmtree(copy, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     natives = [path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).glob("*.so")]
@@ -95,7 +91,6 @@ def make_copy(number: int) -> Path:
     (copy.parent / "shared").unlink(missing_ok=True)
     if (ROOT.parent / "shared").exists():
         (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
-    return copy
 
 
 def changed_lines(before: str, after: str) -> str:
@@ -105,30 +100,39 @@ def changed_lines(before: str, after: str) -> str:
     return f"{was.strip()}  ->  {became.strip()}"
 
 
-def try_mutant(mutant: Mutant, copy: Path, tests: list[str]) -> tuple[TestOutcome, str]:
-    """Plant the fault in ``copy``, run the tests until one fails, and take it out again."""
+def function_at(module: Path, line: int) -> tuple[int, int] | None:
+    """First and last line of the innermost function around a line, its decorators included; None outside of any."""
+    tree = ast.parse((ROOT / module).read_text("utf-8"))
+    spans = [
+        (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(spans, default=None)
+
+
+def survives(mutant: Mutant, copy: Path, tests: Tests) -> tuple[bool | None, str]:
+    """Whether no test notices the fault while it is in ``copy``, None where it is no fault; and the fault in words."""
     path = copy / mutant.module
-    original = path.read_text("utf-8")
+    original, times = path.read_text("utf-8"), path.stat()
     before, after = apply_mutation(path, operators()[mutant.operator], mutant.occurrence)
-    path.write_text(original, "utf-8")
     if after is None or before == after:
-        return TestOutcome.INCOMPETENT, ""
+        path.write_text(original, "utf-8")
+        return None, ""
     change = changed_lines(before, after)
+    span = function_at(mutant.module, mutant.line)
+    # A constant is used by who knows whom.
+    names = tests.calling(mutant.module.as_posix(), *span) if span else tests.calling_any()
     try:
         compile(after, str(path), "exec")
+        path.write_text(after, "utf-8")
+        return not fails(copy, tests, names), change
     except (SyntaxError, ValueError):
-        return TestOutcome.INCOMPETENT, change
-    path.write_text(after, "utf-8")
-    try:
-        return run_tests(test_command(copy, tests), TIMEOUT_S)[0], change
+        return None, change
     finally:
         path.write_text(original, "utf-8")
-
-
-def test_command(copy: Path, tests: list[str]) -> str:
-    """The tests that answer for a module, in a copy, stopping at the first that fails."""
-    python = f"env -C {copy} PYTHONPATH={copy}/build/rooms {sys.executable}"
-    return f"{python} -m pytest -x -q -p no:cacheprovider -m 'not slow' {' '.join(tests)}"
+        # Its bytecode is that of the original again.
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
@@ -140,68 +144,61 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def drawn(
+    plan: dict[str, Any], groups: list[str], size: int, seed: int
+) -> tuple[dict[str, list[Mutant]], int]:
+    """So many faults of all in these groups, each as likely as any other, by group; and how many there are."""
+    every = [
+        (name, mutant)
+        for name in groups
+        for module in modules_of(plan["groups"][name])
+        for mutant in mutants_of(module)
+    ]
+    chosen = random.Random(seed).sample(every, size) if 0 < size < len(every) else every
+    return {name: [mutant for group, mutant in chosen if group == name] for name in groups}, len(every)
+
+
+def modules_of(group: dict[str, Any]) -> list[Path]:
+    """The modules that a group's globs name. Raises `SystemExit` where one names none."""
+    named = {glob: [path.relative_to(ROOT) for path in ROOT.glob(glob)] for glob in group["modules"]}
+    if lost := [glob for glob, paths in named.items() if not paths]:
+        sys.exit(f"no module is named {' or '.join(lost)}; say in tests/mutants.toml where it went")
+    return sorted({path for paths in named.values() for path in paths})
+
+
 def main() -> int:
-    """Run the groups asked for; the status is 1 where more than one in twenty survived without a reason."""
+    """Try a sample of faults; the status is 1 where more than one in twenty survived without a reason."""
     plan = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text("utf-8"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--group", action="append", choices=sorted(plan["groups"]), help="all of them unless named"
     )
-    parser.add_argument(
-        "--sample", type=int, default=60, help="mutants of each group, drawn by chance; 0 for all"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sample", type=int, default=150, help="mutants drawn by chance; 0 for all")
+    parser.add_argument("--seed", type=int, default=0, help="another one draws others")
     asked = parser.parse_args()
     reasons = {(entry["module"], entry["change"]): entry["why"] for entry in plan.get("survivors", [])}
-
-    copies: Queue[Path] = Queue()
-    for number in range(asked.jobs):
-        copies.put(make_copy(number))
-    tried = unexplained = 0
-    for name in asked.group or sorted(plan["groups"]):
+    chosen, count = drawn(plan, asked.group or sorted(plan["groups"]), asked.sample, asked.seed)
+    make_copy(COPY)
+    tried = survived = unexplained = 0
+    for name, mutants in chosen.items():
         group = plan["groups"][name]
-        named = {glob: [path.relative_to(ROOT) for path in ROOT.glob(glob)] for glob in group["modules"]}
-        if lost := [glob for glob, paths in named.items() if not paths]:
-            print(f"{name}: no module is named {' or '.join(lost)}; say in tests/mutants.toml where it went")
-            return 2
-        modules = sorted({path for paths in named.values() for path in paths})
-        every = [mutant for module in modules for mutant in mutants_of(module)]
-        chosen = every
-        if asked.sample and asked.sample < len(every):
-            chosen = random.Random(asked.seed).sample(every, asked.sample)
-        copy = copies.get()
-        if run_tests(test_command(copy, group["tests"]), TIMEOUT_S)[0] != TestOutcome.SURVIVED:
+        tests = record(COPY, group["tests"], modules_of(group), COPY.parent / "calls.json")
+        if tests is None:
             print(f"{name}: its tests fail without any fault planted; mend that first")
             return 2
-        copies.put(copy)
-
-        def attempt(mutant: Mutant, tests: list[str] = group["tests"]) -> tuple[Mutant, TestOutcome, str]:
-            copy = copies.get()
-            try:
-                return mutant, *try_mutant(mutant, copy, tests)
-            finally:
-                copies.put(copy)
-
-        with ThreadPoolExecutor(asked.jobs) as pool:
-            results = list(pool.map(attempt, chosen))
-        able = [result for result in results if result[1] != TestOutcome.INCOMPETENT]
-        survivors = [result for result in able if result[1] == TestOutcome.SURVIVED]
-        open_ones = [result for result in survivors if (str(result[0].module), result[2]) not in reasons]
-        tried += len(able)
-        unexplained += len(open_ones)
-        print(
-            f"{name}: {len(able)} of {len(every)} mutants tried, {len(survivors)} survived, "
-            f"{len(open_ones)} of them without a reason"
-        )
-        for mutant, _, change in sorted(
-            open_ones, key=lambda result: (str(result[0].module), result[0].line)
-        ):
-            print(f"  {mutant.module}:{mutant.line}  {change}")
-        sys.stdout.flush()
+        for mutant in mutants:
+            is_alive, change = survives(mutant, COPY, tests)
+            tried += is_alive is not None
+            if not is_alive:
+                continue
+            survived += 1
+            why = reasons.get((str(mutant.module), change))
+            unexplained += why is None
+            print(f"  {mutant.module}:{mutant.line}  {change}{f'  ({why})' if why else ''}", flush=True)
+        print(f"{name}: {len(mutants)} tried; so far {survived} of {tried} survived", flush=True)
     low, high = wilson(unexplained, tried)
     print(
-        f"in all: {unexplained} of {tried} survived without a reason ({low:.1%} to {high:.1%} of all mutants)"
+        f"in all: {unexplained} of {tried} survived without a reason ({low:.1%} to {high:.1%} of all {count:,} mutants)"
     )
     return int(unexplained > tried / 20)
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -11,7 +12,7 @@ from iotrace.analyze.describe.recording import describe
 from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter
 
 from ..planted_truth import described
-from .validity_cases import CASES, FURTHER, SECOND, Case
+from .validity_cases import CASES, FURTHER, SECOND, Case, speeding_up
 
 METHODS = Path(__file__).parents[3] / "docs" / "methods.md"
 RULES = {rule.id: rule for rule in validity.RULES}
@@ -74,6 +75,13 @@ def test_results_of_another_tool_are_as_long_as_their_runs(tmp_path, seconds, fi
     assert all(
         "10.0 s long" in one.detail and one.hint == "run the test for several minutes" for one in found
     )
+
+
+def test_latency_that_climbs_with_the_load_is_no_backlog(make_recording):
+    climbing = speeding_up(0.6)
+    took = np.linspace(1e6, 4e6, len(climbing["issued_ns"])).astype(np.int64)
+    case = Case(io=climbing | {"completed_ns": climbing["issued_ns"] + took})
+    assert _fired("backlog-grew", case, make_recording) is None
 
 
 def test_rules_on_replays_are_silent_on_captures(make_recording):

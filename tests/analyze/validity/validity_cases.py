@@ -261,7 +261,8 @@ CASES = {
     "not-steady": Cases(
         Case("characterization", io=speeding_up(0.3)),
         Case("characterization", io=speeding_up(0.08)),
-        "fifth of the run",
+        # From the middle of the first fifth to that of the last are four fifths of the way.
+        "changed by +24 % from first to last",
     ),
     "data-lost": Cases(
         Case("captured", manifest={"quality": Quality(events_lost=1000).judge(1000)}),
@@ -369,6 +370,7 @@ FURTHER = [
         for share in (0.9, 0.8, 0.5)
         for cap in (None, 100)
     ),
+    ("trace-lacks-ios", Case("captured", manifest=disk_counted(1.005)), "warning", "(0.5 %)"),
     ("failed-ios", Case(io=io(error=first(200, 5))), "invalid", "200 of 12,000"),
     ("clocks-not-aligned", Case("captured", manifest=source(5 * MS)), "warning", "5.00 ms"),
     (
