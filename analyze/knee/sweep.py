@@ -35,7 +35,7 @@ from .answer import Credits, Knee
 from .capacity import PRECISION, overloaded, sustained, wall_of
 from .causes import causes
 from .curve import REPLICATES, Curve, interval, widened
-from .judged_steps import Sorted, has_enough, is_carried_late, left_out_words, sort_out
+from .judged_steps import BEYOND_SUSTAINED, Sorted, has_enough, is_carried_late, left_out_words, sort_out
 from .objective import slo_knee
 from .step import Samples, Step, scales_relative
 from .words import credits_caveat, describe_knee, describe_slo, headroom, latency_breaks
@@ -165,6 +165,8 @@ def _credits(steps: Sequence[Step], found: Sorted, rate: float) -> Credits | Non
         (step.achieved_iops, (step.achieved_iops - rate) * step.duration_s, step)
         for step in (steps[index] for index in found.on_credits)
     ]
+    # A step that carried less than another load did was disturbed: no credits show in it.
+    seen = [one for one in seen if one[0] > BEYOND_SUSTAINED * rate]
     if not seen:
         return None
     most, ios, step = max(rate for rate, _, _ in seen), *max(seen, key=lambda one: one[1])[1:]

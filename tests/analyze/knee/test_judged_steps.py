@@ -59,6 +59,24 @@ def test_credits_that_no_step_spends_are_not_excluded(tmp_path):
     assert "for 6 s" in answer.headroom
 
 
+def test_no_credits_are_told_of_a_step_that_carried_less_than_another_load(tmp_path):
+    """Storage that at 2,000 a second goes down from 1,600 to 700; 1,680 it carried, though the generator was late."""
+
+    def collapsing(random, arrival_s):
+        taken = np.where(np.arange(len(arrival_s)) < 3200, 1 / 1600, 1 / 700)
+        return simulator.first_come_first_served(arrival_s, taken)
+
+    (tmp_path / "below").mkdir()
+    late = {load: {"generator_limited": True} for load in (500, 1000, 1680)}
+    below = steps_of(tmp_path / "below", bucket(4000), [500, 1000, 1680], replay=late)
+    answer = knee([*below, *steps_of(tmp_path, collapsing, [2000, 4000])])
+    assert answer.state == "reached"
+    assert answer.sustained_iops.low < 720
+    assert answer.sustained_iops.high >= 1680
+    assert answer.credits is None
+    assert "credits lasted" not in answer.sentence
+
+
 def test_a_step_that_lived_on_credits_meets_no_objective(tmp_path):
     answer = knee(steps_of(tmp_path, bucket(RATE * 2), [500, 1000, 1800, 2200, 8000]), slo="p95<5ms")
     (objective,) = answer.objectives
