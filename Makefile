@@ -111,8 +111,9 @@ agent-test: agent $(SETUP) ## the Windows agent's tests: its own, and the progra
 	sh $(DOTNET) sh capture/agent/test.sh
 	$(BIN)/pytest tests/capture/agent
 
-schemas: $(SETUP) ## write schemas/recording.json from the Arrow schemas
+schemas: $(SETUP) ## write schemas/*.json from the Arrow schemas and the dataclasses
 	$(BIN)/python -c "from iotrace.schemas.tables import language_neutral_text as t; print(end=t())" > schemas/recording.json
+	$(BIN)/python -c "from iotrace.schemas.manifest import json_schema_text as t; print(end=t())" > schemas/manifest.schema.json
 
 bundled: $(SETUP) ## record cli/bundled again: PostgreSQL under pgbench on loop devices (root, a few minutes)
 	$(BIN)/python tools/record_bundled.py

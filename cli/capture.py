@@ -180,12 +180,12 @@ def show_sweep(sweep: Sweep, *, json: bool) -> None:
     """The runs that became a sweep, for people or programs."""
     steps = sweep.recordings()
     if json:
-        facts = {"path": str(sweep.path), "title": sweep.title, "settings": sweep.settings}
+        facts = {"path": str(sweep.path), "title": sweep.title, "settings": asdict(sweep.settings)}
         console.print_json(facts | {"steps": [recording_facts(step) for step in steps]})
         return
     console.paragraph(f"wrote {sweep.path}: {len(steps)} runs in order of {_axis(sweep)}")
     console.paragraph(sweep.title, indent=2)
-    if differences := sweep.settings.get("unlike"):
+    if differences := sweep.settings.unlike:
         console.paragraph(f"note: the runs differ in {differences} too", indent=2)
     for note in dict.fromkeys(note for step in steps for note in step.manifest.quality.notes):
         console.paragraph(f"note: {note}", indent=2)
@@ -199,5 +199,5 @@ def _axis(sweep: Sweep) -> str:
         "offered_iops": "IOPS asked for",
         "virtual_users": "virtual users",
     }
-    axis = str(sweep.settings.get("axis"))
+    axis = str(sweep.settings.axis)
     return words.get(axis, "their files" if axis == "run" else axis)

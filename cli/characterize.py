@@ -250,7 +250,7 @@ def characterize_command(
             console.print_json(
                 {
                     "is_valid": not has_invalid(findings),
-                    "target": running.target.describe(),
+                    "target": asdict(running.target.describe()),
                     "interrupted": interrupted,
                     "series": [one.to_dict() for one in results],
                     "ceilings": [cause.to_dict() for cause in common_ceilings(results)],

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
 from iotrace.schemas.durable import replace_text, sync_folder
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, put_in_place, read_index
+from iotrace.schemas.run import ClosedLoop
+from iotrace.schemas.sweep import SweepSettings
 from iotrace.schemas.writer import RECORDING
 
 MARK: Final = "characterization.json"
@@ -37,14 +39,14 @@ class CellResult:
     @property
     def cpu_ns_per_io(self) -> float | None:
         """Processor time of the engine for one I/O, in ns."""
-        value = (self.recording.manifest.replay or {}).get("cpu_ns_per_io")
-        return None if value is None else float(value)
+        run = self.recording.manifest.replay
+        return run.cpu_ns_per_io if isinstance(run, ClosedLoop) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         step = self.step
         return {
-            **self.cell.describe(),
+            **asdict(self.cell.describe()),
             "seconds": step.duration_s,
             "ios": step.io_count,
             "errors": step.error_count,
@@ -177,7 +179,7 @@ def run_series(
             folder / f"{one.folder}.iotrace",
             title=f"{one.name} on {running.target.name}",
             source_uuid=None,
-            settings={"targets": [running.target.name], "loop": "closed", "axis": one.axis},
+            settings=SweepSettings(targets=[running.target.name], loop="closed", axis=one.axis),
         )
         found = SeriesResult(one, writer.sweep)
         results.append(found)
@@ -187,7 +189,7 @@ def run_series(
             try:
                 recording = running.run(cell, writer.step_path(axis), progress=on_start(cell))
                 writer.add(axis, recording)
-                interrupted = bool((recording.manifest.replay or {}).get("interrupted"))
+                interrupted = recording.manifest.was_interrupted
                 try:
                     step, samples = measure(recording)
                 except IotraceError as problem:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from rich.text import Text
 
@@ -53,7 +53,7 @@ def print_quality(name: str, quality: Quality, findings: Sequence[Finding]) -> N
     """How whole a recording is, by what its recorder knew and by what the disks' own counters show since."""
     lacks = [entry for entry in findings if entry.rule == "trace-lacks-ios"]
     if lacks and quality.verdict == "good":
-        verdict = "poor" if has_invalid(lacks) else "usable"
+        verdict: Literal["poor", "usable"] = "poor" if has_invalid(lacks) else "usable"
         quality = replace(quality, verdict=verdict, reasons=[*quality.reasons, lacks[0].title])
     console.quality(name, quality)
 

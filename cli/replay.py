@@ -103,12 +103,12 @@ def replay_command(
     else:
         print_disqualification({output.name: findings})
         print_recording(result)
-        print_run(result.manifest.replay or {}, result.manifest.host)
+        print_run(result.manifest.open_replay, result.manifest.host)
         if found is not None:
             print_fidelity(found)
         if seen is not None:
             console.say(f"what the recorder saw of the target: {seen.path}")
         print_findings(findings, after_disqualification=True)
-    if (result.manifest.replay or {}).get("interrupted"):
+    if result.manifest.was_interrupted:
         return INTERRUPTED
     return 1 if has_invalid(findings) else 0

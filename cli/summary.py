@@ -1,5 +1,6 @@
 """What a recording is, in a few lines: shown after every command that wrote one."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +34,7 @@ def recording_facts(recording: Recording) -> dict[str, Any]:
             "unpaired_completions": manifest.quality.unpaired_completions,
         },
         "clocks": clock_facts(manifest),
-        "replay": manifest.replay,
+        "replay": manifest.replay and asdict(manifest.replay),
         "bytes_on_disk": sum(file.stat().st_size for file in recording.path.rglob("*") if file.is_file()),
     }
 

@@ -151,7 +151,7 @@ def sweep_command(
             on_start=start,
             on_done=done,
         )
-    ended = f"; it ended because {sweep.settings['ended']}" if sweep.settings.get("ended") else ""
+    ended = f"; it ended because {sweep.settings.ended}" if sweep.settings.ended else ""
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
     status = _answer_sweep(sweep, slo, need=needed, full=full, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
@@ -231,7 +231,7 @@ def _answer_sweep(
             hint="run the sweep again and let at least one step finish",
         )
     scales = [step.scale for step in sweep.steps]
-    load = str(sweep.settings.get("load", "1x"))
+    load = sweep.settings.load
     steps, watched = sweep.recordings(), sweep.watched()
     return _answer(
         steps,

@@ -10,7 +10,7 @@ from typing import Final
 from iotrace.analyze.knee.next_load import NextStep, StepSummary, next_step, summarise_step, why_ended
 from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
 from iotrace.schemas import Recording, Sweep, SweepWriter
-from iotrace.schemas.sweep import watched_path
+from iotrace.schemas.sweep import SweepSettings, watched_path
 from iotrace.schemas.writer import refuse_over_source
 
 from .watching import watched
@@ -57,12 +57,9 @@ def run_sweep(
         output,
         title=title or f"Sweep of {recording.manifest.title}",
         source_uuid=recording.manifest.uuid,
-        settings={
-            "targets": list(options.targets),
-            "window_ns": [first, last],
-            "step_seconds": step_seconds,
-            "load": load,
-        },
+        settings=SweepSettings(
+            targets=list(options.targets), window_ns=[first, last], step_seconds=step_seconds, load=load
+        ),
         overwrite=overwrite,
     )
     done: list[StepSummary] = []
@@ -113,4 +110,4 @@ def was_interrupted(sweep: Sweep) -> bool:
 
 
 def _is_interrupted(step: Recording) -> bool:
-    return bool((step.manifest.replay or {}).get("interrupted"))
+    return step.manifest.was_interrupted

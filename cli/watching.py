@@ -16,6 +16,7 @@ from typing import Final
 
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.models import is_model_target
+from iotrace.schemas.run import Watched
 from iotrace.schemas.writer import rewrite_manifest
 
 START_SECONDS: Final = 300.0
@@ -86,11 +87,11 @@ def stop_with_input() -> threading.Event:
 def note_watched(seen: Recording, played: Recording) -> Recording:
     """Write into what a recorder saw which replay it was, and when its load was: the rest is its look at the target."""
     shift_ns = played.manifest.clock.start_utc_ns - seen.manifest.clock.start_utc_ns
-    seen.manifest.watched = {
-        "replay_uuid": played.manifest.uuid,
-        "load_ns": [shift_ns - _ANCHOR_NS, shift_ns + played.manifest.window_end_ns + _ANCHOR_NS],
-        "replay": played.manifest.replay,
-    }
+    seen.manifest.watched = Watched(
+        played.manifest.uuid,
+        [shift_ns - _ANCHOR_NS, shift_ns + played.manifest.window_end_ns + _ANCHOR_NS],
+        played.manifest.open_replay,
+    )
     return rewrite_manifest(seen)
 
 

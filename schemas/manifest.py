@@ -2,14 +2,16 @@
 
 import json
 import uuid as uuid_module
-from dataclasses import asdict, dataclass, field, fields
-from functools import cache
-from importlib import metadata, resources
-from typing import Any, Final, Self
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import Annotated, Any, Final, Literal, Self
 
-import jsonschema
+from pydantic import Field
 
+from .contract import ContractError, Count, Nanoseconds, json_schema, load
 from .errors import IotraceError
+from .host import Host, host_with_todays_names
+from .run import ClosedLoop, ModelFacts, Replay, Watched
 from .tables import FORMAT_VERSION
 from .vocabulary import Kind, counted
 
@@ -21,6 +23,7 @@ QUALITY_WORDS: Final = {
 """How something was recorded, in words that say nothing of what its figures are worth."""
 HEAVY_LOSS: Final = 0.01
 """Share of the events or I/Os from which on their loss is heavy."""
+_UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 SHARED_TIME: Final = "time in common"
 """How reasons end that are about what sources share of their time."""
 
@@ -29,12 +32,13 @@ SHARED_TIME: Final = "time in common"
 class Clock:
     """Anchors the recording's nanoseconds to UTC. ``name`` is the clock the source used."""
 
-    start_utc_ns: int
-    resolution_ns: float
+    start_utc_ns: Nanoseconds
+    """UTC of the recording's nanosecond 0, since 1970."""
+    resolution_ns: Annotated[float, Field(gt=0)]
     name: str
-    start_utc_uncertainty_ns: int | None = None
+    start_utc_uncertainty_ns: Count | None = None
     """How far ``start_utc_ns`` may be from what the source host's own clock showed; None where that is not known."""
-    pairs: list[list[int]] = field(default_factory=list)
+    pairs: list[Annotated[list[Nanoseconds], Field(min_length=2, max_length=2)]] = field(default_factory=list)
     """Moments at which a recorder read both: ticks of ``name`` and UTC in nanoseconds; drift follows from them."""
 
 
@@ -49,15 +53,15 @@ class Alignment:
     range that the formats leave open (utc); None where nothing tells.
     """
 
-    method: str
+    method: Literal["reference", "measured", "utc"]
     basis: str
     reference: str | None = None
     offset_ns: int = 0
-    uncertainty_ns: int | None = None
+    uncertainty_ns: Count | None = None
     at_ns: int = 0
-    matched_ios: int | None = None
+    matched_ios: Count | None = None
     drift_ppm: float | None = None
-    drift_uncertainty_ppm: float | None = None
+    drift_uncertainty_ppm: Annotated[float, Field(ge=0)] | None = None
 
 
 @dataclass(slots=True)
@@ -66,43 +70,52 @@ class Source:
 
     name: str
     kind: str
-    bytes: int | None = None
-    sha256: str | None = None
-    events: int | None = None
+    bytes: Count | None = None
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    events: Count | None = None
     alignment: Alignment | None = None
     """None where it is the only source, or brought no clock of its own."""
+
+
+@dataclass(slots=True)
+class Loss:
+    """Events and buffers lost since the look before, noticed at ``at_ns``."""
+
+    at_ns: Nanoseconds
+    events: Count
+    buffers: Count
+    source: str | None = None
 
 
 @dataclass(slots=True)
 class Quality:
     """What is known to be missing or wrong, in counts; `judge` turns them into a verdict."""
 
-    events_lost: int = 0
-    buffers_lost: int = 0
-    sequence_holes: int = 0
-    unpaired_issues: int = 0
-    unpaired_completions: int = 0
-    latencies_dropped: int = 0
-    clock_steps: int = 0
-    source_gaps: int = 0
+    events_lost: Count = 0
+    buffers_lost: Count = 0
+    sequence_holes: Count = 0
+    unpaired_issues: Count = 0
+    unpaired_completions: Count = 0
+    latencies_dropped: Count = 0
+    clock_steps: Count = 0
+    source_gaps: Count = 0
     """Pairs of sources that share no time: rates over the whole are too low, and one explains nothing of the other."""
-    damaged_buffers: int = 0
-    counted_ios: int = 0
+    damaged_buffers: Count = 0
+    counted_ios: Count = 0
     """I/Os that the kernel's own counters of the disks show for the time of a live recording."""
-    missing_ios: int = 0
+    missing_ios: Count = 0
     """Of these, how many the trace lacks beyond what was in flight when it began."""
-    counted_bytes: int = 0
-    missing_bytes: int = 0
+    counted_bytes: Count = 0
+    missing_bytes: Count = 0
     truncated_tail: bool = False
     ended: str = "normally"
     """How the recording ended: ``normally`` or a sentence on what cut it short."""
     shared_time: list[str] = field(default_factory=list)
     """What sources share of their time, where that is none or little: the first thing to be known of a recording."""
-    losses: list[dict[str, Any]] = field(default_factory=list)
-    """When losses were noticed, where the recorder told: ``at_ns``, ``events``, ``buffers`` since the look before, and
-    ``source``."""
+    losses: list[Loss] = field(default_factory=list)
+    """When losses were noticed, where the recorder told."""
     notes: list[str] = field(default_factory=list)
-    verdict: str = "good"
+    verdict: Literal["good", "usable", "poor"] = "good"
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -167,24 +180,38 @@ class Quality:
 class Manifest:
     """Everything about a recording that is not a row of one of its tables."""
 
-    kind: str
+    kind: Kind
     title: str
     clock: Clock
-    window_start_ns: int = 0
-    window_end_ns: int = 0
-    host: dict[str, Any] = field(default_factory=dict)
+    window_start_ns: Nanoseconds = 0
+    window_end_ns: Nanoseconds = 0
+    host: Host = field(default_factory=Host)
     sources: list[Source] = field(default_factory=list)
     quality: Quality = field(default_factory=Quality)
-    replay: dict[str, Any] | None = None
-    """Settings and outcome of the replay where ``kind`` is replayed."""
-    watched: dict[str, Any] | None = None
-    """Where it was recorded beside a replay: ``replay_uuid``, ``replay`` (its settings and outcome) and ``load_ns``,
-    from when until when its load lasted on this recording's clock; outside is the replay's own look at the target."""
+    replay: Replay | ClosedLoop | None = None
+    """Settings and outcome of the run where ``kind`` is replayed."""
+    watched: Watched | None = None
+    """Where it was recorded beside a replay: which, and when its load was."""
     tools: dict[str, str] = field(default_factory=lambda: {"iotrace": metadata.version("iotrace")})
-    uuid: str = field(default_factory=lambda: str(uuid_module.uuid4()))
-    rows: dict[str, int] = field(default_factory=dict)
+    uuid: Annotated[str, Field(pattern=_UUID)] = field(default_factory=lambda: str(uuid_module.uuid4()))
+    rows: dict[str, Count] = field(default_factory=dict)
     """Rows per table, filled in by the writer: a file that lost its end is noticed."""
-    format_version: int = FORMAT_VERSION
+    format_version: Annotated[int, Field(ge=1)] = FORMAT_VERSION
+
+    @property
+    def open_replay(self) -> Replay:
+        """Of a replay what it says of itself; of anything else an empty one."""
+        return self.replay if isinstance(self.replay, Replay) else Replay()
+
+    @property
+    def is_closed_loop(self) -> bool:
+        """Whether it is a run of characterize: a number in flight was kept, no rate was offered."""
+        return isinstance(self.replay, ClosedLoop)
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether it is a run that the user stopped."""
+        return self.replay is not None and self.replay.interrupted
 
     @property
     def duration_ns(self) -> int:
@@ -197,24 +224,23 @@ class Manifest:
         return self.kind in {Kind.REPLAYED, Kind.SIMULATED}
 
     @property
-    def model(self) -> dict[str, Any] | None:
+    def model(self) -> ModelFacts | None:
         """The model that answered where ``kind`` is simulated (`iotrace.schemas.models.tested_words`)."""
-        return (self.replay or {}).get("model") if self.kind == Kind.SIMULATED else None
+        return self.open_replay.model if self.kind == Kind.SIMULATED else None
 
     def to_json(self) -> str:
-        """Text of ``manifest.json``; checked against ``manifest.schema.json`` first.
+        """Text of ``manifest.json``; checked against its own types first (docs: ``manifest.schema.json``).
 
         Raises `IotraceError` for times that no file can hold.
         """
-        Kind(self.kind)
         data = _whole_text(asdict(self))
         try:
-            _validator().validate(data)
-        except jsonschema.ValidationError as problem:
-            if problem.validator not in {"minimum", "maximum"}:
+            load(Manifest, data)
+        except ContractError as problem:
+            if not problem.is_out_of_range:
                 raise
             raise IotraceError(
-                f"what was read has a time or count that cannot be: {problem.json_path[2:]} is {problem.instance}",
+                f"what was read has a time or count that cannot be: {problem.where} is {problem.value}",
                 hint="its source may be damaged",
             ) from problem
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
@@ -230,35 +256,19 @@ class Manifest:
                     f"'{name}' was written by a newer iotrace (format {version}, this one reads {FORMAT_VERSION})",
                     hint="update iotrace on this machine",
                 )
-            _validator().validate(data)
-        except (json.JSONDecodeError, jsonschema.ValidationError, RecursionError) as problem:
-            reason = problem.message if isinstance(problem, jsonschema.ValidationError) else str(problem)
+            if isinstance(data, dict) and isinstance(data.get("host"), dict):
+                data["host"] = host_with_todays_names(data["host"])
+            return load(cls, data)
+        except (json.JSONDecodeError, ContractError, RecursionError) as problem:
             raise IotraceError(
-                f"'{name}' has a damaged manifest.json: {reason[:200]}",
+                f"'{name}' has a damaged manifest.json: {str(problem)[:200]}",
                 hint="restore it from a copy, or import the original trace again",
             ) from problem
-        return cls(
-            **{
-                **{key: value for key, value in data.items() if key in _names(cls)},
-                "clock": Clock(**_known(Clock, data["clock"])),
-                "sources": [_source(source) for source in data["sources"]],
-                "quality": Quality(**_known(Quality, data["quality"])),
-            }
-        )
 
 
-@cache
-def manifest_schema() -> dict[str, Any]:
-    """The JSON Schema of ``manifest.json``."""
-    text = resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
-
-
-@cache
-def _validator() -> Any:  # noqa: ANN401 - the class depends on what the schema says it is written in
-    schema = manifest_schema()
-    return jsonschema.validators.validator_for(schema)(schema)
+def json_schema_text() -> str:
+    """The JSON Schema of ``manifest.json``, as ``manifest.schema.json`` has it."""
+    return json.dumps(json_schema(Manifest), indent=1, sort_keys=True) + "\n"
 
 
 def _whole_text(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -272,19 +282,3 @@ def _whole_text(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, list | tuple):
         return [_whole_text(entry) for entry in value]
     return value
-
-
-def _names(cls: type) -> set[str]:
-    return {entry.name for entry in fields(cls)}
-
-
-def _source(data: dict[str, Any]) -> Source:
-    source = Source(**_known(Source, data))
-    alignment = data.get("alignment")
-    source.alignment = Alignment(**_known(Alignment, alignment)) if alignment else None
-    return source
-
-
-def _known(cls: type, data: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what a later iotrace of the same format version may have added."""
-    return {key: value for key, value in data.items() if key in _names(cls)}

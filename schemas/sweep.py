@@ -6,17 +6,16 @@ Steps are kept as they finish, so an interrupted sweep still holds every complet
 step; replays at rising scale are the usual ones.
 
 Imported results of another tool's tests are steps too, one run in each (kind ``tested``, table ``results``), in order
-of load. Then ``settings`` has ``tool`` and ``axis``, which says by what the runs differ: ``virtual_users``,
-``offered_iops``, ``outstanding`` or ``threads``, and ``scale`` is that number; or ``run``, where they differ by none of
-them, and ``scale`` counts from 1.
+of load, and ``scale`` is what they differ by (`SweepSettings.axis`).
 """
 
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
-from typing import Any, Self
+from typing import Literal, Self
 
+from .contract import ContractError, load
 from .durable import create_private_folder, replace_text, sync_folder
 from .errors import IotraceError
 from .partials import Partial
@@ -36,6 +35,28 @@ class SweepStep:
 
 
 @dataclass(slots=True)
+class SweepSettings:
+    """What the steps had in common, and why there are no more; None where it does not apply."""
+
+    targets: list[str] = field(default_factory=list)
+    window_ns: list[int] | None = None
+    """From when until when of the recording."""
+    step_seconds: float | None = None
+    load: str = "1x"
+    """What 1x is, in words."""
+    loop: Literal["closed"] | None = None
+    """Of characterize."""
+    tool: str | None = None
+    """Of another tool's results: which."""
+    axis: str | None = None
+    """By what the runs differ: ``outstanding``, ``size``, ``virtual_users``, ``offered_iops`` or ``threads``; ``run``
+    where they differ by none of them, and the scale counts from 1."""
+    unlike: str | None = None
+    """In what runs of another tool differ besides."""
+    ended: str | None = None
+
+
+@dataclass(slots=True)
 class Sweep:
     """The steps in the order they were run. ``settings`` holds what they had in common."""
 
@@ -43,7 +64,7 @@ class Sweep:
     title: str
     source_uuid: str | None
     steps: list[SweepStep] = field(default_factory=list)
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: SweepSettings = field(default_factory=SweepSettings)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -66,10 +87,17 @@ class Sweep:
                     f"'{path}' was written by a newer iotrace", hint="update iotrace on this machine"
                 )
             steps = [SweepStep(float(step["scale"]), str(step["folder"])) for step in data["steps"]]
-            sweep = cls(
-                folder, str(data["title"]), data.get("source_uuid"), steps, dict(data.get("settings", {}))
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+            settings = load(SweepSettings, data.get("settings", {}))
+            sweep = cls(folder, str(data["title"]), data.get("source_uuid"), steps, settings)
+        except (
+            ContractError,
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as problem:
             raise IotraceError(
                 f"'{path}' has a damaged sweep.json: {problem}",
                 hint="its steps are recordings and can be used alone",
@@ -114,7 +142,7 @@ class SweepWriter:
         *,
         title: str,
         source_uuid: str | None,
-        settings: dict[str, Any] | None = None,
+        settings: SweepSettings | None = None,
         overwrite: bool = False,
     ) -> None:
         """Start a sweep at ``path``. Raises `IotraceError` if it is taken or cannot be written."""
@@ -123,7 +151,7 @@ class SweepWriter:
         try:
             with Partial.folder(folder, private=True) as partial:
                 create_private_folder(partial.path / "steps")
-                self.sweep = Sweep(partial.path, title, source_uuid, [], settings or {})
+                self.sweep = Sweep(partial.path, title, source_uuid, [], settings or SweepSettings())
                 self._save()
                 self._earlier = put_in_place(partial.path, folder, RECORDING)
             sync_folder(folder.parent)
@@ -153,7 +181,7 @@ class SweepWriter:
 
     def end(self, why: str) -> None:
         """Note in the settings why the sweep ended."""
-        self.sweep.settings["ended"] = why
+        self.sweep.settings.ended = why
         self._save()
 
     def _save(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, Source
+from iotrace.schemas.host import Host
 
 HOSTILE_NAMES: Final[dict[str, str]] = {
     "script": "<script>alert('script')</script>",
@@ -63,7 +64,7 @@ def write_recording(path: Path) -> Recording:
             "captured", " ".join(names[:12]) + LONE_SURROGATE, Clock(1_790_000_000_000_000_000, 100, names[0])
         )
         manifest.window_end_ns = 3 * _SECOND
-        manifest.host = {"name": names[6], names[0]: names[8], "lone": LONE_SURROGATE}
+        manifest.host = Host(names[6], names[0], kernel=names[8], cpu_model=LONE_SURROGATE)
         manifest.sources = [Source(name, names[1], 10, None, 5) for name in [*names, LONE_SURROGATE]]
         manifest.quality.ended = names[6] + LONE_SURROGATE
         manifest.quality.notes = names[:10]

@@ -19,7 +19,7 @@ from types import ModuleType
 from unittest.mock import MagicMock
 
 THIRD_PARTY = """
-    duckdb jinja2 jsonschema numpy psutil pyarrow.compute pyarrow.csv pyarrow.ipc
+    duckdb jinja2 numpy psutil pyarrow.compute pyarrow.csv pyarrow.ipc pydantic
     pyarrow.parquet rich.console rich.live rich.progress rich.table scipy.optimize scipy.special scipy.stats typer
 """
 MODULES = "fcntl grp posix pty pwd resource syslog termios tty"

@@ -62,9 +62,9 @@ def readme(recording: Recording, version: str) -> str:
     return _TEXT.format(
         seconds=manifest.duration_ns / 1e9,
         version=version,
-        kernel=".".join(manifest.host["kernel"].split(".")[:2]),
-        cpus=manifest.host["cpu_count"],
-        cpu_model=manifest.host["cpu_model"],
+        kernel=".".join(manifest.host.kernel.split(".")[:2]),
+        cpus=manifest.host.processors,
+        cpu_model=manifest.host.cpu_model,
         notes="\n".join(_notes(database)),
         bytes=sum(path.stat().st_size for path in Path(recording.path).iterdir()),
         rows=manifest.rows["io"],

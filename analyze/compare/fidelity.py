@@ -48,10 +48,10 @@ class Fidelity:
 
 def fidelity(source: Recording, played: Recording, *, seed: int = 0) -> Fidelity | None:
     """Hold ``played``, a replay of ``source`` at 1x in step, against it; None for any other, or without I/Os."""
-    replay = played.manifest.replay or {}
+    replay = played.manifest.open_replay
     if (
-        replay.get("source_uuid") != source.manifest.uuid
-        or replay.get("scale") != 1
+        replay.source_uuid != source.manifest.uuid
+        or replay.scale != 1
         or not is_in_step(replay)
         or not played.row_count("io")
     ):
@@ -68,7 +68,11 @@ def fidelity(source: Recording, played: Recording, *, seed: int = 0) -> Fidelity
         shared = (
             [str(one) for one in (Layer.DEVICE, Layer.BLOCK) if one in known[0] & known[1]] if seen else []
         )
-        load = (other.manifest.watched or {}).get("load_ns") or (0, played.manifest.window_end_ns + 1)
+        load = (
+            other.manifest.watched.load_ns
+            if other.manifest.watched
+            else [0, played.manifest.window_end_ns + 1]
+        )
         found: list[LayerFidelity] = []
         for name in shared or [layer]:
             a = ComparedSide(asks[0], source, (name, from_ns, until_ns), seed=seed, number=0)
@@ -82,5 +86,5 @@ def fidelity(source: Recording, played: Recording, *, seed: int = 0) -> Fidelity
                     found.append(LayerFidelity(name, key.op, kind, entry.figures))
         base = ("r0", from_ns, until_ns)
         paired = pair_up(connection, base, seen, "r1", seed=seed) if seen is not None else Pairs()
-    own_ns = (replay.get("pacing") or {}).get("own_service_ns_mean")
+    own_ns = replay.pacing.own_service_ns_mean if replay.pacing else None
     return Fidelity(found, paired.found, paired.unpaired, own_ns)

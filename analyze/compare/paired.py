@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from iotrace.analyze import library
 from iotrace.analyze.stats.bootstrap import SLOTS_MAX, SLOTS_MIN, interval, resampled_errors
 from iotrace.schemas import Layer, Recording, counted
+from iotrace.schemas.run import Replay
 from iotrace.schemas.sweep import watched_path
 
 from .comparison import Paired
@@ -37,10 +38,10 @@ class Pairs:
     unpaired: list[str] = field(default_factory=list)
 
 
-def replay_facts(recording: Recording) -> dict[str, Any]:
+def replay_facts(recording: Recording) -> Replay:
     """What is known of the replay that a recording shows: its own, or the one that it was recorded beside."""
     manifest = recording.manifest
-    return manifest.replay or (manifest.watched or {}).get("replay") or {}
+    return manifest.watched.replay if manifest.watched else manifest.open_replay
 
 
 def watched_beside(recording: Recording) -> Recording | None:
@@ -51,8 +52,8 @@ def watched_beside(recording: Recording) -> Recording | None:
     if not (path / "manifest.json").is_file():
         return None
     seen = Recording.open(path)
-    is_of_it = (seen.manifest.watched or {}).get("replay_uuid") == recording.manifest.uuid
-    return seen if is_of_it else None
+    watched = seen.manifest.watched
+    return seen if watched and watched.replay_uuid == recording.manifest.uuid else None
 
 
 def pair_up(
@@ -65,7 +66,8 @@ def pair_up(
 ) -> Pairs:
     """Each I/O of ``base`` (its prefix and span) held against its counterpart in ``seen``, attached as ``prefix``."""
     base_prefix, from_ns, until_ns = base
-    load_ns = (seen.manifest.watched or {})["load_ns"]
+    assert seen.manifest.watched is not None
+    load_ns = seen.manifest.watched.load_ns
     library.lend(connection, base_prefix, prefix, "io", "recorded_io")
     counts = [
         {row["layer"]: row["io_count"] for row in library.run(connection, "layers", prefix=one).to_pylist()}

@@ -121,7 +121,7 @@ def _compare_pair(a: ComparedSide, b: ComparedSide, paired: Pairs, label: str) -
         ]
         if (a_metric, b_metric) == pairs[0]:
             unmatched = _unmatched(left, right)
-    scale = float(replay["scale"]) if is_replay_of_a and replay.get("scale") is not None else None
+    scale = replay.scale if is_replay_of_a else None
     return _comparison(a, b, label, work, pairs[0], classes, paired, unmatched, is_replay_of_a, scale)
 
 
@@ -138,7 +138,7 @@ def _comparison(
     scale: float | None,
 ) -> Comparison:
     sides = a.figures("A"), b.figures(label)
-    replay = replay_facts(b.recording) if is_replay_of_a else {}
+    replay = replay_facts(b.recording) if is_replay_of_a else None
     return Comparison(
         a=sides[0],
         b=sides[1],
@@ -150,7 +150,7 @@ def _comparison(
             *sides,
             is_replay_of_a=is_replay_of_a,
             scale=scale,
-            mode=replay.get("mode"),
+            mode=replay.mode if replay else None,
             is_watched=b.recording.manifest.watched is not None,
         ),
         verdicts=verdicts(label, classes, headline[1], work.aspects, paired.found, replay),
@@ -166,7 +166,7 @@ def _comparison(
 
 
 def _is_replay(one: Recording, of: Recording) -> bool:
-    return bool(replay_facts(one).get("source_uuid") == of.manifest.uuid)
+    return replay_facts(one).source_uuid == of.manifest.uuid
 
 
 def _metric_pairs(a: Recording, b: Recording) -> list[tuple[str, str]]:
@@ -178,7 +178,7 @@ def _metric_pairs(a: Recording, b: Recording) -> list[tuple[str, str]]:
 
 def _is_paced(one: Recording) -> bool:
     """Whether its I/Os were due at some time: a closed loop without pauses has no intended times."""
-    return one.manifest.is_played and (one.manifest.replay or {}).get("loop") != "closed"
+    return one.manifest.is_played and not one.manifest.is_closed_loop
 
 
 def _headline_reason(pair: tuple[str, str]) -> str:

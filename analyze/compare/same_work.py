@@ -5,9 +5,10 @@ asked for. A difference is said with what it does to latencies, and whose it mak
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from iotrace.analyze.units import DASH, format_bytes, format_duration_ns, format_rate, format_share
+from iotrace.schemas.run import Replay
 
 from .comparison import WorkAspect
 
@@ -116,7 +117,7 @@ def mix_distance(a: Work, b: Work) -> float:
 
 
 def check_same_work(
-    a: Work, b: Work, replay: dict[str, Any] | None, *, label: str = "B", is_watched: bool = False
+    a: Work, b: Work, replay: Replay | None, *, label: str = "B", is_watched: bool = False
 ) -> SameWork:
     """Hold b's work against a's. ``replay`` is the manifest's entry if b is a replay of a; ``label`` is b's name.
 
@@ -141,8 +142,8 @@ def _mix_aspect(distance: float) -> WorkAspect:
     )
 
 
-def _aspects(a: Work, b: Work, replay: dict[str, Any] | None) -> list[WorkAspect]:
-    closed = replay is not None and replay.get("mode") == "think"
+def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
+    closed = replay is not None and replay.mode == "think"
     footprint, burstiness = (
         None if one is None else one * _scaled(replay, name)
         for one, name in ((a.footprint_bytes, "footprint_bytes"), (a.interarrival_cv, "cv_interarrival"))
@@ -169,19 +170,19 @@ def _aspects(a: Work, b: Work, replay: dict[str, Any] | None) -> list[WorkAspect
     return [aspect for aspect in found if aspect.a is not None or aspect.b is not None]
 
 
-def _scaled(replay: dict[str, Any] | None, name: str) -> float:
+def _scaled(replay: Replay | None, name: str) -> float:
     """By how much scaling was to change a figure of the load; 1 where the replay does not say."""
-    scaling = (replay or {}).get("scaling") or {}
-    before, after = ((scaling.get(when) or {}).get(name) for when in ("before", "after"))
+    if replay is None or replay.scaling is None:
+        return 1.0
+    before, after = getattr(replay.scaling.before, name), getattr(replay.scaling.after, name)
     return float(after) / float(before) if before and after else 1.0
 
 
-def _rates(a: Work, b: Work, replay: dict[str, Any] | None) -> tuple[float | None, float]:
+def _rates(a: Work, b: Work, replay: Replay | None) -> tuple[float | None, float]:
     """Rate that was to be, and that was; of a replay over the time it took to issue, as its plan is."""
     if replay is None:
         return a.ios_per_s(), b.ios_per_s()
-    planned_ns, span_ns = replay.get("planned_duration_ns") or 0, replay.get("issued_span_ns") or 0
-    planned_ios = replay.get("planned_ios") or 0
+    planned_ns, span_ns, planned_ios = replay.planned_duration_ns, replay.issued_span_ns, replay.planned_ios
     if not planned_ns or not span_ns or not planned_ios:
         return None, b.ios_per_s()
     return planned_ios * 1e9 / planned_ns, sum(b.mix.values()) * 1e9 / span_ns
@@ -220,27 +221,27 @@ def _in_words(aspect: WorkAspect) -> str:
     return f"{aspect.name}: {figures}: {aspect.meaning}"
 
 
-def _check_replay(a: Work, b: Work, replay: dict[str, Any]) -> list[str]:
+def _check_replay(a: Work, b: Work, replay: Replay) -> list[str]:
     """A replay does exactly what was asked of it: equal counts, in the time that was planned."""
     warnings = []
-    scale = float(replay.get("scale") or 1.0)
-    repeat = int(replay.get("repeat") or 1)
+    scale = replay.scale or 1.0
     # What a replay says that it planned counts copies, fractions, loops and filters; older ones do not say.
-    planned_by_op: dict[str, int] | None = replay.get("planned_by_op")
     left, right = a.io_count(), b.io_count()
     for op in sorted(left.keys() | right.keys()):
-        expected = 0 if replay.get("reads_only") and op != "read" else left.get(op, 0) * repeat
-        if planned_by_op is not None and not replay.get("skipped_ios"):
-            expected = planned_by_op.get(op, 0)
+        expected = 0 if replay.reads_only and op != "read" else left.get(op, 0) * replay.repeat
+        if replay.planned_by_op and not replay.skipped_ios:
+            expected = replay.planned_by_op.get(op, 0)
         if right.get(op, 0) != expected:
             reasons = [
-                f"{replay[f'{why}_ios']:,} {why}" for why in ("skipped", "failed") if replay.get(f"{why}_ios")
+                f"{count:,} {why}"
+                for why, count in (("skipped", replay.skipped_ios), ("failed", replay.failed_ios))
+                if count
             ]
             because = f" ({', '.join(reasons)})" if reasons else ""
             many = "flushes" if op == "flush" else f"{op}s"
             warnings.append(f"{right.get(op, 0):,} {many} were replayed, {expected:,} were to be{because}")
-    planned, span = replay.get("planned_duration_ns") or 0, replay.get("issued_span_ns") or 0
-    if replay.get("mode") != "think" and abs(planned - span) > TOLERANCE * max(planned, span):
+    planned, span = replay.planned_duration_ns, replay.issued_span_ns
+    if replay.mode != "think" and abs(planned - span) > TOLERANCE * max(planned, span):
         warnings.append(
             f"the replay issued its I/Os in {format_duration_ns(span)}; "
             f"{format_duration_ns(planned)} were planned at {scale:g}x"

@@ -20,6 +20,7 @@ from iotrace.analyze.describe.streams import MOVING
 from iotrace.analyze.stats.bootstrap import SLOTS_MAX
 from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.run import Replay
 
 from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
 from .comparison import Side, WaterfallStep
@@ -43,33 +44,33 @@ def span_of(ask: Ask, recording: Recording) -> Span:
         raise IotraceError(
             f"'{recording.path}' holds no I/Os", hint="compare needs recordings of single I/Os"
         )
-    load_ns = (recording.manifest.watched or {}).get("load_ns")
+    load_ns = recording.manifest.watched and recording.manifest.watched.load_ns
     if load_ns:
         # Before and after it the replay looked at its target.
-        played = replay_facts(recording).get("layer")
+        played = replay_facts(recording).layer
         layer = str(played) if played in layers else layer
         return layer, int(load_ns[0]), int(load_ns[1])
     return layer, layers[layer]["first_issued_ns"], layers[layer]["last_seen_ns"] + 1
 
 
-def replayed_span(ask: Ask, recording: Recording, replay: dict[str, Any]) -> Span:
+def replayed_span(ask: Ask, recording: Recording, replay: Replay) -> Span:
     """What of ``recording`` a replay played: one layer, and a window if one was chosen."""
     layer, from_ns, until_ns = span_of(ask, recording)
     layers = ask("layers")["layer"].to_pylist()
-    if replay.get("layer") in layers:
-        layer = str(replay["layer"])
-    window = replay.get("window_ns")
+    if replay.layer in layers:
+        layer = str(replay.layer)
+    window = replay.window_ns
     if isinstance(window, list | tuple) and len(window) == 2 and window[0] < window[1]:
         from_ns, until_ns = int(window[0]), int(window[1])
     return layer, from_ns, until_ns
 
 
-def is_in_step(replay: dict[str, Any]) -> bool:
+def is_in_step(replay: Replay) -> bool:
     """Whether each I/O of a replay was due at its recorded time divided by the scale, once."""
     return (
-        replay.get("mode") in {"compress", None}
-        and not any(replay.get(name) for name in ("loop_seconds", "ramp_seconds", "thinning"))
-        and int(replay.get("repeat") or 1) == int(replay.get("copies") or 1) == 1
+        replay.mode in {"compress", None}
+        and not (replay.loop_seconds or replay.ramp_seconds or replay.thinning)
+        and replay.repeat == replay.copies == 1
     )
 
 
@@ -102,7 +103,7 @@ class ComparedSide:
             self.slot_ns = max(-(-(self.until_ns - self.from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
             self.slots = -(-(self.until_ns - self.from_ns) // self.slot_ns)
         else:
-            scale = float(replay_facts(recording).get("scale") or 1.0)
+            scale = replay_facts(recording).scale or 1.0
             if manifest.watched is None:
                 self.from_ns = min(self.from_ns, 0)
             self.slots = alongside.slots

@@ -1,7 +1,7 @@
 """What a comparison says in sentences: which clocks are held against each other, and the answer per operation."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from iotrace.analyze.stats.bootstrap import SLOTS_MIN
 from iotrace.analyze.units import (
@@ -10,6 +10,7 @@ from iotrace.analyze.units import (
     format_ratio_with_interval,
     format_share_with_interval,
 )
+from iotrace.schemas.run import Replay
 
 from .comparison import ClassComparison, Figure, Interval, Paired, Side, Verdict, WorkAspect
 
@@ -107,7 +108,7 @@ def verdicts(
     headline_metric: str,
     work: Sequence[WorkAspect],
     paired: Sequence[Paired] = (),
-    replay: Mapping[str, Any] | None = None,
+    replay: Replay | None = None,
 ) -> list[Verdict]:
     """The answer per operation, by the headline metric at the highest quantile that both sides can show.
 
@@ -128,7 +129,7 @@ def verdicts(
                 ),
                 None,
             )
-            verdict = _verdict(label, entry, service, work, replay or {})
+            verdict = _verdict(label, entry, service, work, replay)
             by_pairs = next((one for one in paired if one.op == entry.op and one.ratio_interval), None)
             if by_pairs is not None:
                 verdict = _by_pairs(label, by_pairs, verdict, work)
@@ -156,13 +157,13 @@ def _by_pairs(label: str, one: Paired, tail: Verdict | None, work: Sequence[Work
     return Verdict(one.op, "typical", direction, one.ratio, one.ratio_interval, reservation, sentence)
 
 
-def _own_ns(replay: Mapping[str, Any], quantity: str, metric: str) -> float:
+def _own_ns(replay: Replay, quantity: str, metric: str) -> float:
     """What a replay itself adds to a figure, as far as it knows: its lateness, and its share of the service."""
-    lateness = replay.get("generator_lateness_ns") or {}
-    late_ns = (
-        lateness.get("p50" if quantity in {"mean", "p50"} else "p99") or 0 if metric == "response" else 0
-    )
-    return float(late_ns + max(0.0, (replay.get("pacing") or {}).get("own_service_ns_mean") or 0.0))
+    late_ns = 0
+    if metric == "response":
+        lateness = replay.generator_lateness_ns
+        late_ns = (lateness.p50 if quantity in {"mean", "p50"} else lateness.p99) or 0
+    return late_ns + max(0.0, replay.pacing.own_service_ns_mean or 0.0 if replay.pacing else 0.0)
 
 
 def _verdict(
@@ -170,7 +171,7 @@ def _verdict(
     entry: ClassComparison,
     service: ClassComparison | None,
     work: Sequence[WorkAspect],
-    replay: Mapping[str, Any],
+    replay: Replay | None,
 ) -> Verdict | None:
     figure = _highest(entry)
     if figure is None or figure.ratio is None:

@@ -77,10 +77,10 @@ def _manifest(recording: Recording, span_ns: tuple[int, int], title: str | None,
         clock,
         window_start_ns=0,
         window_end_ns=end_ns - start_ns,
-        host=dict(old.host),
+        host=replace(old.host),
         sources=[Source(recording.path.name, "recording", events=events), *_shifted(old.sources, start_ns)],
         quality=replace(old.quality, notes=[*old.quality.notes, told]),
-        replay=None if old.replay is None else dict(old.replay),
+        replay=old.replay,
         tools=dict(old.tools),
     )
 

@@ -1,12 +1,13 @@
 """The knee of a series of closed loops: load is the number in flight, and saturation says where it lies."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from iotrace.analyze.slo import Objective
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.run import Cell, ClosedLoop
 
 from .agreement import agreement, closed_votes
 from .answer import Knee, State
@@ -28,7 +29,7 @@ _WORK: Final = ("pattern", "read_share", "size_bytes", "durable")
 
 def is_closed(recording: Recording) -> bool:
     """Whether the load was a number in flight, not a rate: nothing was offered beyond what was carried."""
-    return (recording.manifest.replay or {}).get("loop") == "closed"
+    return recording.manifest.is_closed_loop
 
 
 def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] = (), seed: int = 0) -> Knee:
@@ -44,7 +45,7 @@ def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] =
         )
     answer = knee_of_closed(measured, seed=seed)
     cell = _cell(steps[0])
-    answer.work = {name: cell.get(name) for name in _WORK}
+    answer.work = {name: getattr(cell, name) for name in _WORK}
     _add_objectives(answer, measured, objectives, seed)
     mark_saturated(answer)
     return answer
@@ -120,17 +121,18 @@ def _add_objectives(
 
 
 def _outstanding(recording: Recording) -> int:
-    return int(_cell(recording)["outstanding"])
+    return _cell(recording).outstanding
 
 
 def _kind(recording: Recording) -> tuple[object, ...]:
     cell = _cell(recording)
-    return tuple(cell.get(name) for name in _WORK)
+    return tuple(getattr(cell, name) for name in _WORK)
 
 
-def _cell(recording: Recording) -> dict[str, Any]:
-    cell = (recording.manifest.replay or {}).get("cell")
-    if not is_closed(recording) or not isinstance(cell, dict) or not isinstance(cell.get("outstanding"), int):
+def _cell(recording: Recording) -> Cell:
+    run = recording.manifest.replay
+    cell = run.cell if isinstance(run, ClosedLoop) else None
+    if cell is None:
         raise IotraceError(
             f"'{recording.path}' is no run of characterize, so it has no number outstanding",
             hint="do not mix runs of characterize with replays",

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from iotrace.analyze import slo as slo_module
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.run import Replay
 
 from .answer import Knee
 from .closed_loop import is_closed, knee_closed
@@ -21,12 +22,12 @@ _USE: Final = (
     "two recordings against each other, iotrace describe shows one"
 )
 
-_SAME: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
-    "recordings that were replayed": lambda replay: replay.get("source_uuid"),
-    "targets": lambda replay: [target.get("name") for target in replay.get("targets") or ()] or None,
-    "parts of the recording": lambda replay: replay.get("window_ns"),
-    "modes": lambda replay: replay.get("mode"),
-    "filters": lambda replay: replay.get("filters"),
+_SAME: Final[dict[str, Callable[[Replay], Any]]] = {
+    "recordings that were replayed": lambda replay: replay.source_uuid,
+    "targets": lambda replay: [target.name for target in replay.targets] or None,
+    "parts of the recording": lambda replay: replay.window_ns,
+    "modes": lambda replay: replay.mode,
+    "filters": lambda replay: replay.filters,
 }
 """What steps have in common, where their manifests say it."""
 
@@ -46,14 +47,14 @@ def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> Non
                 f"'{step.path}' is no step of a sweep: it was {step.manifest.kind}, not replayed", hint=_USE
             )
     for name, fact in _SAME.items():
-        known = [(step, value) for step in steps if (value := fact(step.manifest.replay or {})) is not None]
+        known = [(step, value) for step in steps if (value := fact(step.manifest.open_replay)) is not None]
         for step, value in known[1:]:
             if value != known[0][1]:
                 raise IotraceError(
                     f"'{known[0][0].path}' and '{step.path}' are no steps of one sweep: their {name} differ",
                     hint=_USE,
                 )
-    scales = [(step.manifest.replay or {}).get("scale") for step in steps]
+    scales = [step.manifest.open_replay.scale for step in steps]
     if not has_scales and len(steps) > 1 and None not in scales and len(set(scales)) == 1:
         raise IotraceError(
             f"these {len(steps)} replays are all at {scales[0]:g}x, so there is no load to find a knee over",

@@ -32,6 +32,7 @@ from iotrace.analyze.stats import histogram
 from iotrace.analyze.validity.other_io import others_bytes
 from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats, Int64s
+from iotrace.schemas.run import ClosedLoop, Run
 
 from .flow import SLOTS_PER_BLOCK, Carried, Flow, carried
 from .layers import Layers, measure_layers
@@ -297,9 +298,9 @@ def measure(
     ``watched`` is what a recorder saw of the same I/Os on their way through the host (see `layers`).
     Raises `IotraceError` naming the recording when it holds no completed reads or writes.
     """
-    replay = recording.manifest.replay or {}
+    manifest = recording.manifest
     if scale is None:
-        scale = _number(replay.get("scale"))
+        scale = manifest.open_replay.scale
     with library.opened(recording) as connection:
         seen = library.run(connection, "knee_layers")
         layer = _layer(seen, recording)
@@ -325,7 +326,7 @@ def measure(
         response, block_count, total.per_second("completed", last), total.per_second("size_bytes", last)
     )
     # A closed loop always has as much waiting as it keeps in flight: that says nothing of the storage.
-    found = None if replay.get("loop") == "closed" else carried(flows, total, _unloaded_s(samples))
+    found = None if manifest.is_closed_loop else carried(flows, total, _unloaded_s(samples))
     if found is not None and (found.is_break or len(found.rates) >= _STRETCHES_MIN):
         # Storage that was never idle shows what it carries; what saved credits let through first is not that.
         samples.completed_iops, samples.completed_bytes_per_s = found.rates, found.bytes_per_s
@@ -364,9 +365,10 @@ def _step(
         np.array([_any_quantile(buckets, row, 0.5) for row in counts], dtype=float), wanted
     )
     law_ratio = in_flight / law if law else 1.0
-    replay = recording.manifest.replay or {}
+    manifest = recording.manifest
     late = load["lateness_ns_p99"] > LATENESS_SHARE_MAX * _any_quantile(buckets, totals, 0.99)
-    limited = bool(replay.get("generator_limited", late))
+    told = manifest.replay.generator_limited if manifest.replay else None
+    limited = bool(late if told is None else told)
     notes = []
     if limited:
         notes.append("the load generator was late: not a measurement of the storage")
@@ -378,7 +380,7 @@ def _step(
             "or a full disk queue"
         )
     # A closed loop offers no load of its own: what is missing there was still under way at the end.
-    if achieved < CARRIED_SHARE_MIN * offered and replay.get("loop") != "closed":
+    if achieved < CARRIED_SHARE_MIN * offered and not manifest.is_closed_loop:
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if words:
         notes.append(words)
@@ -429,7 +431,7 @@ def _step(
         notes=notes,
         service_ns_mean=load["service_ns_sum"] / io_count,
         is_warming=trend < 0,
-        generator_busy_share=_busy_share(replay),
+        generator_busy_share=_busy_share(manifest.replay),
         started_utc_ns=recording.manifest.clock.start_utc_ns,
         sustained_iops=found.iops if found is not None else None,
         busy_s=found.busy_s if found is not None else 0.0,
@@ -438,7 +440,7 @@ def _step(
         credits_ios=found.credits_ios if found is not None else None,
         limited_op=found.limited_op if found is not None else None,
         latency_break=None if trend or limited or broke or _was_queueing(found, span_ns / 1e9) else slower,
-        others_bytes=others_bytes(replay, load["size_bytes"]),
+        others_bytes=others_bytes(manifest.replay, load["size_bytes"]),
     )
 
 
@@ -467,16 +469,14 @@ def _was_queueing(found: Carried | None, span_s: float) -> bool:
     return found is not None and found.busy_s > _QUEUEING_SHARE_MIN * span_s
 
 
-def _busy_share(replay: dict[str, Any]) -> float | None:
+def _busy_share(run: Run | None) -> float | None:
     """Only an engine whose few threads submit without blocking is as busy as its processor time says."""
-    figures = [
-        _number(replay.get(name)) for name in ("cpu_seconds", "seconds", "warm_up_seconds", "submitters")
-    ]
-    if replay.get("loop") != "closed" or replay.get("backend") != "io_uring" or None in figures:
+    if not isinstance(run, ClosedLoop) or run.backend != "io_uring" or run.interrupted:
         return None
-    cpu_seconds, seconds, warm_up_seconds, submitters = (one or 0.0 for one in figures)
-    length = (seconds + warm_up_seconds) * submitters
-    return cpu_seconds / length if length > 0 and not replay.get("interrupted") else None
+    if run.cpu_seconds is None or run.seconds is None or run.warm_up_seconds is None or not run.submitters:
+        return None
+    length = (run.seconds + run.warm_up_seconds) * run.submitters
+    return run.cpu_seconds / length if length > 0 else None
 
 
 def _trend(buckets: Int64s, counts: Int64s, wanted: Floats, span_ns: int) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality
@@ -79,7 +79,7 @@ def _judged(quality: Quality, findings: Sequence[Finding]) -> Quality:
     lacks = [entry for entry in findings if entry.rule == "trace-lacks-ios"]
     if not lacks or quality.verdict != "good":
         return quality
-    verdict = "poor" if disqualifying(lacks) else "usable"
+    verdict: Literal["poor", "usable"] = "poor" if disqualifying(lacks) else "usable"
     return replace(quality, verdict=verdict, reasons=[*quality.reasons, lacks[0].title])
 
 

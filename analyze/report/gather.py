@@ -1,6 +1,7 @@
 """From recordings and sweeps to the facts and sections of a report."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -59,15 +60,14 @@ def tell_sweep(
         slo=objectives,
         scales=[step.scale for step in sweep.steps],
         watched=sweep.watched(),
-        baseline=str(sweep.settings.get("load", "1x")),
+        baseline=sweep.settings.load,
     )
     held = beside_knee(path, found, steps) if path is not None else None
-    targets = sweep.settings.get("targets") or [sweep.settings.get("target")]
-    target = ", ".join(str(one) for one in targets if one) or None
+    target = ", ".join(sweep.settings.targets) or None
     name = sweep.path.name.removesuffix(".iotrace")
     said = verdict.sweep_verdict(found, verdict.candidate(target, name))
     facts = SweepFacts(
-        name, sweep.title or name, target, dict(sweep.settings), found, said, held, model_words(steps)
+        name, sweep.title or name, target, asdict(sweep.settings), found, said, held, model_words(steps)
     )
     is_closed = all(step.outstanding is not None for step in found.steps)
     section = Section(
@@ -199,11 +199,7 @@ def compared(recordings: Sequence[Recording]) -> tuple[Recording, list[Recording
 
     Closed loops have no load in common with anything and recordings without I/Os no latencies, so they are left out.
     """
-    alike = [
-        one
-        for one in recordings
-        if (one.manifest.replay or {}).get("loop") != "closed" and one.manifest.rows.get("io")
-    ]
+    alike = [one for one in recordings if not one.manifest.is_closed_loop and one.manifest.rows.get("io")]
     if len(alike) < 2:
         return None
     first = next((place for place, one in enumerate(alike) if not one.manifest.is_played), 0)

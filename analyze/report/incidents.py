@@ -18,7 +18,7 @@ from .time_axis import TimeAxis
 
 def find_incidents(recording: Recording) -> Incidents | None:
     """Slow windows of a recording; None where it has neither I/Os nor counters of latency, or is a closed loop."""
-    if (recording.manifest.replay or {}).get("loop") == "closed":
+    if recording.manifest.is_closed_loop:
         return None
     try:
         return incident(recording)

@@ -1,9 +1,9 @@
 """Where each recording of a report comes from."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from iotrace.schemas import Recording
+from iotrace.schemas.run import ClosedLoop, Replay
 
 from .facts import Origin
 
@@ -18,7 +18,7 @@ def origin(recording: Recording) -> Origin:
         at = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         at = "unknown"
-    host = manifest.host.get("name") or manifest.host.get("hostname") or ""
+    host = manifest.host.name or ""
     return Origin(
         recording.name,
         manifest.uuid,
@@ -29,7 +29,7 @@ def origin(recording: Recording) -> Origin:
         str(host),
         manifest.quality.words,
         list(manifest.quality.reasons),
-        _settings(manifest.replay or {}),
+        _settings(manifest.replay),
         dict(manifest.tools),
         [
             {
@@ -44,9 +44,11 @@ def origin(recording: Recording) -> Origin:
     )
 
 
-def _settings(replay: dict[str, Any]) -> str:
+def _settings(run: Replay | ClosedLoop | None) -> str:
     """The settings that decide what a replay's figures mean, in words."""
-    parts = [f"{name} {replay[name]}" for name in _SETTINGS if replay.get(name) not in (None, "", {})]
-    if replay.get("source_uuid"):
-        parts.append(f"of {replay['source_uuid']}")
+    parts = [
+        f"{name} {value}" for name in _SETTINGS if (value := getattr(run, name, None)) not in (None, "open")
+    ]
+    if isinstance(run, Replay) and run.source_uuid:
+        parts.append(f"of {run.source_uuid}")
     return ", ".join(parts)

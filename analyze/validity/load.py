@@ -21,16 +21,15 @@ _CHANGED: Final = 0.01
 
 def generator_limited(subject: Subject) -> Finding | None:
     """The replay itself was too slow to offer the load."""
-    if not subject.replay.get("generator_limited"):
+    if not subject.played.generator_limited:
         return None
-    lateness: dict[str, int] = subject.replay.get("generator_lateness_ns") or {}
-    response: dict[str, int] = subject.replay.get("generator_response_ns") or {}
+    lateness, response = subject.replay.generator_lateness_ns, subject.replay.generator_response_ns
     return Finding(
         "generator-limited",
         "invalid",
         "the replay itself ran late",
-        f"lateness p50 {format_duration_ns(lateness.get('p50'))}, p99 {format_duration_ns(lateness.get('p99'))}; "
-        f"response p50 {format_duration_ns(response.get('p50'))}, p99 {format_duration_ns(response.get('p99'))}: "
+        f"lateness p50 {format_duration_ns(lateness.p50)}, p99 {format_duration_ns(lateness.p99)}; "
+        f"response p50 {format_duration_ns(response.p50)}, p99 {format_duration_ns(response.p99)}: "
         "that much of it shows this machine, not the storage",
         "replay from an idle machine with more processors, or at a lower scale",
     )
@@ -38,8 +37,8 @@ def generator_limited(subject: Subject) -> Finding | None:
 
 def interrupted(subject: Subject) -> Finding | None:
     """A run that stopped early lacks what came after."""
-    issued, planned = subject.figure("issued_ios"), subject.figure("planned_ios")
-    if not subject.replay.get("interrupted") and issued >= planned:
+    issued, planned = subject.played.issued_ios, subject.played.planned_ios
+    if not subject.played.interrupted and issued >= planned:
         return None
     detail = f"{format_count(issued)} of {format_count(planned)} planned I/Os were issued"
     if subject.scope == "characterization":
@@ -55,17 +54,17 @@ def interrupted(subject: Subject) -> Finding | None:
 
 def delayed_by_cap(subject: Subject) -> Finding | None:
     """I/Os held back did not reach the storage when they should have."""
-    delayed = subject.figure("delayed_ios")
+    delayed = subject.played.delayed_ios
     if not delayed:
         return None
-    waits = int(subject.figure("waits_for_room"))
+    waits = subject.played.waits_for_room
     full = f", or the disk's own queue was full ({counted(waits, 'time')})" if waits else ""
     return Finding(
         "delayed-by-cap",
         "warning",
         "the cap on I/Os in flight or a full disk queue held some back",
-        f"{format_count(delayed)} I/Os ({format_share(subject.share('delayed_ios'))}) waited because "
-        f"{format_count(subject.figure('max_in_flight'))} were in flight{full}: response counts that wait, service "
+        f"{format_count(delayed)} I/Os ({format_share(delayed / max(subject.played.issued_ios, 1))}) waited because "
+        f"{format_count(subject.played.max_in_flight)} were in flight{full}: response counts that wait, service "
         "does not",
         "read it as saturation; only if the storage can take more, raise --max-in-flight",
     )
@@ -73,9 +72,9 @@ def delayed_by_cap(subject: Subject) -> Finding | None:
 
 def not_as_recorded(subject: Subject) -> Finding | None:
     """A replay that left out or changed many I/Os is another workload."""
-    skipped = subject.figure("skipped_ios") - _discards(subject)
-    adjusted = subject.figure("adjusted_ios")
-    share = (skipped + adjusted) / max(subject.figure("issued_ios") + skipped, 1.0)
+    skipped = subject.played.skipped_ios - _discards(subject)
+    adjusted = subject.played.adjusted_ios
+    share = (skipped + adjusted) / max(subject.played.issued_ios + skipped, 1.0)
     if share <= _CHANGED:
         return None
     return Finding(
@@ -91,7 +90,7 @@ def not_as_recorded(subject: Subject) -> Finding | None:
 def discards_not_replayed(subject: Subject) -> Finding | None:
     """Discards cost some storage dearly, and none were played."""
     count = _discards(subject)
-    share = count / max(subject.figure("issued_ios") + count, 1.0)
+    share = count / max(subject.played.issued_ios + count, 1.0)
     if share <= _CHANGED:
         return None
     return Finding(
@@ -105,28 +104,28 @@ def discards_not_replayed(subject: Subject) -> Finding | None:
 
 
 def _reasons(subject: Subject) -> str:
-    skipped: dict[str, int] = subject.replay.get("skipped") or {}
+    skipped = subject.replay.skipped
     reasons = [f"{count:,} {why}" for why, count in skipped.items() if not why.startswith("discard")]
     return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _discards(subject: Subject) -> float:
-    skipped: dict[str, int] = subject.replay.get("skipped") or {}
+    skipped = subject.replay.skipped
     return float(sum(count for reason, count in skipped.items() if reason.startswith("discard")))
 
 
 def load_not_as_asked(subject: Subject) -> Finding | None:
     """Another rate than the scale says: streams are kept whole, and a run may take longer than planned."""
     problems = []
-    thinning = subject.replay.get("thinning") or {}
-    error = thinning.get("error") or 0.0
+    thinning = subject.replay.thinning
+    error = (thinning.error if thinning else None) or 0.0
     if abs(error) > _ASKED:
         problems.append(
             f"whole streams make {1 + error:.2f} times the part of the workload that was asked for"
         )
-    planned, span = subject.figure("planned_duration_ns"), subject.figure("issued_span_ns")
+    planned, span = subject.replay.planned_duration_ns, subject.replay.issued_span_ns
     # A closed loop takes as long as the storage makes it take; what was cut short is another rule's.
-    on_its_own = subject.replay.get("mode") != "think" and not subject.replay.get("interrupted")
+    on_its_own = subject.replay.mode != "think" and not subject.played.interrupted
     if on_its_own and planned and span > (1 + _ASKED) * planned:
         problems.append(
             f"issuing took {format_duration_ns(span)} where {format_duration_ns(planned)} were planned"
@@ -144,7 +143,7 @@ def load_not_as_asked(subject: Subject) -> Finding | None:
 
 def closed_loop(subject: Subject) -> Finding | None:
     """A storage that slows its own load down hides how far it is from carrying it."""
-    if subject.replay.get("mode") != "think":
+    if subject.replay.mode != "think":
         return None
     return Finding(
         "closed-loop",
@@ -158,13 +157,13 @@ def closed_loop(subject: Subject) -> Finding | None:
 
 def threads_backend(subject: Subject) -> Finding | None:
     """Threads cost more and wake later than a ring."""
-    if subject.replay.get("backend") != "threads":
+    if subject.played.backend != "threads":
         return None
     return Finding(
         "threads-backend",
         "warning",
         "threads played the I/O, not io_uring",
-        f"{subject.replay.get('backend_reason') or 'the threads backend was chosen'}: latencies of some tens of "
+        f"{subject.played.backend_reason or 'the threads backend was chosen'}: latencies of some tens of "
         f"microseconds more, and fewer I/Os per second, are the {subject.run}'s own",
         "use --backend io_uring on a Linux that allows it",
     )
@@ -172,10 +171,9 @@ def threads_backend(subject: Subject) -> Finding | None:
 
 def processor_slowed(subject: Subject) -> Finding | None:
     """A processor that clocks down when idle adds to every latency."""
-    host = subject.recording.manifest.host
-    if "cpu_governor" not in host or host["cpu_governor"] == "performance":
+    governor = subject.recording.manifest.host.cpu_governor
+    if governor is None or governor == "performance":
         return None
-    governor = host["cpu_governor"]
     return Finding(
         "processor-slowed",
         "warning",

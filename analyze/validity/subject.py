@@ -15,6 +15,7 @@ from iotrace.analyze.describe.description import Description
 from iotrace.analyze.describe.figures import GRANULE_BYTES
 from iotrace.analyze.describe.recording import workload_layer
 from iotrace.schemas import Kind, Recording
+from iotrace.schemas.run import Replay, Run
 
 Level = Literal["invalid", "warning"]
 Scope = Literal["captured", "replay", "simulation", "characterization", "comparison"]
@@ -46,11 +47,7 @@ class Subject:
     """The highest quantile that is quoted."""
     description: Description | None = None
     """What `describe` found, if it was asked: spares passing over the rows again."""
-    replay: dict[str, Any] = field(init=False)
     _opened: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.replay = self.recording.manifest.replay or {}
 
     def __enter__(self) -> Self:
         return self
@@ -59,13 +56,23 @@ class Subject:
         self._opened.close()
 
     @property
+    def played(self) -> Run:
+        """What a replay or a run of characterize says of itself; an empty one for what is neither."""
+        return self.recording.manifest.replay or Run()
+
+    @property
+    def replay(self) -> Replay:
+        """What a replay says of itself; an empty one for what is none."""
+        return self.recording.manifest.open_replay
+
+    @property
     def scope(self) -> Scope:
         """What made the recording. A closed loop without pauses is a cell of a characterization."""
         if not self.recording.manifest.is_played:
             return "captured"
         if self.recording.manifest.model is not None:
             return "simulation"
-        return "characterization" if self.replay.get("loop") == "closed" else "replay"
+        return "characterization" if self.recording.manifest.is_closed_loop else "replay"
 
     @property
     def is_tested(self) -> bool:
@@ -184,15 +191,6 @@ class Subject:
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         return self._opened.enter_context(library.opened(self.recording))
-
-    def figure(self, name: str) -> float:
-        """A number of the replay's manifest; 0 if it is not there."""
-        value = self.replay.get(name)
-        return float(value) if isinstance(value, int | float) else 0.0
-
-    def share(self, name: str) -> float:
-        """A count of the replay's manifest as a share of the I/Os it issued."""
-        return self.figure(name) / max(self.figure("issued_ios"), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iotrace.schemas import Recording
+from iotrace.schemas.run import ClosedLoop
 
 from . import Finding, check
 
@@ -38,9 +39,10 @@ def _joined(fired: list[tuple[Recording, Finding]], step_count: int) -> Finding:
 
 
 def _load(step: Recording) -> str:
-    replay = step.manifest.replay or {}
-    if replay.get("loop") == "closed":
+    run = step.manifest.replay
+    if isinstance(run, ClosedLoop):
         # Steps of several series bear the same names.
-        targets = [str(target["name"]) for target in replay.get("targets", [])]
+        targets = [target.name for target in run.targets]
         return step.manifest.title.removesuffix(f" on {', '.join(targets)}")
-    return step.name if replay.get("scale") is None else f"{replay['scale']:g}x"
+    scale = step.manifest.open_replay.scale
+    return step.name if scale is None else f"{scale:g}x"

@@ -1,6 +1,6 @@
 """Rules about what a replay or a characterization played on: where something else than storage may have answered."""
 
-from typing import Any, Final
+from typing import Final
 
 from iotrace.analyze.units import format_bytes
 from iotrace.schemas.models import tested_words
@@ -10,10 +10,6 @@ from .subject import CELLS, PACED, REPLAYS, RUNS, Finding, Rule, Subject
 
 CACHE_BYTES: Final = 8 << 30
 """RAID controllers come with caches of 1 to 8 GiB, arrays with more: a smaller footprint may never reach the media."""
-
-
-def _targets(subject: Subject) -> list[dict[str, Any]]:
-    return list(subject.replay.get("targets") or [])
 
 
 def answered_by_a_model(subject: Subject) -> Finding | None:
@@ -32,8 +28,8 @@ def answered_by_a_model(subject: Subject) -> Finding | None:
 
 def cache_not_bypassed(subject: Subject) -> Finding | None:
     """Memory answers instead of the storage."""
-    targets = [one["name"] for one in _targets(subject) if one.get("direct") is False]
-    if subject.replay.get("direct") is not False and not targets:
+    targets = [one.name for one in subject.played.targets if one.direct is False]
+    if subject.played.direct is not False and not targets:
         return None
     return Finding(
         "cache-not-bypassed",
@@ -47,7 +43,7 @@ def cache_not_bypassed(subject: Subject) -> Finding | None:
 
 def target_not_filled(subject: Subject) -> Finding | None:
     """Storage answers reads of blocks never written without touching media."""
-    empty = [one["name"] for one in _targets(subject) if one.get("filled") is False]
+    empty = [one.name for one in subject.played.targets if one.filled is False]
     if not empty or not subject.counts.get("read", {}).get("io_count"):
         return None
     return Finding(
@@ -77,10 +73,10 @@ def small_footprint(subject: Subject) -> Finding | None:
 
 def small_target(subject: Subject) -> Finding | None:
     """Places drawn from all of a target that fits a cache are answered by the cache."""
-    small = [one for one in _targets(subject) if 0 < (one.get("bytes") or 0) < CACHE_BYTES]
+    small = [one for one in subject.played.targets if 0 < (one.bytes or 0) < CACHE_BYTES]
     if not small:
         return None
-    sizes = ", ".join(f"{one['name']} has {format_bytes(one['bytes'])}" for one in small)
+    sizes = ", ".join(f"{one.name} has {format_bytes(one.bytes or 0)}" for one in small)
     return Finding(
         "target-smaller-than-cache",
         "warning",
@@ -93,7 +89,7 @@ def small_target(subject: Subject) -> Finding | None:
 
 def addresses_folded(subject: Subject) -> Finding | None:
     """A workload folded onto less room comes back to the same blocks sooner."""
-    folded = [one["name"] for one in _targets(subject) if one.get("addresses") == "fold"]
+    folded = [one.name for one in subject.played.targets if one.addresses == "fold"]
     if not folded:
         return None
     return Finding(
@@ -109,7 +105,7 @@ def addresses_folded(subject: Subject) -> Finding | None:
 def other_io(subject: Subject) -> Finding | None:
     """Somebody else used the device; only visible where the target is a whole device or its file's device is known."""
     own = sum(subject.counts.get(op, {}).get("size_bytes", 0) for op in ("read", "write"))
-    other = others_bytes(subject.replay, own)
+    other = others_bytes(subject.played, own)
     # Journals and metadata of a file system are part of any run on a file.
     if other is None or other <= max(0.02 * own, 16 << 20):
         return None

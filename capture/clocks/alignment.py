@@ -6,11 +6,12 @@ the reference and the others move. All others stay where their own UTC puts them
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from iotrace.schemas import Alignment, Clock, IotraceError, Layer
+from iotrace.schemas.host import Host
 
 from .offsets import ClockOffset, NoOffset, measure
 from .samples import IN_FILES, LayerSample, comparable, joined
@@ -28,7 +29,7 @@ class Clocked:
     name: str
     format_name: str
     clock: Clock
-    host: dict[str, Any]
+    host: Host
     samples: dict[str, LayerSample] = field(default_factory=dict)
 
     @property
@@ -184,12 +185,12 @@ def _hosts(clocks: list[_OneClock]) -> dict[_OneClock, object]:
     servers = {
         hosts[clock]
         for clock in clocks
-        if clock.first.host.get("database") and clock.first.host.get("boot_utc_ns") is not None
+        if clock.first.host.database and clock.first.host.boot_utc_ns is not None
     }
     if len(servers) == 1:
         (server,) = servers
         for clock in clocks:
-            if clock.first.host.get("database"):
+            if clock.first.host.database:
                 hosts[clock] = server
     return hosts
 
@@ -197,8 +198,8 @@ def _hosts(clocks: list[_OneClock]) -> dict[_OneClock, object]:
 def _clocks(sources: Sequence[Clocked]) -> list[_OneClock]:
     clocks: dict[object, _OneClock] = {}
     for number, source in enumerate(sources):
-        boot = source.host.get("boot_utc_ns")
-        machine = (source.host.get("os"), source.host.get("processors"))
+        boot = source.host.boot_utc_ns
+        machine = (source.host.system, source.host.processors)
         identity: object = (source.format_name, boot, *machine) if boot is not None else number
         clocks.setdefault(identity, _OneClock([])).members.append((number, source))
     for clock in clocks.values():
@@ -234,7 +235,7 @@ def _measure(clocks: list[_OneClock]) -> None:
 
 def _tie(clock: _OneClock, to: _OneClock, root: _OneClock) -> bool:
     """Measure ``clock`` against ``to``; what is kept is against ``root``."""
-    if clock.first.format_name == to.first.format_name and clock.first.host.get("boot_utc_ns") is not None:
+    if clock.first.format_name == to.first.format_name and clock.first.host.boot_utc_ns is not None:
         return False  # two boots are two machines or two nights: no I/O is in both
     found: ClockOffset | None = None
     reason = NoOffset("")

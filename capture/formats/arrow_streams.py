@@ -121,7 +121,7 @@ class ArrowStreamsTrace:
     ) -> None:
         self._name, self._progress, self._manifest, self._streams = name, progress, manifest, streams
         self.clock = manifest.clock
-        self.host: dict[str, Any] = manifest.host
+        self.host = manifest.host
         self._places: dict[str, tuple[pa.Array, pa.Array]] = {}
         """Keys of each table as its stream has them, and the ids they get; null for those without a name."""
         self._file_devices = pa.array([], pa.int32())

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from iotrace.capture import _readers
 from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas.host import Host
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -41,7 +42,7 @@ class Trace(Protocol):
     """One opened file. Rows come in batches, so a trace larger than memory need not be held as Python objects."""
 
     clock: Clock
-    host: dict[str, Any]
+    host: Host
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield table names and rows for them, as `iotrace.schemas.conform` takes them.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
+from iotrace.schemas.host import Host
 
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
@@ -271,7 +272,7 @@ class IoLinesTrace:
         self._maker = IoRowMaker(first, dialect.tick_ns, dialect.layer)
         start_utc_ns = dialect.utc_ns(first) if dialect.utc_ns else 0
         self.clock = Clock(start_utc_ns, float(dialect.tick_ns), dialect.clock_name, dialect.anchor_ns)
-        self.host: dict[str, Any] = {}
+        self.host = Host()
         self._name = name
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:

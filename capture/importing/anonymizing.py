@@ -10,12 +10,14 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from iotrace.schemas import Quality, Source
+from iotrace.schemas.host import Host
 
 _NAME_BYTES: Final = 5
 _ENDINGS: Final = frozenset(
@@ -92,12 +94,9 @@ class Anonymizer:
         found = _OF_INSTANCE.fullmatch(name)
         return f"{found[1]}{self.name(found[2])}{found[3]}" if found else name
 
-    def host(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Host facts without names."""
-        return {
-            key: self.name(value) if key in {"name", "hostname"} and isinstance(value, str) else value
-            for key, value in facts.items()
-        }
+    def host(self, host: Host) -> Host:
+        """The host without its name."""
+        return replace(host, name=host.name and self.name(host.name))
 
     def sources(self, sources: list[Source], quality: Quality) -> None:
         """Take names out of what the manifest says of the sources; notes may quote them, so they go."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -170,7 +170,7 @@ def merge_quality(
     merged = Quality()
     for name, shift_ns, outcome in outcomes:
         quality = outcome.quality
-        merged.losses += [{**loss, "at_ns": loss["at_ns"] + shift_ns} for loss in quality.losses]
+        merged.losses += [replace(loss, at_ns=loss.at_ns + shift_ns) for loss in quality.losses]
         for count in (
             "events_lost",
             "buffers_lost",
@@ -199,10 +199,10 @@ def merge_quality(
 def _told_twice(outcomes: list[tuple[str, int, Outcome]]) -> int:
     """Lost events of SQL Server that the agent was told of and that the files of its event session show missing."""
     asked = sum(
-        int(loss["events"])
+        loss.events
         for _, _, outcome in outcomes
         for loss in outcome.quality.losses
-        if loss.get("source") == "Extended Events"
+        if loss.source == "Extended Events"
     )
     missing = sum(
         outcome.quality.events_lost for name, _, outcome in outcomes if _AGENT_EVENTS.search(name) is not None

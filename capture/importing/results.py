@@ -34,6 +34,7 @@ from iotrace.schemas import (  # fmt: skip
 )
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import move_into_place
+from iotrace.schemas.sweep import SweepSettings
 from iotrace.schemas.tables import TIME_COLUMNS
 from iotrace.schemas.writer import RECORDING, check_replaceable
 
@@ -110,7 +111,7 @@ class ResultsImport:
         check_replaceable(target, overwrite=overwrite)
         title = "anonymized import" if self.anonymizer else self.title
         tools = sorted({one.run.tool for one in self.runs})
-        settings = {"tool": ", ".join(tools), "axis": axis, "unlike": unlike(self.runs)}
+        settings = SweepSettings(tool=", ".join(tools), axis=axis, unlike=unlike(self.runs))
         with Partial.folder(target, private=True) as partial:
             swept = partial.path / "sweep.iotrace"
             writer = SweepWriter(swept, title=title, source_uuid=None, settings=settings)

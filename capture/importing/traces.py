@@ -28,7 +28,7 @@ from iotrace.capture.formats.windows.volumes import Volumes
 from iotrace.capture.results.fio_log import FioLogsTrace
 from iotrace.capture.results.series import SourcedRun
 from iotrace.capture.results.trace import ResultsTrace
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Source, Sweep
+from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter, Source, Sweep
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
 
 from .anonymizing import Anonymizer
@@ -82,7 +82,7 @@ class HostVolumes:
         return joined
 
 
-_MACHINE_FACTS: Final = ("os", "processors", "name", "machines", "server")
+_MACHINE_FACTS: Final = ("system", "processors", "name", "server")
 """What tells machines apart, where a source has it."""
 
 
@@ -316,7 +316,7 @@ class _Opening:
     def mark_compared(self) -> None:
         """Compare I/Os only where sources of several clocks can have any."""
         able = [opened for opened in self.traces if opened.format.has_ios]
-        boots = [opened.trace.host.get("boot_utc_ns") for opened in able]
+        boots = [opened.trace.host.boot_utc_ns for opened in able]
         # Of one format and two boots they are of two machines or two nights, and have no I/O in common.
         strangers = len({opened.format.name for opened in able}) == 1 and None not in boots
         for opened in able:
@@ -425,7 +425,7 @@ def _write(
             title, host = "anonymized import", anonymizer.host(host)
             anonymizer.sources(sources, quality)
         manifest = Manifest(
-            kind="captured",
+            kind=Kind.CAPTURED,
             title=title,
             clock=clock,
             window_start_ns=window_start_ns,
@@ -447,7 +447,7 @@ def _spans(
     for (opened, placement), (name, shift_ns, outcome) in zip(placed, outcomes, strict=True):
         if outcome.events:
             host = opened.trace.host
-            kind = (opened.format.name, *(host.get(fact) for fact in _MACHINE_FACTS))
+            kind = (opened.format.name, *(getattr(host, fact) for fact in _MACHINE_FACTS))
             uncertainty_ns = (placement.alignment.uncertainty_ns if placement.alignment else None) or 0
             yield Span(
                 name,

@@ -4,20 +4,21 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import Any
+
+from iotrace.schemas.host import Host
 
 
-def host_facts(name: str | None) -> dict[str, Any]:
+def host_facts(name: str | None) -> Host:
     """Facts for ``manifest.host``; ``name`` in place of the machine's own, if given."""
-    return {
-        "hostname": name or platform.node(),
-        "os": platform.system(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpu_model": _first_value("/proc/cpuinfo", "model name"),
-        "cpu_count": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-    }
+    return Host(
+        name=name or platform.node(),
+        system=platform.system(),
+        kernel=platform.release(),
+        machine=platform.machine(),
+        cpu_model=_first_value("/proc/cpuinfo", "model name"),
+        processors=os.cpu_count(),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    )
 
 
 def utc_offset_ns(readings: int = 9) -> tuple[int, int]:

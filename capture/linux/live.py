@@ -29,6 +29,7 @@ from iotrace.schemas import (
     Source,
     counted,
 )
+from iotrace.schemas.host import Host
 
 from .counters import CounterSampler
 from .devices import Selection, devices_table, files_table, resolve, select
@@ -156,7 +157,7 @@ class _Live:
     ) -> None:
         self.title = ""
         self.layers: Sequence[str] = ()
-        self.host: dict[str, Any] = {}
+        self.host = Host()
         self._selection, self._growing, self._keeper, self._instance = selection, growing, keeper, instance
         self._files = files
         self._ended = "normally"

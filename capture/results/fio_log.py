@@ -19,6 +19,7 @@ from iotrace.capture.formats.format import HEAD_BYTES, Family, Format, Outcome, 
 from iotrace.capture.formats.io_lines import DISCARD, READ, WRITE, Dialect, IoLinesTrace, Rows, numbers
 from iotrace.capture.formats.text_blocks import TextBlocks, columns_of, head_lines
 from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas.host import Host
 
 from .run import MILLISECOND_NS
 from .trace import COUNTERS
@@ -114,7 +115,7 @@ class FioLogsTrace:
                 hint="it is damaged; let fio write the log again",
             )
         self.clock = Clock(self._zero_ms * MILLISECOND_NS, 1e6, "fio log")
-        self.host: dict[str, Any] = {}
+        self.host = Host()
 
     @property
     def has_ios(self) -> bool:

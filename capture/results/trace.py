@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from iotrace.capture.formats.format import Format, Outcome, Progress, naming
 from iotrace.schemas import TABLES, Clock, IotraceError, Quality
+from iotrace.schemas.host import Host
 
 from .run import Run
 
@@ -25,7 +26,7 @@ class ResultsTrace:
         dated = [started for run in runs if (started := run.dated()) is not None]
         self._zero_utc_ns = min(dated, default=0)
         self.clock = Clock(self._zero_utc_ns, 1e9, f"as {runs[0].tool} prints it")
-        self.host: dict[str, Any] = {}
+        self.host = Host()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Results, and counters for what has no column there."""

@@ -20,6 +20,7 @@ from iotrace.replay.targets.refusals import Permission, refuse_recording
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, open_target, refuse_changed
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas.run import ClosedLoop, DeviceLook
 
 from .workload import Cell, Series
 
@@ -162,7 +163,7 @@ class Characterization:
     ) -> Recording:
         """Run one cell and write it to ``output``.
 
-        Ctrl-C ends it and keeps what was measured: ``manifest.replay["interrupted"]`` says so.
+        Ctrl-C ends it and keeps what was measured: ``manifest.replay.interrupted`` says so.
         """
         options = self._options(cell)
         warm_up_ns = round(self.cells.warm_up_seconds * 1e9)
@@ -203,14 +204,32 @@ class Characterization:
     ) -> Manifest:
         set_up, tally, target = played.set_up, played.tally, self.target
         warm_up_ns = round(self.cells.warm_up_seconds * 1e9)
-        facts = kept.figures() | {
-            "errors": {os.strerror(number): count for number, count in sorted(tally["errors"].items())},
-            "delayed_ios": 0,
-            "starved": played.starved,
-            "waits_for_room": played.waits_for_room,
-            "generator_limited": False,
-        }
-        quality = result.judge(facts, played.ended, [target], options)
+        run = ClosedLoop(
+            loop="closed",
+            cell=cell.describe(),
+            seconds=self.cells.seconds,
+            warm_up_seconds=self.cells.warm_up_seconds,
+            seed=options.seed,
+            backend=set_up["backend"],
+            backend_reason=set_up["reason"],
+            direct=not options.buffered,
+            targets=[target.describe()],
+            max_in_flight=set_up["in_flight_max"],
+            preferred=set_up["preferred"],
+            submitters=set_up["submitters"],
+            memory_registered=set_up["unregistered"] is None,
+            ended=played.ended["word"],
+            interrupted=played.ended["word"] == "stopped",
+            device_counters=kept.without_warm_up(played.device_counters),
+            cpu_seconds=cpu_seconds,
+            cpu_ns_per_io=cpu_seconds * 1e9 / tally["issued"] if tally["issued"] else None,
+            **kept.figures(),
+            errors={os.strerror(number): count for number, count in sorted(tally["errors"].items())},
+            starved=played.starved,
+            waits_for_room=played.waits_for_room,
+            generator_limited=False,
+        )
+        quality = result.judge(run, played.ended, [target], options)
         return Manifest(
             kind=Kind.REPLAYED,
             title=f"{cell.name} on {target.name}",
@@ -223,27 +242,7 @@ class Characterization:
             window_end_ns=max(kept.last_ns, 1),
             host=result.host_facts(),
             quality=quality,
-            replay={
-                "loop": "closed",
-                "cell": cell.describe(),
-                "seconds": self.cells.seconds,
-                "warm_up_seconds": self.cells.warm_up_seconds,
-                "seed": options.seed,
-                "backend": set_up["backend"],
-                "backend_reason": set_up["reason"],
-                "direct": not options.buffered,
-                "targets": [target.describe()],
-                "max_in_flight": set_up["in_flight_max"],
-                "preferred": set_up["preferred"],
-                "submitters": set_up["submitters"],
-                "memory_registered": set_up["unregistered"] is None,
-                "ended": played.ended["word"],
-                "interrupted": played.ended["word"] == "stopped",
-                "device_counters": kept.without_warm_up(played.device_counters),
-                "cpu_seconds": cpu_seconds,
-                "cpu_ns_per_io": cpu_seconds * 1e9 / tally["issued"] if tally["issued"] else None,
-                **facts,
-            },
+            replay=run,
         )
 
 
@@ -286,15 +285,20 @@ class _Kept:
             "duration_ns": self.last_ns,
         }
 
-    def without_warm_up(self, counters: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    def without_warm_up(self, counters: dict[str, DeviceLook]) -> dict[str, DeviceLook]:
         """The device's own counters, those before moved on by what the warm-up did.
 
         They are compared with what the recording holds, which starts after it.
         """
-        moved: dict[str, dict[str, Any]] = {}
-        for name, entry in counters.items():
-            before = entry.get("before")
-            if before:
-                before = {key: value + self._warm_up_bytes.get(key, 0) for key, value in before.items()}
-            moved[name] = {**entry, "before": before}
-        return moved
+        return {
+            name: DeviceLook(
+                look.before
+                and replace(
+                    look.before,
+                    read_bytes=look.before.read_bytes + self._warm_up_bytes["read_bytes"],
+                    written_bytes=look.before.written_bytes + self._warm_up_bytes["written_bytes"],
+                ),
+                look.after,
+            )
+            for name, look in counters.items()
+        }

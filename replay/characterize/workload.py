@@ -5,9 +5,10 @@ The matrix is the one that SQLIO's users run; the profiles are the I/O of SQL Se
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.run import Cell as CellFacts
 
 Pattern = Literal["random", "sequential"]
 PATTERNS: Final = ("random", "sequential")
@@ -42,15 +43,9 @@ class Cell:
         """For people: ``random read 8K, 16 outstanding``."""
         return f"{kind_text(self)} {size_text(self.size_bytes)}, {self.outstanding} outstanding"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> CellFacts:
         """For the manifest."""
-        return {
-            "pattern": self.pattern,
-            "read_share": self.read_share,
-            "size_bytes": self.size_bytes,
-            "outstanding": self.outstanding,
-            "durable": self.durable,
-        }
+        return CellFacts(self.pattern, self.read_share, self.size_bytes, self.outstanding, self.durable)
 
 
 @dataclass(frozen=True, slots=True)

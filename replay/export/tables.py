@@ -167,9 +167,7 @@ def _all_columns(recording: Recording, kind: str) -> str:
 
 def _msr(recording: Recording, place: str) -> str:
     """Where offsets lie within files, each file stands for a disk: else they would lie on top of one another."""
-    told = str(
-        recording.manifest.host.get("hostname") or recording.manifest.host.get("name") or recording.name
-    )
+    told = str(recording.manifest.host.name or recording.name)
     host = re.sub(r"[^A-Za-z0-9_.-]+", "-", told).strip("-") or "host"
     first = recording.manifest.clock.start_utc_ns
     return f"""

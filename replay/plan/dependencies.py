@@ -6,12 +6,12 @@ nothing came before on its thread, and what has no thread, stays on the clock.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iotrace.schemas.arrays import Int64s
+from iotrace.schemas.run import Dependencies as DependencyFacts
 
 from .log_stream import is_log
 from .rows import NEVER, NO_ID, Rows
@@ -102,10 +102,8 @@ class Dependencies:
         nothing = np.zeros(0, np.int64)
         self._stream, self._completed_ns, self._row = nothing, nothing, nothing
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> DependencyFacts:
         """For the manifest."""
-        return {
-            "waiting_ios": self.waiting,
-            "clocked_ios": self.clocked,
-            "think_ns_mean": self.think_ns / self.waiting if self.waiting else None,
-        }
+        return DependencyFacts(
+            self.waiting, self.clocked, self.think_ns / self.waiting if self.waiting else None
+        )

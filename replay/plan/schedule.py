@@ -16,6 +16,7 @@ import pyarrow as pa
 from iotrace.replay.options import ReplayOptions
 from iotrace.replay.targets.target import Target
 from iotrace.schemas import IoFlags, IotraceError
+from iotrace.schemas.run import LoadShape, MappedSpace, Scaling
 
 from .addresses import AddressMap, Layout, lay_out
 from .assignment import Assignment, copies_in_addresses
@@ -36,7 +37,7 @@ def allowed_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def submitters_for(options: ReplayOptions, shape: Mapping[str, Any], *, processors: int | None = None) -> int:
+def submitters_for(options: ReplayOptions, shape: LoadShape, *, processors: int | None = None) -> int:
     """Threads for a load of ``shape`` (see `Shape.result`) as recorded, to be played with ``options``.
 
     The fullest second counts. Each submitter may spin on a processor of its own; half of them are left to the storage
@@ -45,9 +46,9 @@ def submitters_for(options: ReplayOptions, shape: Mapping[str, Any], *, processo
     """
     if options.submitters is not None:
         return options.submitters
-    if options.mode == "think" or not shape["rate_per_s"]:
+    if options.mode == "think" or not shape.rate_per_s:
         return 1
-    fullest_per_s: float = shape["rate_per_s"] * (shape["peak_to_mean"]["1s"] or 1.0) * options.scale
+    fullest_per_s: float = shape.rate_per_s * (shape.peak_to_mean["1s"] or 1.0) * options.scale
     most = max(1, (processors or allowed_processors()) // 2)
     return min(most, math.ceil(fullest_per_s / PER_SUBMITTER_PER_S))
 
@@ -275,7 +276,7 @@ class Schedule:
             after = self.shape.retimed(np.sort(np.concatenate(self._came_due_ns)))
         thinning = self.passes.thinning if isinstance(self.passes, Superposed) else None
         return {
-            "scaling": {"before": dict(self.survey.shape), "after": after},
+            "scaling": Scaling(self.survey.shape, after),
             "copies": len(self.passes.shifts_ns) if isinstance(self.passes, Superposed) else 1,
             "footprint": self.options.footprint if isinstance(self.passes, Superposed) else None,
             "thinning": thinning.describe() if thinning else None,
@@ -295,7 +296,7 @@ def schedule(
     assignment: Assignment,
     targets: Sequence[Target],
     options: ReplayOptions,
-) -> tuple[Schedule, list[dict[str, Any]]]:
+) -> tuple[Schedule, list[MappedSpace]]:
     """The plan, and for the manifest where each source space went.
 
     Raises `IotraceError` when a target is too small.
@@ -313,8 +314,8 @@ def schedule(
         )
         layouts.append(layout)
         for space in assignment.spaces_of(index):
-            entry = {"device_id": space, "name": names.get(space, f"unknown {space}"), "target": target.name}
-            mapping.append(entry | layout.spaces.get(space, {}))
+            name = names.get(space, f"unknown {space}")
+            mapping.append(MappedSpace(space, name, target.name, **layout.spaces.get(space, {})))
     cycle = cycle_of(source, survey, options)
     passes: Compressed | Superposed
     if options.mode == "superpose":

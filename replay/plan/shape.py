@@ -1,6 +1,6 @@
 """The shape of a load: its rate, burstiness, sequentiality and footprint, gathered from I/Os in order of time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.replay import _engine
+from iotrace.schemas.run import LoadShape
 
 from .extents import EXTENTS_MAX, Places, Slots
 from .rows import READ, Rows
@@ -60,7 +61,7 @@ class Shape:
         found = self._native.stretches(EXTENTS_MAX)
         return found["start"].to_numpy(), found["end"].to_numpy()
 
-    def retimed(self, at_ns: npt.NDArray[np.int64]) -> dict[str, Any]:
+    def retimed(self, at_ns: npt.NDArray[np.int64]) -> LoadShape:
         """`result` with the I/Os at other times, rising; places and their order as they were added."""
         times, nothing = _engine.Shape(), np.zeros(len(at_ns), np.int64)
         columns = dict.fromkeys(("space", "offset_bytes", "size_bytes"), nothing) | {
@@ -71,12 +72,17 @@ class Shape:
         }
         times.add(pa.record_batch(columns))
         found = Shape(times).result()
-        span_ns = found["span_ns"]
-        timed = ("ios", "span_ns", "rate_per_s", "cv_interarrival", "peak_to_mean")
-        rate = {"rate_bytes_per_s": self.counts["moved_bytes"] * 1e9 / span_ns if span_ns else None}
-        return self.result() | {name: found[name] for name in timed} | rate
+        return replace(
+            self.result(),
+            ios=found.ios,
+            span_ns=found.span_ns,
+            rate_per_s=found.rate_per_s,
+            rate_bytes_per_s=self.counts["moved_bytes"] * 1e9 / found.span_ns if found.span_ns else None,
+            cv_interarrival=found.cv_interarrival,
+            peak_to_mean=found.peak_to_mean,
+        )
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> LoadShape:
         """The figures, of reads and writes but for ``ios``, which counts what else there is, too.
 
         ``cv_interarrival`` is the coefficient of variation of the times between arrivals (0 a metronome, 1 Poisson).
@@ -87,13 +93,13 @@ class Shape:
         """
         counts = self.counts
         span_ns, transfers = counts["span_ns"], counts["transfers"]
-        return {
-            "ios": counts["ios"],
-            "span_ns": span_ns,
-            "rate_per_s": counts["rate_per_s"],
-            "rate_bytes_per_s": counts["moved_bytes"] * 1e9 / span_ns if span_ns else None,
-            "cv_interarrival": counts["cv_interarrival"],
-            "peak_to_mean": dict(zip(_WIDTHS, counts["peak_to_mean"], strict=True)),
-            "sequential_share": counts["sequential"] / transfers if transfers else None,
-            "footprint_bytes": counts["footprint_bytes"],
-        }
+        return LoadShape(
+            ios=counts["ios"],
+            span_ns=span_ns,
+            rate_per_s=counts["rate_per_s"],
+            rate_bytes_per_s=counts["moved_bytes"] * 1e9 / span_ns if span_ns else None,
+            cv_interarrival=counts["cv_interarrival"],
+            peak_to_mean=dict(zip(_WIDTHS, counts["peak_to_mean"], strict=True)),
+            sequential_share=counts["sequential"] / transfers if transfers else None,
+            footprint_bytes=counts["footprint_bytes"],
+        )

@@ -7,10 +7,11 @@ that nobody has.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from iotrace.schemas.run import Thinning as ThinningFacts
 
 from .extents import Slots
 from .rows import Rows
@@ -72,18 +73,18 @@ class Thinning:
         """Which rows belong to a stream that is kept."""
         return np.isin(stream_keys(rows, slots), self.keys)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ThinningFacts:
         """For the manifest: shares achieved, and how far off the one of I/Os is, relative to what was asked."""
         share = self.ios / self.ios_of if self.ios_of else None
-        return {
-            "asked_share": self.asked,
-            "achieved_share": share,
-            "achieved_share_of_bytes": self.bytes / self.bytes_of if self.bytes_of else None,
-            "error": share / self.asked - 1 if share is not None else None,
-            "streams": self.streams,
-            "streams_kept": len(self.keys),
-            "streams_are": dict(self.kinds),
-        }
+        return ThinningFacts(
+            asked_share=self.asked,
+            achieved_share=share,
+            achieved_share_of_bytes=self.bytes / self.bytes_of if self.bytes_of else None,
+            error=share / self.asked - 1 if share is not None else None,
+            streams=self.streams,
+            streams_kept=len(self.keys),
+            streams_are=dict(self.kinds),
+        )
 
 
 def thin(counts: StreamCounts, share: float, seed: int) -> Thinning:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.run import LoadShape
 
 from .extents import Places, Slots, Touched, granule_of
 from .log_stream import Ring, is_log, log_key
@@ -27,7 +27,7 @@ class Survey:
     first_ns: int
     last_ns: int
     skipped: Mapping[str, int]
-    shape: Mapping[str, Any]
+    shape: LoadShape
     """See `Shape.result`."""
     slots: Slots
     """The number under which ``starts`` and ``ends`` know each address space."""

@@ -8,10 +8,10 @@ keeps the processor only for a moment before an I/O that comes while none is und
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +37,6 @@ class Pacing:
     used: Literal["precise", "gentle"]
     reason: str
     trial: dict[str, int] | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """For ``manifest.replay``."""
-        return asdict(self)
 
 
 VIRTUAL: Final = Pacing("auto", "precise", "time is virtual")

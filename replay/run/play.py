@@ -16,6 +16,7 @@ from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.targets import block_device
 from iotrace.replay.targets.target import Target
 from iotrace.schemas import IotraceError
+from iotrace.schemas.run import DeviceLook
 
 from .pacing import HostLoad
 
@@ -41,7 +42,7 @@ class Played:
     """Time that the submitters spun before deadlines."""
     host_load: dict[str, float | None]
     """See `pacing.HostLoad`."""
-    device_counters: dict[str, dict[str, Any]]
+    device_counters: dict[str, DeviceLook]
     """The targets' own counters before and after, by device."""
 
 
@@ -126,7 +127,7 @@ def play(
         spun_ns=counted["spun_ns"],
         host_load=host_load,
         device_counters={
-            name: {"before": before[number], "after": block_device.counters(number)}
+            name: DeviceLook(before[number], block_device.counters(number))
             for number, name in devices.items()
         },
     )

@@ -1,5 +1,6 @@
 """Plays a recording on targets: plan, open, play, record."""
 
+import dataclasses
 import shutil
 import sys
 import time
@@ -31,6 +32,7 @@ from iotrace.replay.virtual.play import (
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
 from iotrace.schemas.models import is_model_target, model_named
+from iotrace.schemas.run import Filters, MappedSpace, ModelFacts, Replay
 from iotrace.schemas.writer import refuse_over_source
 
 from . import result
@@ -130,7 +132,7 @@ def replay(
             submitters=plan.submitters,
             pacing=pacing.used,
         )
-        did: dict[str, Any] | None = None
+        did: ModelFacts | None = None
         files = result.files_table(source, assignment)
         if model is None:
             refuse_changed(targets)
@@ -216,16 +218,51 @@ def _open_targets(
 
 def _manifest(
     plan: Schedule,
-    mapping: list[dict[str, Any]],
+    mapping: list[MappedSpace],
     targets: list[Target],
     played: Played,
     figures: dict[str, Any],
     pacing: Pacing,
-    model: dict[str, Any] | None,
+    model: ModelFacts | None,
 ) -> Manifest:
     options, recording, set_up = plan.options, plan.source.recording, played.set_up
     source = recording.manifest
-    quality = result.judge(figures, played.ended, targets, options)
+    run = Replay(
+        source_uuid=source.uuid,
+        source_title=source.title,
+        scale=options.scale,
+        mode=options.mode,
+        window_ns=list(options.window_ns) if options.window_ns else None,
+        layer=plan.source.selection.layer,
+        reads_only=options.reads_only,
+        filters=Filters(list(options.roles), list(options.files), list(options.processes), list(options.ops)),
+        seed=options.seed,
+        backend=set_up["backend"],
+        backend_reason=set_up["reason"],
+        direct=not options.buffered,
+        addresses=options.addresses,
+        mapping=mapping,
+        targets=[
+            dataclasses.replace(target.describe(), touched_bytes=layout.bytes, addresses=layout.mode)
+            for target, layout in zip(targets, plan.layouts, strict=True)
+        ],
+        **plan.describe(),
+        **figures,
+        skipped_ios=sum(plan.survey.skipped.values()),
+        skipped=dict(plan.survey.skipped),
+        max_in_flight=set_up["in_flight_max"],
+        max_errors=options.max_errors,
+        preferred=set_up["preferred"],
+        pacing=result.pacing_facts(pacing, played, figures["duration_ns"]),
+        submitters=set_up["submitters"],
+        memory_registered=set_up["unregistered"] is None,
+        ended=played.ended["word"],
+        interrupted=played.ended["word"] == "stopped",
+        device_counters=played.device_counters,
+        cpu_seconds=played.cpu_seconds,
+        model=model,
+    )
+    quality = result.judge(run, played.ended, targets, options)
     quality.notes += plan.notes()
     if options.buffered:
         quality.notes.append("through the cache: some I/Os were answered by memory, not by the storage")
@@ -254,46 +291,7 @@ def _manifest(
             )
         ],
         quality=quality,
-        replay={
-            "source_uuid": source.uuid,
-            "source_title": source.title,
-            "scale": options.scale,
-            "mode": options.mode,
-            "window_ns": list(options.window_ns) if options.window_ns else None,
-            "layer": plan.source.selection.layer,
-            "reads_only": options.reads_only,
-            "filters": {
-                "roles": list(options.roles),
-                "files": list(options.files),
-                "processes": list(options.processes),
-                "ops": list(options.ops),
-            },
-            "seed": options.seed,
-            "backend": set_up["backend"],
-            "backend_reason": set_up["reason"],
-            "direct": not options.buffered,
-            "addresses": options.addresses,
-            "mapping": mapping,
-            "targets": [
-                target.describe() | {"touched_bytes": layout.bytes, "addresses": layout.mode}
-                for target, layout in zip(targets, plan.layouts, strict=True)
-            ],
-            **plan.describe(),
-            **figures,
-            "skipped_ios": sum(plan.survey.skipped.values()),
-            "skipped": dict(plan.survey.skipped),
-            "max_in_flight": set_up["in_flight_max"],
-            "max_errors": options.max_errors,
-            "preferred": set_up["preferred"],
-            "pacing": pacing.describe() | result.disturbance(played, figures),
-            "submitters": set_up["submitters"],
-            "memory_registered": set_up["unregistered"] is None,
-            "ended": played.ended["word"],
-            "interrupted": played.ended["word"] == "stopped",
-            "device_counters": played.device_counters,
-            "cpu_seconds": played.cpu_seconds,
-            **({} if model is None else {"model": model}),
-        },
+        replay=run,
     )
 
 

@@ -17,7 +17,11 @@ from iotrace.replay.plan.source import Source
 from iotrace.replay.targets.target import Target
 from iotrace.replay.targets.windows_rules import error_word
 from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording, counted
+from iotrace.schemas.host import Host
+from iotrace.schemas.run import Pacing as PacingFacts
+from iotrace.schemas.run import Quantiles, Run
 
+from .pacing import Pacing
 from .play import Played
 
 _SECOND_NS: Final = 1_000_000_000
@@ -161,36 +165,43 @@ def figures(played: Played, *, adjusted_ios: int) -> dict[str, Any]:
         "lateness_ns_max": tally["lateness"]["max_ns"],
         "response_ns_p50": tally["response"]["p50_ns"],
         "service_ns_p50": tally["service"]["p50_ns"],
-        "generator_lateness_ns": own_lateness,
-        "generator_response_ns": own_response,
+        "generator_lateness_ns": Quantiles(**own_lateness),
+        "generator_response_ns": Quantiles(**own_response),
         "generator_limited": is_generator_limited(own_lateness, own_response),
     }
 
 
-def disturbance(played: Played, facts: Mapping[str, Any]) -> dict[str, float | None]:
-    """What the run took from this host, and what of its service is its own doing, for ``manifest.replay``.
+def pacing_facts(pacing: Pacing, played: Played, duration_ns: int) -> PacingFacts:
+    """How the run waited, what it took from this host, and what of its service is its own doing.
 
-    ``spun_share``: time that a submitter spun, as a share of the run. ``own_service_ns_mean``: mean service less the
-    mean time that the devices' own counters say their requests took (from when the request was made to its end):
-    handing over, waking up, and what lies between the replay and the block layer. None where the counters moved by
-    2 % more or less than what was played, since others' I/Os are in them, or where the system keeps none.
+    ``own_service_ns_mean``: mean service less the mean time that the devices' own counters say their requests took
+    (from when the request was made to its end): handing over, waking up, and what lies between the replay and the
+    block layer. None where the counters moved by 2 % more or less than what was played, since others' I/Os are in
+    them, or where the system keeps none.
     """
-    share = (
-        played.spun_ns / facts["duration_ns"] / played.set_up["submitters"] if facts["duration_ns"] else None
+    share = played.spun_ns / duration_ns / played.set_up["submitters"] if duration_ns else None
+    return PacingFacts(
+        asked=pacing.asked,
+        used=pacing.used,
+        reason=pacing.reason,
+        trial=pacing.trial,
+        spun_share=share,
+        own_service_ns_mean=_own_service_ns(played),
+        others_waited_share=played.host_load["others_waited_share"],
+        stolen_share=played.host_load["stolen_share"],
     )
-    return {"spun_share": share, "own_service_ns_mean": _own_service_ns(played), **played.host_load}
 
 
 def _own_service_ns(played: Played) -> float | None:
-    counters = list(played.device_counters.values())
-    if not counters or any(entry[when] is None for entry in counters for when in ("before", "after")):
-        return None
-    ios, took_ns = (
-        sum(entry["after"][name] - entry["before"][name] for entry in counters for name in names)
-        for names in (("reads", "writes"), ("read_ns", "write_ns"))
-    )
+    ios = took_ns = 0
+    for look in played.device_counters.values():
+        before, after = look.before, look.after
+        if before is None or after is None:
+            return None
+        ios += after.reads - before.reads + after.writes - before.writes
+        took_ns += after.read_ns - before.read_ns + after.write_ns - before.write_ns
     service = played.tally["service"]
-    if not service["count"] or abs(ios - service["count"]) > _OTHERS_SHARE * service["count"]:
+    if not ios or not service["count"] or abs(ios - service["count"]) > _OTHERS_SHARE * service["count"]:
         return None
     return float(service["mean_ns"] - took_ns / ios)
 
@@ -211,13 +222,11 @@ def is_generator_limited(
     )
 
 
-def judge(
-    facts: Mapping[str, Any], ended: Mapping[str, Any], targets: Sequence[Target], options: ReplayOptions
-) -> Quality:
-    """Quality of the replayed recording from `figures`, and how the engine says that the run ended."""
+def judge(run: Run, ended: Mapping[str, Any], targets: Sequence[Target], options: ReplayOptions) -> Quality:
+    """Quality of the replayed recording from what it says of itself, and how the engine says that it ended."""
     quality = Quality()
-    quality.unpaired_issues = facts["issued_ios"] - facts["completed_ios"]
-    played = f"after {facts['issued_ios']:,} of {facts['planned_ios']:,} I/Os"
+    quality.unpaired_issues = run.issued_ios - run.completed_ios
+    played = f"after {run.issued_ios:,} of {run.planned_ios:,} I/Os"
     stalled = "" if ended["target"] is None else targets[ended["target"]].name
     quality.ended = {
         "normally": "normally",
@@ -235,31 +244,31 @@ def judge(
         quality.notes.append(
             f"{counted(quality.unpaired_issues, 'I/O')} had not completed when waiting for them was given up"
         )
-    if facts["starved"]:
+    if run.starved:
         quality.notes.append(
             "the plan could not be read as fast as it was played: some I/Os are late for that reason"
         )
-    if facts["failed_ios"]:
-        quality.notes.append(f"{counted(facts['failed_ios'], 'I/O')} failed")
-    if facts["delayed_ios"]:
-        held = counted(facts["delayed_ios"], "I/O was", "I/Os were")
-        why = " or a full disk queue" if facts["waits_for_room"] else ""
+    if run.failed_ios:
+        quality.notes.append(f"{counted(run.failed_ios, 'I/O')} failed")
+    if run.delayed_ios:
+        held = counted(run.delayed_ios, "I/O was", "I/Os were")
+        why = " or a full disk queue" if run.waits_for_room else ""
         quality.notes.append(f"{held} held back by the cap on I/Os in flight{why}")
-    if facts["generator_limited"]:
+    if run.generator_limited:
         quality.notes.append(
             "generator-limited: the replay itself ran late; do not judge the storage by its response times"
         )
-    return quality.judge(facts["issued_ios"])
+    return quality.judge(run.issued_ios)
 
 
-def host_facts() -> dict[str, Any]:
-    """The machine the replay ran on. ``cpu_governor`` is there where the system tells it; virtual machines do not."""
+def host_facts() -> Host:
+    """The machine the replay ran on. ``cpu_governor`` is known where the system tells it; virtual machines do not."""
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    told = {"cpu_governor": governor.read_text("ascii").strip()} if governor.exists() else {}
-    return told | {
-        "name": platform.node(),
-        "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(),
-        "processors": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-    }
+    return Host(
+        name=platform.node(),
+        system=f"{platform.system()} {platform.release()}",
+        machine=platform.machine(),
+        processors=os.cpu_count(),
+        memory_bytes=psutil.virtual_memory().total,
+        cpu_governor=governor.read_text("ascii").strip() if governor.exists() else None,
+    )

@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from iotrace.schemas.run import DeviceCounters
+
 _ROOT = Path("/")
 
 
@@ -74,7 +76,7 @@ def sequence(device_number: int, *, root: Path = _ROOT) -> int | None:
     return int(told) if told else None
 
 
-def counters(device_number: int, *, root: Path = _ROOT) -> dict[str, int] | None:
+def counters(device_number: int, *, root: Path = _ROOT) -> DeviceCounters | None:
     """The device's line of /proc/diskstats: I/Os, bytes, their time and busy time since boot, everybody's included."""
     wanted = [str(os.major(device_number)), str(os.minor(device_number))]
     try:
@@ -85,16 +87,16 @@ def counters(device_number: int, *, root: Path = _ROOT) -> dict[str, int] | None
         words = line.split()
         if words[:2] == wanted and len(words) >= 14:
             numbers = [int(word) for word in words[3:14]]
-            return {
-                "reads": numbers[0],
-                "read_bytes": numbers[2] * 512,
-                "read_ns": numbers[3] * 1_000_000,
-                "writes": numbers[4],
-                "written_bytes": numbers[6] * 512,
-                "write_ns": numbers[7] * 1_000_000,
-                "in_flight": numbers[8],
-                "busy_ns": numbers[9] * 1_000_000,
-            }
+            return DeviceCounters(
+                reads=numbers[0],
+                read_bytes=numbers[2] * 512,
+                read_ns=numbers[3] * 1_000_000,
+                writes=numbers[4],
+                written_bytes=numbers[6] * 512,
+                write_ns=numbers[7] * 1_000_000,
+                in_flight=numbers[8],
+                busy_ns=numbers[9] * 1_000_000,
+            )
     return None
 
 

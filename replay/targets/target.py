@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.run import TargetFacts
 
 from . import block_device, fill, holders
 from .block_device import DeviceFacts
@@ -111,22 +111,22 @@ class Target:
         except OSError:
             return True
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TargetFacts:
         """For the manifest."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "bytes": self.bytes,
-            "direct": self.direct,
-            "logical_block_bytes": self.block_bytes,
-            "filesystem": self.filesystem,
-            "filled": self.filled,
-            "fill": self.fill.describe() if self.fill else None,
-            "device": self.facts.name or None,
-            "model": self.facts.model,
-            "write_cache": self.facts.write_cache,
-            "rotational": self.facts.rotational,
-        }
+        return TargetFacts(
+            name=self.name,
+            kind=self.kind,
+            bytes=self.bytes,
+            direct=self.direct,
+            logical_block_bytes=self.block_bytes,
+            filesystem=self.filesystem,
+            filled=self.filled,
+            fill=self.fill.describe() if self.fill else None,
+            device=self.facts.name or None,
+            model=self.facts.model,
+            write_cache=self.facts.write_cache,
+            rotational=self.facts.rotational,
+        )
 
 
 @dataclass(frozen=True, slots=True)

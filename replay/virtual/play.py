@@ -17,6 +17,7 @@ from iotrace.replay.targets.block_device import DeviceFacts
 from iotrace.replay.targets.target import Target
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.models import Model
+from iotrace.schemas.run import ModelFacts, ModelLimit, ModelTest, TargetFacts
 
 from .compiled import Bound, compiled
 
@@ -49,14 +50,9 @@ class ModelTarget(Target):
     def close(self) -> None:
         """There is nothing to close."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TargetFacts:
         """For the manifest: what a model has."""
-        return {
-            "name": self.name,
-            "kind": "model",
-            "bytes": self.bytes,
-            "logical_block_bytes": self.block_bytes,
-        }
+        return TargetFacts(self.name, "model", self.bytes, logical_block_bytes=self.block_bytes)
 
 
 def refuse_what_a_model_lacks(options: ReplayOptions) -> None:
@@ -91,10 +87,10 @@ def play_on_model(
     *,
     sink: Callable[[pa.RecordBatch], None],
     progress: Callable[[Progress], None] | None = None,
-) -> tuple[Played, dict[str, Any]]:
+) -> tuple[Played, ModelFacts]:
     """Play ``plan`` on ``model`` in virtual time; ``sink`` gets each batch with what came of it.
 
-    Returns the run, and for ``manifest.replay["model"]`` what the model did. Memory does not grow with the plan.
+    Returns the run, and for ``manifest.model`` what the model did. Memory does not grow with the plan.
     """
     made = compiled(model)
     simulator = _model.Simulator(made.json(), in_flight_max=options.max_in_flight, seed=options.seed)
@@ -147,34 +143,29 @@ def play_on_model(
         host_load={"others_waited_share": None, "stolen_share": None},
         device_counters={},
     )
-    facts = {
-        "title": model.title,
-        "source": model.source or None,
-        "date": model.date or None,
-        "tested": asdict(model.tested) if model.tested else None,
-        "limits": [limit_facts(bound, figures) for bound in made.bounds],
-        "seconds": time.monotonic() - started,
-    }
+    facts = ModelFacts(
+        title=model.title,
+        source=model.source or None,
+        date=model.date or None,
+        tested=ModelTest(**asdict(model.tested)) if model.tested else None,
+        limits=[limit_facts(bound, figures) for bound in made.bounds],
+        seconds=time.monotonic() - started,
+    )
     return played, facts
 
 
-def limit_facts(bound: Bound, figures: Mapping[str, Any]) -> dict[str, Any]:
+def limit_facts(bound: Bound, figures: Mapping[str, Any]) -> ModelLimit:
     """What one limit did in a run: for how long it made I/Os wait, and what was left of its credits."""
     gate = figures["gates"][bound.gate]
     held = gate if bound.bucket is None else gate["buckets"][bound.bucket]
-    facts = {
-        "name": bound.name,
-        "counted": bound.counted,
-        "rate": bound.rate,
-        "waited_ios": held["waited"],
-        "wait_ns_sum": held["wait_ns_sum"],
-        "throttled_seconds": held["throttled_ns"] / 1e9,
-    }
+    facts = ModelLimit(
+        bound.name, bound.counted, bound.rate, held["waited"], held["wait_ns_sum"], held["throttled_ns"] / 1e9
+    )
     if bound.credits is not None:
         unit = 1.0 if bound.counted == "iops" else 1e6
-        facts["credits"] = bound.credits
-        facts["credits_least"] = min(bound.credits, max(0.0, held["tokens_least"] / unit))
-        facts["credits_end"] = min(bound.credits, max(0.0, held["tokens_end"] / unit))
+        facts.credits = bound.credits
+        facts.credits_least = min(bound.credits, max(0.0, held["tokens_least"] / unit))
+        facts.credits_end = min(bound.credits, max(0.0, held["tokens_end"] / unit))
     return facts
 
 

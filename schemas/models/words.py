@@ -1,12 +1,13 @@
 """What a model is called among the targets, and what is said wherever one is quoted: defined here, once."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from iotrace.schemas.errors import IotraceError
 from iotrace.schemas.recording import Recording
+from iotrace.schemas.run import ModelFacts
 
 from .catalogue import catalogue_names, find_disk, find_machine
 from .files import read_model
@@ -66,15 +67,15 @@ def model_words(recordings: Iterable[Recording]) -> str:
     return next((tested_words(model) for model in models if model is not None), "")
 
 
-def tested_words(facts: Mapping[str, Any]) -> str:
-    """What must be said beside every figure of a model, from ``manifest.replay["model"]``."""
-    tested = facts.get("tested")
-    of = f" of {facts['date']}" if facts.get("date") else ""
-    if not tested:
-        return f"from the model '{facts['title']}'{of}, which was never held against real storage"
-    beyond = f"; not tested: {tested['beyond']}" if tested.get("beyond") else ""
+def tested_words(facts: ModelFacts) -> str:
+    """What must be said beside every figure of a model, from ``manifest.model``."""
+    tested = facts.tested
+    of = f" of {facts.date}" if facts.date else ""
+    if tested is None:
+        return f"from the model '{facts.title}'{of}, which was never held against real storage"
+    beyond = f"; not tested: {tested.beyond}" if tested.beyond else ""
     return (
-        f"from the model '{facts['title']}'{of}; held against {tested['runs']} runs on {tested['on']} "
-        f"({tested['date']}) it was off by up to {tested['response_p50_error']:.0%} at the p50 and "
-        f"{tested['response_p99_error']:.0%} at the p99 of response{beyond}"
+        f"from the model '{facts.title}'{of}; held against {tested.runs} runs on {tested.on} "
+        f"({tested.date}) it was off by up to {tested.response_p50_error:.0%} at the p50 and "
+        f"{tested.response_p99_error:.0%} at the p99 of response{beyond}"
     )

@@ -10,6 +10,7 @@ import pytest
 
 from iotrace.analyze.report import ReportFacts, write_report
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, Sweep
+from iotrace.schemas.run import run_of
 
 from .report.report_inputs import write_night, write_sweep
 
@@ -45,6 +46,8 @@ def make_recording(tmp_path: Path) -> MakeRecording:
                 table = table.set_column(table.column_names.index(name), name, filled)
         kind = manifest.pop("kind", "captured")
         tables = {"devices": _DEVICES, "files": _FILES, "processes": _PROCESSES} | manifest.pop("tables", {})
+        if isinstance(manifest.get("replay"), dict):
+            manifest["replay"] = run_of(manifest["replay"])
         written = Manifest(kind, "test", Clock(0, 1.0, "test"), window_end_ns=window_ns or 0, **manifest)
         with RecordingWriter(tmp_path / f"r{next(number)}.iotrace") as writer:
             writer.append("io", table)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,4 +125,14 @@ def mounted(device: Path | str, at: Path, *words: str) -> Iterator[Path]:
     try:
         yield at
     finally:
-        run("umount", at)
+        unmount(at)
+
+
+def unmount(at: Path, *, seconds: float = 30.0) -> None:
+    """Unmount what other programs of a host may look into for a moment."""
+    until = time.monotonic() + seconds
+    while subprocess.run([tool("umount"), at], capture_output=True, check=False).returncode:
+        if time.monotonic() > until:
+            run("umount", at)
+            return
+        time.sleep(0.2)

@@ -17,6 +17,7 @@ import pytest
 
 from iotrace.replay.export import export_diskspd, export_fio, export_table, measure, parse_targets
 from iotrace.schemas import Clock, IotraceError, Manifest, RecordingWriter
+from iotrace.schemas.host import Host
 
 from ..hostile_names import HOSTILE_NAMES
 
@@ -73,7 +74,7 @@ def write(folder, title, device="disk 0"):
             "process_id": [0] * 400,
         }))  # fmt: skip
         manifest = Manifest("captured", title, Clock(0, 100, title), window_end_ns=10**9)
-        manifest.host = {"name": title, "hostname": title}
+        manifest.host = Host(title)
         return writer.commit(manifest)
 
 

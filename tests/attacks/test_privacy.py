@@ -26,6 +26,8 @@ from iotrace.schemas import (
     conform,
     validate,
 )
+from iotrace.schemas.host import Host
+from iotrace.schemas.run import Replay, TargetFacts
 
 from ..hostile_names import HOSTILE_NAMES
 from .cut_power import sparse
@@ -149,7 +151,7 @@ def named(tmp_path):
             "process_id": [0, 0],
         }))  # fmt: skip
         manifest = Manifest("captured", f"{NAME} at night", Clock(0, 1.0, "planted"), window_end_ns=100)
-        manifest.host = {"hostname": NAME, "cpu_count": 2}
+        manifest.host = Host(NAME, processors=2)
         manifest.sources = [Source(f"/srv/{NAME}.etl", "etl", 10)]
         manifest.quality = Quality(ended=f"{NAME} vanished", notes=[f"{NAME} took bios"])
         return writer.commit(manifest)
@@ -163,7 +165,7 @@ def test_an_anonymous_copy_of_a_recording_names_nothing_and_keeps_the_io(named, 
     assert NAME.encode() not in everything(copy.path).lower()
     assert copy.read("io").equals(named.read("io"))
     assert copy.manifest.uuid != named.manifest.uuid
-    assert copy.manifest.host["cpu_count"] == 2
+    assert copy.manifest.host.processors == 2
     assert everything(named.path) == before
     assert str(copy.read("files")["path"][0]).startswith("D:\\n")
 
@@ -190,7 +192,7 @@ def test_no_hostile_name_survives_in_an_anonymous_copy(tmp_path, hostile_recordi
 def test_what_cannot_be_made_anonymous_is_refused(named, tmp_path):
     told = named.manifest
     told.kind = "replayed"
-    told.replay = {"targets": [{"name": NAME}]}
+    told.replay = Replay(targets=[TargetFacts(NAME)])
     (named.path / "manifest.json").write_text(told.to_json(), "utf-8")
     with pytest.raises(IotraceError, match="is a replay"):
         copy_anonymously(named.path, tmp_path / "copy.iotrace", Anonymizer())

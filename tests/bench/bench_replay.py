@@ -101,7 +101,7 @@ def pace(part: str, folder: Path, words: argparse.Namespace) -> None:
             out = replay(source, folder / "out.iotrace", options, overwrite=True)
             facts = out.manifest.replay
             assert facts is not None
-            found.append(facts | {"length_error": facts["issued_span_ns"] / facts["planned_duration_ns"] - 1})
+            found.append(facts | {"length_error": facts.issued_span_ns / facts.planned_duration_ns - 1})
             if run < words.peer_runs and has_fio():
                 peer_target = folder / f"{part}.peer"
                 if (
@@ -114,9 +114,7 @@ def pace(part: str, folder: Path, words: argparse.Namespace) -> None:
                     results.append((seconds / length_s - 1, mean_ns))
 
         def own_p99_us(found: list[dict[str, Any]] = found) -> float:
-            return (
-                statistics.median(float(facts["generator_lateness_ns"]["p99"] or 0) for facts in found) / 1e3
-            )
+            return statistics.median(float(facts.generator_lateness_ns["p99"] or 0) for facts in found) / 1e3
 
         def median(name: str, found: list[dict[str, Any]] = found) -> float:
             return statistics.median(float(facts[name]) for facts in found)
@@ -247,7 +245,7 @@ def service(folder: Path, words: argparse.Namespace) -> None:
     for _ in range(words.runs):
         facts = replay(source, folder / "out.iotrace", options, overwrite=True).manifest.replay
         assert facts is not None
-        ours.append(facts["service_ns_p50"])
+        ours.append(facts.service_ns_p50)
         if has_fio():
             rate = f"--rate_iops={RATE_PER_S}"
             paced.append(read_closed_loop(target, 1, CLOSED_SECONDS, rate)["service_ns"])

@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +213,7 @@ def judge_round(folder: Path, pacings: list[str]) -> dict[str, Any]:
     for pacing in pacings:
         played = Recording.open(folder / f"{pacing}.iotrace")
         seen = Recording.open(watched_path(played.path))
-        facts = played.manifest.replay or {}
+        facts = asdict(played.manifest.open_replay)
         comparison = compare(recorded, seen)
         found[pacing] = device_quantiles(seen, tuple((seen.manifest.watched or {})["load_ns"]))
         found[f"facts {pacing}"] = {

@@ -43,11 +43,11 @@ def main() -> None:
     source, target, output = sys.argv[1:]
     sys.modules["iotrace.replay.run.play"]._engine = SimpleNamespace(Engine=Engine)  # type: ignore[attr-defined]
     out = replay(Recording.open(source), Path(output), ReplayOptions(targets=(target,)), overwrite=True)
-    facts = out.manifest.replay or {}
+    facts = out.manifest.open_replay
     whole_s = time.monotonic() - BEGAN_S
     print(
         f"first I/O after {Engine.started_s:.1f} s (goal 10), "
-        f"{facts['issued_ios'] / (whole_s - Engine.started_s):,.0f} I/O/s played and written, "
+        f"{facts.issued_ios / (whole_s - Engine.started_s):,.0f} I/O/s played and written, "
         f"memory at most {peak_bytes() >> 20:,} MiB"
     )
 

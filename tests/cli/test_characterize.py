@@ -93,9 +93,7 @@ def test_each_series_is_kept_as_a_sweep(iotrace: Callable[..., Result], target: 
     for name in ("random-read-8K", "random-read-64K"):
         sweep = Sweep.open(output / f"{name}.iotrace")
         assert [step.scale for step in sweep.steps] == [1, 2, 4]
-        assert all(
-            step.manifest.replay and step.manifest.replay["loop"] == "closed" for step in sweep.recordings()
-        )
+        assert all(step.manifest.is_closed_loop for step in sweep.recordings())
     assert "6 runs of 2 s" in result.err
     again = characterize(iotrace, target, "-o", output)
     assert again.status == 2

@@ -148,11 +148,11 @@ def test_a_sweep_of_copies_steps_by_whole_ones(
     result = iotrace("sweep", reads.path, *words, *lengths)
     assert result.status in {0, 1}, result.err
     steps = Sweep.open(tmp_path / "sweep.iotrace").recordings()
-    facts = [step.manifest.replay or {} for step in steps]
+    facts = [step.manifest.open_replay for step in steps]
     assert len(facts) >= 2
     for fact in facts:
-        assert fact["scale"] == fact["copies"] == int(fact["scale"])
-        assert fact["planned_ios"] == reads.row_count("io") * fact["copies"] * fact["repeat"]
+        assert fact.scale == fact.copies == int(fact.scale)
+        assert fact.planned_ios == reads.row_count("io") * fact.copies * fact.repeat
 
 
 @pytest.mark.parametrize("digits", ["9" * 30, "9" * 400])

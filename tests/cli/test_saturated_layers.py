@@ -202,8 +202,8 @@ def test_a_full_disk_queue_hardly_holds_the_replay_up(slow_medium: str, tmp_path
         requests.write_text(usual)
 
     assert facts is not None
-    assert facts["completed_ios"] == 3000
-    assert facts["response_ns_p50"] > 100e6  # served at 1,000 a second, the last ones wait for a second
+    assert facts.completed_ios == 3000
+    assert facts.response_ns_p50 > 100e6  # served at 1,000 a second, the last ones wait for a second
     # Held up by each full batch, it would wait over a hundred times.
-    assert 1 <= facts["waits_for_room"] <= 20
-    assert not facts["generator_limited"]
+    assert 1 <= facts.waits_for_room <= 20
+    assert not facts.generator_limited

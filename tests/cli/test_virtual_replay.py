@@ -51,7 +51,7 @@ def test_a_recording_of_a_model_is_read_by_whatever_reads_recordings(source, mod
     assert "never held against real storage" in said
     result = Recording.open(output)
     assert (result.manifest.kind, result.manifest.clock.name) == ("simulated", "virtual time")
-    assert result.manifest.model["title"] == "two disks"
+    assert result.manifest.model.title == "two disks"
     devices = dict(
         zip(*(result.read("devices")[name].to_pylist() for name in ("device_id", "name")), strict=True)
     )

@@ -9,6 +9,7 @@ import pytest
 
 from iotrace.cli import watching
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter
+from iotrace.schemas.run import Replay
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is Linux's")
 
@@ -73,14 +74,14 @@ def test_what_was_watched_says_which_replay_it_was_and_when(tmp_path: Path) -> N
     with RecordingWriter(tmp_path / "played.iotrace") as writer:
         clock = Clock(10 * SECOND, 1.0, "test")
         played = writer.commit(
-            Manifest("replayed", "played", clock, window_end_ns=20 * SECOND, replay={"scale": 1.0})
+            Manifest("replayed", "played", clock, window_end_ns=20 * SECOND, replay=Replay(scale=1.0))
         )
     watching.note_watched(seen, played)
     noted = Recording.open(tmp_path / "seen.iotrace").manifest.watched
     assert noted is not None
-    assert noted["replay_uuid"] == played.manifest.uuid
-    assert noted["replay"] == {"scale": 1.0}
-    from_ns, until_ns = noted["load_ns"]
+    assert noted.replay_uuid == played.manifest.uuid
+    assert noted.replay == Replay(scale=1.0)
+    from_ns, until_ns = noted.load_ns
     assert 3 * SECOND - 5_000_000 < from_ns < 3 * SECOND
     assert 23 * SECOND < until_ns < 23 * SECOND + 5_000_000
 

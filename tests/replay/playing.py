@@ -30,7 +30,7 @@ def look(report):
 
 out = replay(Recording.open(source), output, ReplayOptions(targets=(target,), **eval(words)), progress=look)
 facts = out.manifest.replay
-print(facts["ended"], facts["issued_ios"], facts["completed_ios"], facts["failed_ios"], sep="|", flush=True)
+print(facts.ended, facts.issued_ios, facts.completed_ios, facts.failed_ios, sep="|", flush=True)
 """
 
 

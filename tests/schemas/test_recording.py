@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, validate
+from iotrace.schemas.host import Host
 
 from ..ordinary import open_folder, ordinary_user
 
@@ -147,10 +148,8 @@ def test_a_wrong_type_is_found(recording: Recording) -> None:
 
 
 def test_a_half_character_in_a_name_is_replaced_in_the_manifest():
-    manifest = Manifest(
-        "captured", "sales\ud800.mdf", Clock(0, 1.0, "test"), host={"\udfff": ["\ud83d\ude00"]}
-    )
+    manifest = Manifest("captured", "sales\ud800.mdf", Clock(0, 1.0, "test"), host=Host("\udfff\ud83d\ude00"))
     text = manifest.to_json()
     assert text.encode("utf-8")
     found = Manifest.from_json(text.replace("\ufffd.mdf", "\\ud800.mdf"), "it")
-    assert (found.title, found.host) == ("sales\ufffd.mdf", {"\ufffd": ["\U0001f600"]})
+    assert (found.title, found.host.name) == ("sales\ufffd.mdf", "\ufffd\U0001f600")

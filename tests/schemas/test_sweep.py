@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Sweep, SweepWriter
+from iotrace.schemas.run import Replay
 
 
 def add_step(writer: SweepWriter, scale: float) -> None:
     with RecordingWriter(writer.step_path(scale)) as step:
         recording = step.commit(
-            Manifest("replayed", f"{scale:g}x", Clock(0, 1, "test"), replay={"scale": scale})
+            Manifest("replayed", f"{scale:g}x", Clock(0, 1, "test"), replay=Replay(scale=scale))
         )
     writer.add(scale, recording)
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter, conform, validate
+from iotrace.schemas.manifest import json_schema_text
 from iotrace.schemas.tables import language_neutral_text
 
 ROW = {"layer": ["block"], "op": ["read"], "issued_ns": [1], "size_bytes": [512]}
@@ -58,6 +59,14 @@ def test_the_language_neutral_copy_is_current() -> None:
     path = Path(__file__).parents[2] / "schemas" / "recording.json"
     assert path.read_text("utf-8") == language_neutral_text(), "run `make schemas`"
     assert json.loads(path.read_text("utf-8"))["words"]["layer"] == ["sql", "filesystem", "block", "device"]
+
+
+def test_the_schema_of_the_manifest_is_current_and_names_what_a_replay_says() -> None:
+    path = Path(__file__).parents[2] / "schemas" / "manifest.schema.json"
+    assert path.read_text("utf-8") == json_schema_text(), "run `make schemas`"
+    defined = json.loads(path.read_text("utf-8"))["$defs"]
+    assert "generator_limited" in defined["Replay"]["properties"]
+    assert "outstanding" in defined["Cell"]["required"]
 
 
 RESULT = {

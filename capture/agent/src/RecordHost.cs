@@ -122,7 +122,7 @@ internal sealed class WindowsRecordHost : IRecordHost
     {
         var facts = new JsonObject
         {
-            ["os"] = $"Windows {Environment.OSVersion.Version.Major}.{Environment.OSVersion.Version.Minor} build {Environment.OSVersion.Version.Build}",
+            ["system"] = $"Windows {Environment.OSVersion.Version.Major}.{Environment.OSVersion.Version.Minor} build {Environment.OSVersion.Version.Build}",
             ["processors"] = Environment.ProcessorCount,
             ["utc_bias_minutes"] = -(int)TimeZoneInfo.Local.GetUtcOffset(DateTimeOffset.UtcNow).TotalMinutes,
         };

@@ -22,6 +22,7 @@ from iotrace.capture.formats.format import HEAD_BYTES, Format, Outcome, Progress
 from iotrace.capture.formats.io_lines import Integers
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, inspect_text, text_encoding
 from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.host import Host
 
 from .mapping import RATES, TIMES_NS, UNITS, Mapping, read_mapping, ready_mappings
 
@@ -93,7 +94,7 @@ class ArrayTrace:
             )
         self._start_ns = int(usable.min())
         self.clock = Clock(self._start_ns, 1e9, f"{mapping.name} export", 1_000_000_000)
-        self.host: dict[str, Any] = {}
+        self.host = Host()
         self._blocks = TextBlocks(path, name, progress)
         self._kept = self._rejected = self._end_ns = self._begin_ns = 0
         self._before: dict[str, int] = {}

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from iotrace.capture.formats.format import Family, Format, Outcome, Progress, naming
 from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.host import Host
 
 _SECOND_NS: Final = 10**9
 _NAME: Final = re.compile(r"(.*?)([0-9]{1,9})\.xml", re.IGNORECASE)
@@ -170,7 +171,7 @@ class OntapTrace:
             )
         self._fell = 0
         self.clock = Clock(self.polls[0].at_s * _SECOND_NS, float(_SECOND_NS), "ONTAP polls", _SECOND_NS)
-        self.host: dict[str, Any] = {}
+        self.host = Host()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Counters for each interval between two polls."""

@@ -16,6 +16,7 @@ from iotrace.capture import _readers
 from iotrace.capture.formats.format import Family, Format, Outcome, Progress, naming
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text
 from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas.host import Host
 
 _BATCH_ROWS: Final = 1 << 18
 _ANCHOR_NS: Final = 1_000
@@ -79,7 +80,7 @@ class BlockTrace:
             f"Linux {kind}",
             _ANCHOR_NS if offset else None,
         )
-        self.host: dict[str, Any] = {"os": "Linux"}
+        self.host = Host(system="Linux")
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """For each stretch of I/O the disks and threads it is the first to name, then the I/Os as they end."""

@@ -19,6 +19,7 @@ from iotrace.capture.formats.format import HEAD_BYTES, Format, Outcome, Progress
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, text_encoding
 from iotrace.capture.formats.text_times import TextTimes, needs_zone
 from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.host import Host
 
 from .sysstat_columns import COLUMNS
 from .sysstat_text import BANNER, Odd, Report, json_reports, kind_of, load, reports
@@ -59,7 +60,7 @@ class SysstatTrace:
         self._zone: str | None = None
         self.reports = self._since_boot = self._last_ns = 0
         self._is_local = False
-        self.host: dict[str, Any] = {"os": "Linux"}
+        self.host = Host(system="Linux")
         self.clock = self._first_clock()
 
     def settle_zone(self, timezone: str | None) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from iotrace.capture.formats.format import Format, Outcome, Progress, naming
 from iotrace.capture.formats.io_lines import DISCARD, FLUSH, READ, WRITE, IoRowMaker, Rows, bytes_of_sectors
 from iotrace.schemas import Clock, counted
+from iotrace.schemas.host import Host
 
 _VERSION_1: Final = np.dtype(
     [
@@ -97,7 +98,7 @@ class VscsiTrace:
         self._other = 0
         self._cut = False
         self.clock = Clock(0, 1000.0, "VMware vSCSI trace, microseconds since the host's start")
-        self.host: dict[str, Any] = {}
+        self.host = Host()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """One device, and its I/Os in the file's order."""

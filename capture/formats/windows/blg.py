@@ -24,6 +24,7 @@ from iotrace.capture.formats.format import (
     unreported,
 )
 from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.host import Host
 
 from .blg_container import (
     CATALOG,
@@ -91,7 +92,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     quality = outcome.quality
     return {
         "kind": "binary counter log of Windows",
-        "os": trace.host["os"],
+        "os": trace.host.system,
         "machines": sorted(set(series.sources)),
         "objects": objects,
         "series": len(series),
@@ -100,7 +101,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
         "first_utc": trace.utc_text(outcome.window_start_ns),
         "last_utc": trace.utc_text(outcome.window_end_ns),
         "interval_s": trace.median_interval_s(),
-        "time_zone_bias_minutes": trace.host["utc_bias_minutes"],
+        "time_zone_bias_minutes": trace.host.utc_bias_minutes,
         "whole": not (quality.truncated_tail or quality.damaged_buffers or quality.sequence_holes),
         "events_lost": quality.events_lost,
         "buffers_lost": quality.buffers_lost,
@@ -143,10 +144,9 @@ class BlgTrace:
         start_ns = self._first_sample_utc_ns()
         self.clock = Clock(start_ns, 1e6, "Windows counter log", SYSTEM_TICK_NS)
         major, minor, build = header.os_version
-        self.host: dict[str, Any] = {
-            "os": f"Windows {major}.{minor} build {build}",
-            "utc_bias_minutes": header.zone.bias_minutes,
-        }
+        self.host = Host(
+            system=f"Windows {major}.{minor} build {build}", utc_bias_minutes=header.zone.bias_minutes
+        )
 
     def _first_sample_utc_ns(self) -> int:
         for at_utc_ns, _ in self._samples(unreported):

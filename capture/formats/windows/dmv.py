@@ -17,6 +17,7 @@ from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, O
 from iotrace.capture.formats.text_times import needs_zone
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
+from iotrace.schemas.host import Host
 
 from .dmv_columns import CAPTURE_COLUMN, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
 from .dmv_intervals import Snapshots, connected, in_order
@@ -92,7 +93,7 @@ class DmvTrace:
         self.clock = Clock(
             start_utc_ns, _RESOLUTION_NS, layout.time_name, SYSTEM_TICK_NS + int(_RESOLUTION_NS)
         )
-        self.host: dict[str, Any] = {"database": "SQL Server"}
+        self.host = Host(database="SQL Server")
 
     def settle_zone(self, timezone: str | None) -> None:
         """See `iotrace.capture.formats.format.LocalTimes`."""

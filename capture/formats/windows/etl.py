@@ -24,6 +24,7 @@ from iotrace.capture import _readers
 from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, Quality, counted
+from iotrace.schemas.host import Host
 
 from .volumes import Volumes
 
@@ -140,12 +141,12 @@ class EtlTrace:
             # The header pairs the counter with the system time at the start.
             SYSTEM_TICK_NS,
         )
-        self.host: dict[str, Any] = {
-            "os": _system(header),
-            "processors": self._header["processors"],
-            "boot_utc_ns": self._header["boot_utc_ns"],
-            "utc_bias_minutes": self._header["utc_bias_minutes"],
-        }
+        self.host = Host(
+            system=_system(header),
+            processors=self._header["processors"],
+            boot_utc_ns=self._header["boot_utc_ns"],
+            utc_bias_minutes=self._header["utc_bias_minutes"],
+        )
 
     def use_volumes(self, volumes: Volumes, is_known: Callable[[str], bool]) -> None:
         """Let paths that are the kernel's follow ``volumes``; ``is_known`` as in `Volumes.user_path`."""

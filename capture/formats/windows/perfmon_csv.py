@@ -21,6 +21,7 @@ from iotrace.capture.counters.names import Meaning, meaning
 from iotrace.capture.counters.series import Integers, Series, median_of_counts, utc_text
 from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming, unreported
 from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.host import Host
 
 from .perfmon_text import DATA, HEADER, Header, TextLog, looks_like_text_log, milliseconds, read_header
 
@@ -134,7 +135,7 @@ class PerfmonTrace:
             # Without a time zone nothing tells how far UTC is.
             None if self.header.bias_minutes is None else SYSTEM_TICK_NS + 1_000_000,
         )
-        self.host: dict[str, Any] = {"utc_bias_minutes": self.header.bias_minutes}
+        self.host = Host(utc_bias_minutes=self.header.bias_minutes)
 
     def _start(self) -> tuple[Header, int]:
         """The first header and the UTC milliseconds of the first line that follows it."""

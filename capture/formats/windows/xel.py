@@ -21,6 +21,7 @@ from iotrace.capture import _readers
 from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
+from iotrace.schemas.host import Host
 
 _MAGIC: Final = bytes.fromhex("5a37abef")
 _BATCH_EVENTS: Final = 1 << 16
@@ -99,10 +100,10 @@ class XelTrace:
         self.clock = Clock(
             self._facts["start_utc_ns"], _FILETIME_NS, "SQL Server Extended Events", SYSTEM_TICK_NS
         )
-        self.host: dict[str, Any] = {"database": "SQL Server"}
+        self.host = Host(database="SQL Server")
         if self._facts["clock_base_utc_ns"] is not None:
             # The tick counter's zero: files of one session share it, so their files are known to be the same.
-            self.host["boot_utc_ns"] = self._facts["clock_base_utc_ns"]
+            self.host.boot_utc_ns = self._facts["clock_base_utc_ns"]
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Files, then events in order of time with the I/O, waits and markers they mean."""

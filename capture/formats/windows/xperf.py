@@ -30,6 +30,7 @@ from iotrace.capture.formats.io_lines import (
 )
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text, text_encoding
 from iotrace.schemas import IoFlags
+from iotrace.schemas.host import Host
 
 _EVENTS: Final = {"diskread": READ, "diskwrite": WRITE, "diskflush": FLUSH}
 _START: Final = re.compile(r"Trace Start:\s*([0-9]{18})")
@@ -139,7 +140,7 @@ class XperfTrace(IoLinesTrace):
         lost = _LOST.search(head)
         self._lost = (int(lost[1]), int(lost[2])) if lost else (0, 0)
         version = _VERSION.search(head)
-        self.host = {"os": f"Windows {version[1]}"} if version else {}
+        self.host = Host(system=f"Windows {version[1]}" if version else None)
 
     def outcome(self) -> Outcome:
         """As of any trace of lines, with the trace's own losses."""

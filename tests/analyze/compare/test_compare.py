@@ -8,6 +8,7 @@ import pytest
 from iotrace.analyze.compare.recordings import compare, compare_all
 from iotrace.analyze.compare.words import without_interval
 from iotrace.schemas import IotraceError, Quality
+from iotrace.schemas.run import Watched, run_of
 
 from ..planted import LOGNORMAL, SECOND, Planted
 
@@ -151,7 +152,7 @@ def _watched(make_recording, base, factor, tail=1.0):
         "issued_span_ns": int(issued[-1] - issued[0]),
     }  # fmt: skip
     load_ns = [3 * SECOND - 2 * MS, 23 * SECOND + 500 * MS]
-    watched = {"replay_uuid": "played", "load_ns": load_ns, "replay": replay}
+    watched = Watched("played", load_ns, run_of(replay))
     return make_recording(columns, window_ns=30 * SECOND, watched=watched)
 
 
@@ -239,7 +240,8 @@ def test_what_a_replay_itself_adds_is_not_the_storages(make_recording, own_ns, d
     before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
     replay = {
         "source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
-        "generator_lateness_ns": {"p50": 0, "p99": 0}, "pacing": {"own_service_ns_mean": own_ns},
+        "generator_lateness_ns": {"p50": 0, "p99": 0},
+        "pacing": {"asked": "auto", "used": "gentle", "reason": "", "own_service_ns_mean": own_ns},
     }  # fmt: skip
     columns = {"intended_ns": at, "issued_ns": at, "completed_ns": at + took + 2 * MS}
     after = make_recording(columns, window_ns=20 * SECOND, kind="replayed", replay=replay)

@@ -5,6 +5,7 @@ import pytest
 
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.compare.same_work import Work, check_same_work
+from iotrace.schemas.run import run_of
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -57,7 +58,7 @@ PLAYED = {
 )
 def test_different_work_is_said(mix, span_ns, replay, warning):
     a, b = Work("a", "block", SECOND, {("read", 8192): 1000}), Work("b", "block", span_ns, mix)
-    warnings = check_same_work(a, b, replay).warnings
+    warnings = check_same_work(a, b, None if replay is None else run_of(replay)).warnings
     assert warnings == [] if warning is None else any(warning in words for words in warnings), warnings
 
 
@@ -95,8 +96,8 @@ def test_a_difference_says_whom_it_flatters(name, changes, favours):
 def test_scaling_says_what_footprint_and_bursts_were_to_become():
     """Three copies in addresses of their own, whose sum is more even, as the replay planned."""
     scaling = {
-        "before": {"footprint_bytes": 100, "cv_interarrival": 3.0},
-        "after": {"footprint_bytes": 300, "cv_interarrival": 1.8},
+        "before": {"ios": 1, "span_ns": 1, "footprint_bytes": 100, "cv_interarrival": 3.0},
+        "after": {"ios": 1, "span_ns": 1, "footprint_bytes": 300, "cv_interarrival": 1.8},
     }
     a = Work("a", "block", SECOND, {("read", 8192): 1000}, 100 << 20, {}, 6.0)
     b = Work("b", "block", SECOND, {("read", 8192): 3000}, 300 << 20, {}, 3.6)
@@ -107,7 +108,7 @@ def test_scaling_says_what_footprint_and_bursts_were_to_become():
         "planned_by_op": {"read": 3000},
         "scaling": scaling,
     }
-    assert check_same_work(a, b, replay).warnings == []
+    assert check_same_work(a, b, None if replay is None else run_of(replay)).warnings == []
 
 
 def _reads(make_recording, latency_ns, *, spread, every=MS, count=4000):

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.schemas import Clock, Manifest, RecordingWriter
+from iotrace.schemas.run import run_of
 
 
 def first_come_first_served(arrival_s, service_s):
@@ -66,7 +67,7 @@ def write_step(
         name,
         Clock(1_700_000_000_000_000_000, 1.0, "simulated"),
         window_end_ns=int(completed.max()),
-        replay=({} if scale is None else {"scale": scale}) | (replay or {}),
+        replay=run_of(({} if scale is None else {"scale": scale}) | (replay or {})),
     )
     with RecordingWriter(folder / f"{name}.iotrace", overwrite=True) as writer:
         writer.append(

@@ -143,7 +143,7 @@ def test_a_sweep_is_whole_and_keeps_littles_law(family, tmp_path):
         mean_in_flight = (in_flight[:-1] * np.diff(edges[order])).sum() / span
         assert mean_in_flight == pytest.approx(len(issued) / span * (ended - issued).mean(), rel=1e-6)
         assert in_flight.max() <= 1024 + 5
-        assert recording.manifest.replay["generator_limited"] is False
+        assert recording.manifest.replay.generator_limited is False
     starts = [recording.manifest.clock.start_utc_ns for recording in sweep.recordings()]
     ends = [
         one + recording.manifest.window_end_ns
@@ -187,8 +187,9 @@ def test_the_disks_own_counters_show_what_others_wrote(tmp_path):
     sweep, truth = sweeps.disturbed(tmp_path / "s.iotrace", 2, step=1)
     for recording, told in zip(sweep.recordings(), truth.steps, strict=True):
         io = recording.read("io")
-        (looks,) = recording.manifest.replay["device_counters"].values()
-        moved = sum(looks["after"][name] - looks["before"][name] for name in ("read_bytes", "written_bytes"))
+        (looks,) = recording.manifest.replay.device_counters.values()
+        moved = looks.after.read_bytes - looks.before.read_bytes
+        moved += looks.after.written_bytes - looks.before.written_bytes
         own = int(io["size_bytes"].to_numpy().astype(np.int64).sum())
         assert (moved > 3 * own) == (told.not_judged == "disturbed")
         assert told.not_judged or moved == own
@@ -203,7 +204,7 @@ def p99_response_ns(recording: Recording) -> float:
 
 def test_a_late_generator_is_marked_and_only_where_it_is_late(tmp_path):
     sweep, truth = sweeps.generator_limited(tmp_path / "s.iotrace", 4)
-    marked = [recording.manifest.replay["generator_limited"] for recording in sweep.recordings()]
+    marked = [recording.manifest.replay.generator_limited for recording in sweep.recordings()]
     assert marked == [step.not_judged == "generator-limited" for step in truth.steps]
     assert True in marked
     assert False in marked

@@ -134,7 +134,7 @@ def measured_once(tmp_path_factory):
 def noted(step, *, cell=(), **replay):
     """The same step, whose engine noted something else of it."""
     noted = step.manifest.replay
-    more = noted | {"cell": noted["cell"] | dict(cell)} | replay
+    more = replace(noted, **{"cell": replace(noted.cell, **dict(cell))} | replay)
     return Recording(step.path, replace(step.manifest, replay=more))
 
 
@@ -189,7 +189,14 @@ def test_what_closed_loops_of_several_sizes_have_in_common_is_the_ceiling():
     assert ceilings_by_size([reads[0], writes[1]]) == []
 
 
-@pytest.mark.parametrize("other", [{"size_bytes": 65536}, {"outstanding": 8}, {"outstanding": None}])
+@pytest.mark.parametrize("other", [{"size_bytes": 65536}, {"outstanding": 8}])
 def test_runs_that_are_no_series_have_no_knee(measured_once, other):
     with pytest.raises(IotraceError):
         knee([*measured_once[:-1], noted(measured_once[-1], cell=other)])
+
+
+def test_a_closed_loop_that_says_no_number_outstanding_has_no_knee(measured_once):
+    last = measured_once[-1]
+    untold = Recording(last.path, replace(last.manifest, replay=replace(last.manifest.replay, cell=None)))
+    with pytest.raises(IotraceError, match="no number outstanding"):
+        knee([*measured_once[:-1], untold])

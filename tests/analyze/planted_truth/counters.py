@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.schemas import Clock, Kind, Manifest, Quality, Recording, RecordingWriter, Source
+from iotrace.schemas.host import Host as HostFacts
 
 from .hosts import START_UTC_NS, Host, LayerName, write_tables
 from .laws import Floats
@@ -200,7 +201,7 @@ def write_counters(path: Path, host: Host, *tables: pa.Table, kind: str = "perfm
         rows = sum(table.num_rows for table in tables)
         return writer.commit(Manifest(
             kind=Kind.CAPTURED, title=host.title, clock=Clock(START_UTC_NS, 1e6, "Windows text counter log"),
-            window_end_ns=host.seconds * 1_000_000_000, host={"hostname": SERVER},
+            window_end_ns=host.seconds * 1_000_000_000, host=HostFacts(SERVER),
             sources=[Source("night.csv", kind, events=rows)], quality=Quality().judge(rows),
         ))  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.schemas import Clock, Kind, Manifest, Op, Quality, Recording, RecordingWriter, Source
+from iotrace.schemas.host import Host
 
 from .hosts import START_UTC_NS
 from .laws import Floats
@@ -139,7 +140,7 @@ def _write(
             writer.append("counters", counters)
         recording = writer.commit(Manifest(
             kind=Kind.CAPTURED, title="planted", clock=Clock(START_UTC_NS, 1.0, "CLOCK_MONOTONIC (ftrace mono)"),
-            window_end_ns=seconds * 1_000_000_000, host={"hostname": "planted", "os": "Linux"},
+            window_end_ns=seconds * 1_000_000_000, host=Host("planted", "Linux"),
             sources=[Source("/dev/sdb", "ftrace block events", events=2 * len(at))],
             quality=Quality().judge(len(at)),
         ))  # fmt: skip

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.schemas import Clock, Kind, Manifest, Quality, Recording, RecordingWriter, Source
+from iotrace.schemas.host import Host as HostFacts
 
 from .laws import Floats
 from .loads import Mix, at_rates
@@ -219,7 +220,7 @@ def write_ios(path: Path, host: Host) -> Recording:
         return writer.commit(Manifest(
             kind=Kind.CAPTURED, title=host.title, clock=Clock(START_UTC_NS, 1.0, "planted"),
             window_end_ns=host.seconds * 1_000_000_000,
-            host={"hostname": "SQL01", "os": "Windows", "cpu_count": 16, "memory_bytes": 128 << 30},
+            host=HostFacts("SQL01", "Windows", processors=16, memory_bytes=128 << 30),
             sources=[Source("night.etl", "etl", events=2 * host.rows)], quality=quality.judge(host.rows),
         ))  # fmt: skip
 

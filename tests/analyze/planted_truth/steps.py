@@ -1,6 +1,6 @@
 """One step of a sweep: a load played on a simulated device, written as a replay writes it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from iotrace.replay.plan.rows import NAMES, READ, Rows, constant
 from iotrace.replay.plan.shape import Shape
 from iotrace.replay.run.result import counters_table, is_generator_limited
 from iotrace.schemas import Clock, IoFlags, Kind, Manifest, Quality, Recording, RecordingWriter, Source
+from iotrace.schemas.host import Host
+from iotrace.schemas.run import run_of
 
 from .devices import Device
 from .laws import Floats, one_server
@@ -188,11 +190,10 @@ def write_step(
             title=f"{title} at {scale:g}x",
             clock=Clock(START_UTC_NS + round(starts_s * 1e9), 1.0, "CLOCK_MONOTONIC"),
             window_end_ns=end_ns,
-            host={"name": "candidate", "system": "Linux 6.18", "machine": "x86_64", "processors": 16,
-                  "memory_bytes": 8 << 30},
+            host=Host("candidate", "Linux 6.18", machine="x86_64", processors=16, memory_bytes=8 << 30),
             sources=[Source("prod.iotrace", "recording", events=len(intended))],
             quality=quality.judge(len(intended)),
-            replay={
+            replay=run_of({
                 "source_uuid": source_uuid, "source_title": title, "scale": scale, "mode": "compress",
                 "window_ns": list(window_ns), "layer": "block", "reads_only": False,
                 "filters": {"roles": [], "files": [], "processes": [], "ops": []}, "seed": 0,
@@ -211,7 +212,7 @@ def write_step(
                 "skipped_ios": 0, "skipped": {}, "max_in_flight": IN_FLIGHT_MAX, "max_errors": None,
                 "preferred": True, "submitters": 1, "memory_registered": True, "ended": "normally",
                 "interrupted": False, "device_counters": counters.add(step), "cpu_seconds": end_ns / 1e9 / 10,
-            },
+            }),
         ))  # fmt: skip
 
 
@@ -273,4 +274,4 @@ def _shape(at_ns: Integers, offset: Integers, size: Integers) -> dict[str, Any]:
         size_bytes=size,
     )
     shape.add(rows)
-    return shape.result()
+    return asdict(shape.result())

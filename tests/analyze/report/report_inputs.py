@@ -4,6 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.schemas import Clock, Manifest, RecordingWriter, Source, SweepWriter
+from iotrace.schemas.host import Host
+from iotrace.schemas.run import run_of
+from iotrace.schemas.sweep import SweepSettings
 
 from ..knee import knee_simulator as simulator
 
@@ -16,7 +19,7 @@ REPLAY_FACTOR = 0.5
 def write_sweep(path):
     """Scales 1x to 8x of 500 IOPS on storage that carries 2,000."""
     writer = SweepWriter(
-        path, title="pgbench on the candidate", source_uuid=None, settings={"targets": ["/dev/sdb"]}
+        path, title="pgbench on the candidate", source_uuid=None, settings=SweepSettings(targets=["/dev/sdb"])
     )
     for index, scale in enumerate([1, 2, 3.8, 4.4, 8]):
         random = np.random.default_rng(index)
@@ -48,9 +51,9 @@ def write_night(path, *, replay_of=None):
         "the night" if replay_of is None else "the candidate",
         Clock(1_767_400_000_000_000_000, 1.0, "simulated"),
         window_end_ns=int(NIGHT_S * 1e9),
-        host={"name": "SQLPROD01"},
+        host=Host("SQLPROD01"),
         sources=[Source("night.etl", "etl", 123_456_789, "ab" * 32, 2 * count)],
-        replay=None if replay_of is None else replay,
+        replay=None if replay_of is None else run_of(replay),
     )
     manifest.tools["iotrace"] = "0.0"
     with RecordingWriter(path) as writer:

@@ -10,6 +10,7 @@ import pytest
 from iotrace.analyze.report import write_report
 from iotrace.analyze.report.gather import compared
 from iotrace.schemas import IotraceError, Recording, SweepWriter
+from iotrace.schemas.run import ClosedLoop, Replay
 
 from ..knee import knee_simulator as simulator
 from .report_inputs import REPLAY_FACTOR, SLOW_FROM_S, SLOW_UNTIL_S
@@ -85,7 +86,7 @@ def test_what_was_captured_comes_first_in_a_comparison(night, replayed, make_rec
     assert compared([replayed, night]) == (night, [replayed])
     assert compared([night, replayed, replayed]) == (night, [replayed, replayed])
     assert compared([night]) is None
-    closed = Recording(replayed.path, replace(replayed.manifest, replay={"loop": "closed"}))
+    closed = Recording(replayed.path, replace(replayed.manifest, replay=ClosedLoop(loop="closed")))
     empty = make_recording({"issued_ns": [], "completed_ns": []})
     assert compared([night, closed, empty]) is None
 
@@ -189,7 +190,7 @@ def test_every_sentence_of_the_verdict_names_whose_figures_it_has(tmp_path, swee
 
 
 def test_what_is_not_to_be_relied_on_is_named(tmp_path, night):
-    late = {"generator_limited": True, "issued_ios": 10, "planned_ios": 10}
+    late = Replay(generator_limited=True, issued_ios=10, planned_ios=10)
     spoiled = tmp_path / "late.iotrace"
     shutil.copytree(night.path, spoiled)
     manifest = replace(night.manifest, kind="replayed", replay=late, title="late run")

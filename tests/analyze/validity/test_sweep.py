@@ -6,6 +6,8 @@ from typing import Any, cast
 import pytest
 
 from iotrace.analyze.validity import Finding, sweep
+from iotrace.schemas import Clock, Manifest
+from iotrace.schemas.run import Replay
 
 
 @pytest.mark.parametrize(
@@ -20,11 +22,12 @@ from iotrace.analyze.validity import Finding, sweep
 def test_steps_are_named_while_they_are_few(
     monkeypatch: pytest.MonkeyPatch, fired: int, expected: str
 ) -> None:
-    steps = [SimpleNamespace(manifest=SimpleNamespace(replay={"scale": load})) for load in range(1, 11)]
+    steps = [
+        SimpleNamespace(manifest=Manifest("replayed", "", Clock(0, 1, ""), replay=Replay(scale=load)))
+        for load in range(1, 11)
+    ]
     finding = Finding("too-short", "invalid", "too short", "short", "play longer")
-    monkeypatch.setattr(
-        sweep, "check", lambda step: [finding] if step.manifest.replay["scale"] <= fired else []
-    )
+    monkeypatch.setattr(sweep, "check", lambda step: [finding] if step.manifest.replay.scale <= fired else [])
     (found,) = sweep.check_sweep(cast("Any", steps))
     assert found.detail == expected
     assert found.level == ("invalid" if fired == 10 else "warning")

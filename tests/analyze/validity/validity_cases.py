@@ -13,6 +13,7 @@ import numpy as np
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.validity import Subject
 from iotrace.schemas import Alignment, Clock, Quality, Source
+from iotrace.schemas.host import Host
 
 GIB = 1 << 30
 MS = 1_000_000
@@ -87,7 +88,7 @@ class Case:
         }
         if self.scope in {"replay", "simulation"}:
             io["intended_ns"] = at
-        manifest = {"window_ns": MINUTE, "host": {"cpu_governor": "performance"}} | self.manifest
+        manifest = {"window_ns": MINUTE, "host": Host(cpu_governor="performance")} | self.manifest
         base = REPLAY | MODELLED if self.scope == "simulation" else BASE[self.scope]
         if base is not None:
             kind = "simulated" if self.scope == "simulation" else "replayed"
@@ -253,8 +254,8 @@ CASES = {
         Case(replay={"backend": "threads", "backend_reason": "no io_uring here"}), Case(), "no io_uring here"
     ),
     "processor-slowed": Cases(
-        Case(manifest={"host": {"cpu_governor": "powersave"}}),
-        Case(manifest={"host": {"name": "h"}}),
+        Case(manifest={"host": Host(cpu_governor="powersave")}),
+        Case(manifest={"host": Host("h")}),
         "powersave",
     ),
     "backlog-grew": Cases(Case(io=growing(4.0)), Case(io=growing(2.0)), "in the first fifth"),
@@ -356,7 +357,7 @@ FURTHER = [
     ("interrupted", Case(replay={"interrupted": True}), "warning", "12,000"),
     ("not-as-recorded", Case(replay={"adjusted_ios": 500}), "warning", "500"),
     ("load-not-as-asked", Case(replay={"thinning": {"error": 0.2}}), "warning", "1.20 times"),
-    ("processor-slowed", Case(manifest={"host": {"cpu_governor": None}}), "warning", "unknown"),
+    ("processor-slowed", Case(manifest={"host": Host(cpu_governor="")}), "warning", "unknown"),
     ("data-lost", Case(manifest={"quality": Quality(truncated_tail=True).judge(1000)}), "warning", "cut off"),
     (
         "sources-apart",

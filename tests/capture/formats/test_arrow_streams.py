@@ -14,6 +14,7 @@ from iotrace.capture.formats import arrow_streams
 from iotrace.capture.importing.inspecting import inspect_path
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import TABLES, Clock, IotraceError, Manifest, conform, validate
+from iotrace.schemas.manifest import Loss
 
 _SPEC = importlib.util.spec_from_file_location(
     "xel_build", Path(__file__).parents[2] / "fixtures" / "xel" / "build.py"
@@ -145,7 +146,7 @@ def test_moments_of_losses_and_pairs_of_the_clock_are_kept(folder, imported):
     clock = {"start_utc_ns": START_UTC_NS, "resolution_ns": 1.0, "name": "QPC", "pairs": pairs}
     quality = {"verdict": "good", "reasons": [], "events_lost": 3, "losses": losses}
     manifest = imported(folder(clock=clock, quality=quality)).manifest
-    assert (manifest.clock.pairs, manifest.quality.losses) == (pairs, losses)
+    assert (manifest.clock.pairs, manifest.quality.losses) == (pairs, [Loss(**loss) for loss in losses])
 
 
 def test_what_names_a_lost_device_keeps_its_row(folder, imported):

@@ -77,7 +77,7 @@ def test_a_recording_and_its_manifest(file, output):
     recording = import_files([file("a.etl", small_log())], output, title="a night")
     assert Recording.open(output).manifest == recording.manifest
     assert (recording.manifest.kind, recording.manifest.title) == ("captured", "a night")
-    assert recording.manifest.host["os"] == "Windows 10.0 build 17763"
+    assert recording.manifest.host.system == "Windows 10.0 build 17763"
     assert validate(output) == []
     assert [row["role"] for row in recording.read("files").to_pylist()] == ["data"]
 

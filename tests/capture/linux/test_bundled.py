@@ -23,7 +23,7 @@ def test_it_is_whole_and_small():
     manifest = Recording.open(PATH).manifest
     assert manifest.quality.verdict == "good"
     assert manifest.quality.events_lost == 0
-    assert manifest.host["hostname"] == "bundled"
+    assert manifest.host.name == "bundled"
 
 
 def test_the_readme_states_its_size():

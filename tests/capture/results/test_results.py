@@ -170,7 +170,7 @@ def test_fio_before_nanoseconds(tmp_path):
 def test_hammerdb_and_its_time_profiles_become_a_sweep_by_virtual_users(tmp_path):
     made = import_any([FIXTURES / "hammerdb.log", FIXTURES / "hdbxtprofile.log"], tmp_path / "out.iotrace")
     assert isinstance(made, Sweep)
-    assert (made.settings["axis"], [step.scale for step in made.steps]) == ("virtual_users", [8, 16, 32])
+    assert (made.settings.axis, [step.scale for step in made.steps]) == ("virtual_users", [8, 16, 32])
     found = []
     for recording in made.recordings():
         rows = {row["op"]: row for row in recording.read("results").to_pylist()}
@@ -306,7 +306,7 @@ def test_runs_of_equal_load_are_in_the_order_of_their_files(tmp_path):
         paths.append(tmp_path / f"{name}.txt")
         paths[-1].write_bytes((FIXTURES / "diskspd.xml").read_bytes() + (b"\n" * (name == "b")))
     made = import_any(paths, tmp_path / "out.iotrace")
-    assert made.settings["axis"] == "run"
+    assert made.settings.axis == "run"
     assert [one.read("results")["test"][0].as_py() for one in made.recordings()] == ["b", "a"]
 
 

@@ -243,7 +243,7 @@ def test_a_folder_of_results_becomes_a_sweep(tmp_path):
     sample(DISKSPD_TEXTS[0])
     made = import_any([SAMPLES / name for name in DISKSPD_TEXTS], tmp_path / "out.iotrace")
     assert isinstance(made, Sweep)
-    assert made.settings["axis"] == "outstanding"
+    assert made.settings.axis == "outstanding"
     assert [step.scale for step in made.steps] == [1, 512, 2400, 2530]
     for step, recording in zip(made.steps, made.recordings(), strict=True):
         assert validate(recording.path) == []
@@ -251,7 +251,7 @@ def test_a_folder_of_results_becomes_a_sweep(tmp_path):
         assert len(recording.manifest.sources) == 1
     everything = import_any([SAMPLES], tmp_path / "all.iotrace")
     assert len(everything.steps) == 8
-    assert everything.settings["axis"] == "run"
+    assert everything.settings.axis == "run"
 
 
 def test_the_migration_tables_are_refused_by_name(tmp_path):

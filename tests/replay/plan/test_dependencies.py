@@ -141,7 +141,7 @@ def test_at_1x_on_equal_storage_every_io_comes_when_it_was_recorded(make_recordi
     due = play(*columns(table), service=took)
     recorded = recording.read("io")["issued_ns"].to_numpy()
     assert due == (recorded - recorded[0]).tolist()
-    assert plan.describe()["dependencies"]["waiting_ios"] == 6 * 99
+    assert plan.describe()["dependencies"].waiting_ios == 6 * 99
 
 
 def test_faster_storage_pulls_later_ios_forward(make_recording: MakeRecording) -> None:
@@ -183,12 +183,12 @@ def test_a_real_run_waits_and_says_what_the_load_became(
         assert (issued[mine] >= intended[mine]).all()
     facts = out.manifest.replay
     assert facts is not None
-    before, after = facts["scaling"]["before"], facts["scaling"]["after"]
-    assert after["ios"] == before["ios"] == 80
-    assert after["span_ns"] == intended.max() - intended.min()
-    assert after["rate_per_s"] == pytest.approx(79e9 / after["span_ns"])
-    assert after["footprint_bytes"] == before["footprint_bytes"]
-    assert facts["dependencies"]["waiting_ios"] == 78
+    before, after = facts.scaling.before, facts.scaling.after
+    assert after.ios == before.ios == 80
+    assert after.span_ns == intended.max() - intended.min()
+    assert after.rate_per_s == pytest.approx(79e9 / after.span_ns)
+    assert after.footprint_bytes == before.footprint_bytes
+    assert facts.dependencies.waiting_ios == 78
 
 
 def test_nothing_waits_across_the_passes_of_a_loop(make_recording: MakeRecording) -> None:

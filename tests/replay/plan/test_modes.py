@@ -58,10 +58,10 @@ def test_compress_keeps_order_and_variation_and_multiplies_the_rate(busy: Record
         assert table[name].equals(plain[name])
     exact = plain["intended_ns"].to_numpy() / scale
     assert np.abs(table["intended_ns"].to_numpy() - exact).max() <= 0.5
-    assert after["rate_per_s"] == pytest.approx(scale * before["rate_per_s"], rel=1e-6)
-    assert after["cv_interarrival"] == pytest.approx(before["cv_interarrival"], rel=1e-4)
-    assert after["footprint_bytes"] == before["footprint_bytes"]
-    assert after["sequential_share"] == before["sequential_share"]
+    assert after.rate_per_s == pytest.approx(scale * before.rate_per_s, rel=1e-6)
+    assert after.cv_interarrival == pytest.approx(before.cv_interarrival, rel=1e-4)
+    assert after.footprint_bytes == before.footprint_bytes
+    assert after.sequential_share == before.sequential_share
 
 
 def test_one_copy_is_the_recording_itself(busy: Recording) -> None:
@@ -92,14 +92,14 @@ def test_copies_multiply_the_rate_and_each_has_every_io_once(
         places.append(offsets - at_plain["offset_bytes"].to_numpy().astype(np.int64))
     if footprint == "same":
         assert all((place == 0).all() for place in places)
-        assert plan.shape.result()["footprint_bytes"] == once.shape.result()["footprint_bytes"]
+        assert plan.shape.result().footprint_bytes == once.shape.result().footprint_bytes
     else:
         assert [np.unique(place).tolist() for place in places] == [
             [copy * plan.layouts[0].copy_bytes] for copy in range(copies)
         ]
-        alone = once.shape.result()["footprint_bytes"] - 2000 * 8192
-        assert plan.shape.result()["footprint_bytes"] == copies * alone + 2000 * 8192
-    rate = plan.shape.result()["rate_per_s"] / once.shape.result()["rate_per_s"]
+        alone = once.shape.result().footprint_bytes - 2000 * 8192
+        assert plan.shape.result().footprint_bytes == copies * alone + 2000 * 8192
+    rate = plan.shape.result().rate_per_s / once.shape.result().rate_per_s
     assert rate == pytest.approx(
         copies, rel=0.01
     )  # turned copies may fill the cycle a little further than one alone
@@ -115,7 +115,7 @@ def test_many_copies_of_bursts_tend_to_poisson(make_recording: MakeRecording) ->
     at = np.sort(np.repeat(random.integers(0, 10 * SECOND, 200), 5) + np.tile(np.arange(5) * 5_000_000, 200))
     recording = make_recording(issued_ns=at.tolist())
     variation = [
-        plan_of(recording, mode="superpose", scale=float(copies))[0].shape.result()["cv_interarrival"]
+        plan_of(recording, mode="superpose", scale=float(copies))[0].shape.result().cv_interarrival
         for copies in (1, 8, 64)
     ]
     assert variation[0] > 1.5
@@ -169,11 +169,11 @@ def test_thinning_keeps_whole_streams_and_says_what_it_reached(busy: Recording, 
     assert not_log["offset_bytes"].to_pylist() == expected["offset_bytes"].to_pylist()
     said = plan.describe()["thinning"]
     achieved = not_log.num_rows / whole.num_rows
-    assert said["achieved_share"] == pytest.approx(achieved)
-    assert said["error"] == pytest.approx(achieved / share - 1)
-    assert abs(said["error"]) < 0.05  # sixty streams of much the same size
-    assert (said["streams"], said["streams_kept"]) == (60, len(kept))
-    assert said["streams_are"] == {"thread": len(kept)}
+    assert said.achieved_share == pytest.approx(achieved)
+    assert said.error == pytest.approx(achieved / share - 1)
+    assert abs(said.error) < 0.05  # sixty streams of much the same size
+    assert (said.streams, said.streams_kept) == (60, len(kept))
+    assert said.streams_are == {"thread": len(kept)}
 
 
 def test_one_and_a_half_is_a_whole_copy_and_half_of_the_streams(busy: Recording) -> None:
@@ -207,7 +207,7 @@ def test_a_ramp_climbs_evenly_and_plays_everything(make_recording: MakeRecording
     assert counts[:5].sum() == pytest.approx(1250, abs=1)
     assert counts[:10] == pytest.approx(np.arange(10) * 100 + 50, abs=1)
     assert (counts[10:24] == 1000).all()
-    assert plan.shape.result()["rate_per_s"] == pytest.approx(1000, rel=1e-6)
+    assert plan.shape.result().rate_per_s == pytest.approx(1000, rel=1e-6)
     assert plan.length_ns == 25 * SECOND
 
 

@@ -10,6 +10,7 @@ import pytest
 from iotrace.replay import ReplayOptions, _engine, replay
 from iotrace.replay.plan.schedule import submitters_for
 from iotrace.schemas import IotraceError, validate
+from iotrace.schemas.run import LoadShape
 
 from ..conftest import MakeRecording
 from .planning import plan_of
@@ -32,13 +33,13 @@ REGION_BYTES = 64 << 20
 def test_the_fullest_second_decides(
     rate: float | None, peak: float | None, scale: float, processors: int, expected: int
 ) -> None:
-    shape = {"rate_per_s": rate, "peak_to_mean": {"1s": peak}}
+    shape = LoadShape(0, 0, rate_per_s=rate, peak_to_mean={"1s": peak})
     options = ReplayOptions(targets=("t",), scale=scale)
     assert submitters_for(options, shape, processors=processors) == expected
 
 
 def test_what_the_user_says_holds_and_waiting_plans_have_one() -> None:
-    shape = {"rate_per_s": 1e6, "peak_to_mean": {"1s": 1.0}}
+    shape = LoadShape(0, 0, rate_per_s=1e6, peak_to_mean={"1s": 1.0})
     assert submitters_for(ReplayOptions(targets=("t",), submitters=5), shape, processors=2) == 5
     assert submitters_for(ReplayOptions(targets=("t",), mode="think"), shape, processors=64) == 1
     with pytest.raises(IotraceError, match="one thread issues them all"):
@@ -64,8 +65,8 @@ def test_three_submitters_play_every_io_once_and_each_place_in_its_order(
     )
     out = replay(recording, tmp_path / "out.iotrace", options)
     assert out.manifest.replay is not None
-    assert out.manifest.replay["submitters"] == 3
-    assert out.manifest.replay["completed_ios"] == rows
+    assert out.manifest.replay.submitters == 3
+    assert out.manifest.replay.completed_ios == rows
     assert validate(out.path) == []
     io = out.read("io").to_pandas().sort_values("intended_ns", kind="stable")
     assert io["offset_bytes"].tolist() == offsets.tolist()

@@ -91,9 +91,9 @@ def test_two_devices_are_written_where_told_and_nowhere_else(
     ]
     facts = out.manifest.replay
     assert facts is not None
-    assert [entry["mode"] for entry in facts["mapping"]] == ["identity", "identity"]
-    assert [entry["kind"] for entry in facts["targets"]] == ["disk", "disk"]
-    counters = facts["device_counters"][Path(first).name]
+    assert [entry.mode for entry in facts.mapping] == ["identity", "identity"]
+    assert [entry.kind for entry in facts.targets] == ["disk", "disk"]
+    counters = facts.device_counters[Path(first).name]
     assert counters["after"]["writes"] - counters["before"]["writes"] >= 5
 
 

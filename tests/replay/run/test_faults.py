@@ -64,8 +64,8 @@ def test_errors_are_counted_by_name_and_the_run_goes_on(
     on_simulated_disk(fail_every=(10, 5))
     out = played(steady, disk, tmp_path / "out.iotrace")
     facts = facts_of(out)
-    assert (facts["issued_ios"], facts["completed_ios"], facts["failed_ios"]) == (1000, 1000, 100)
-    assert facts["errors"] == {"Input/output error": 100}
+    assert (facts.issued_ios, facts.completed_ios, facts.failed_ios) == (1000, 1000, 100)
+    assert facts.errors == {"Input/output error": 100}
     assert "100 I/Os failed" in out.manifest.quality.notes
     assert out.manifest.quality.ended == "normally"
     assert np.count_nonzero(out.read("io")["error"].to_numpy() == 5) == 100
@@ -77,8 +77,8 @@ def test_a_stall_of_thirty_seconds_is_in_the_response_times(
     on_simulated_disk(stall_ns=(5 * SECOND_NS, 30 * SECOND_NS))
     out = played(steady, disk, tmp_path / "out.iotrace")
     facts = facts_of(out)
-    assert facts["ended"] == "normally"
-    assert facts["completed_ios"] == 1000
+    assert facts.ended == "normally"
+    assert facts.completed_ios == 1000
     io = out.read("io").sort_by("intended_ns")
     response = io["completed_ns"].to_numpy() - io["intended_ns"].to_numpy()
     # What came during the stall waited for its end: nothing of it is hidden.
@@ -94,13 +94,13 @@ def test_a_stall_for_ever_ends_the_run_and_names_the_target(
     on_simulated_disk(stall_ns=(2 * SECOND_NS, 1 << 60))
     out = played(steady, disk, tmp_path / "out.iotrace", stall_seconds=3.0)
     facts, quality = facts_of(out), out.manifest.quality
-    assert facts["ended"] == "stalled"
+    assert facts.ended == "stalled"
     assert quality.ended == (
-        f"'{disk / 'target'}' completed nothing for 3 s after {facts['issued_ios']:,} of 1,000 I/Os"
+        f"'{disk / 'target'}' completed nothing for 3 s after {facts.issued_ios:,} of 1,000 I/Os"
     )
-    assert facts["completed_ios"] == 200
+    assert facts.completed_ios == 200
     # A read every 10 ms for 3 s, and for as long as the engine takes to look.
-    assert 300 <= quality.unpaired_issues == facts["issued_ios"] - 200 <= 305
+    assert 300 <= quality.unpaired_issues == facts.issued_ios - 200 <= 305
     assert out.read("io")["completed_ns"].null_count == quality.unpaired_issues
 
 
@@ -109,9 +109,9 @@ def test_a_device_that_goes_away_fails_what_follows(
 ) -> None:
     on_simulated_disk(removed_at_ns=4 * SECOND_NS)
     facts = facts_of(played(steady, disk, tmp_path / "out.iotrace"))
-    assert facts["errors"] == {"No such device": 600}
+    assert facts.errors == {"No such device": 600}
     facts = facts_of(played(steady, disk, tmp_path / "few.iotrace", max_errors=20))
-    assert (facts["ended"], facts["failed_ios"]) == ("too_many_errors", 21)
+    assert (facts.ended, facts.failed_ios) == ("too_many_errors", 21)
 
 
 def test_a_system_that_takes_no_more_ends_the_run_with_its_words(
@@ -119,7 +119,7 @@ def test_a_system_that_takes_no_more_ends_the_run_with_its_words(
 ) -> None:
     on_simulated_disk(breaks_after=300)
     out = played(steady, disk, tmp_path / "out.iotrace")
-    assert facts_of(out)["ended"] == "broken"
+    assert facts_of(out).ended == "broken"
     assert (
         out.manifest.quality.ended == "the system took no more I/O after 300 of 1,000 I/Os: the ring is gone"
     )
@@ -131,12 +131,12 @@ def test_a_call_that_never_returns_ends_the_run_and_leaves_its_thread_behind(
     on_simulated_disk(hangs_after=300)
     out = played(steady, disk, tmp_path / "out.iotrace", stall_seconds=1.0)
     facts, quality = facts_of(out), out.manifest.quality
-    assert facts["ended"] == "hung"
-    assert quality.ended == f"a system call did not return for 1 s after {facts['issued_ios']} of 1,000 I/Os"
+    assert facts.ended == "hung"
+    assert quality.ended == f"a system call did not return for 1 s after {facts.issued_ios} of 1,000 I/Os"
     assert "1 thread left to hang in the kernel until the storage answers" in quality.notes
     # A read takes 1 ms and one comes every 10 ms: all but those of the last call were seen to end.
-    assert 300 <= facts["issued_ios"] <= 301
-    assert facts["completed_ios"] == 300
+    assert 300 <= facts.issued_ios <= 301
+    assert facts.completed_ios == 300
 
 
 def test_a_write_error_of_the_recording_leaves_nothing(
@@ -180,7 +180,7 @@ def test_a_killed_replay_leaves_no_recording(steady: Recording, disk: Path, tmp_
     assert not (tmp_path / "out.iotrace").exists()
     # What it left is hidden, and in nobody's way.
     facts = facts_of(played(steady, disk, tmp_path / "out.iotrace", window_ns=(0, 100_000_000)))
-    assert facts["completed_ios"] == 10
+    assert facts.completed_ios == 10
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -240,10 +240,10 @@ def test_a_medium_that_vanishes_under_a_device_gives_errors(
     out = replay(recording, tmp_path / "out.iotrace", ReplayOptions(targets=(loop,)), progress=cut)
     facts = facts_of(out)
     assert validate(out.path) == []
-    assert facts["ended"] == "normally"
-    assert facts["completed_ios"] == 400
-    assert 0 < facts["failed_ios"] < 400
-    assert facts["errors"] == {"Input/output error": facts["failed_ios"]}
+    assert facts.ended == "normally"
+    assert facts.completed_ios == 400
+    assert 0 < facts.failed_ios < 400
+    assert facts.errors == {"Input/output error": facts.failed_ios}
 
 
 @pytest.mark.root

@@ -38,7 +38,7 @@ def test_each_traced_file_has_its_own_of_the_same_size(traced: Recording, disk: 
     assert io["device_id"].to_pylist() == [0, 1, 2] * 2
     facts = out.manifest.replay
     assert facts is not None
-    assert {entry["mode"] for entry in facts["mapping"]} == {"identity"}
+    assert {entry.mode for entry in facts.mapping} == {"identity"}
 
 
 def test_packed_when_asked_to(traced: Recording, disk: Path, tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_out_of_line_ios_are_widened_and_flagged(mixed: Recording, disk: Path, t
     flags = played["flags"].to_numpy()
     assert ((flags & IoFlags.ADJUSTED != 0) == crooked).all()
     assert out.manifest.replay is not None
-    assert out.manifest.replay["adjusted_ios"] == crooked.sum()
-    block = out.manifest.replay["targets"][0]["logical_block_bytes"]
+    assert out.manifest.replay.adjusted_ios == crooked.sum()
+    block = out.manifest.replay.targets[0].logical_block_bytes
     assert (played["offset_bytes"].to_numpy() % block == 0).all()
     assert (played["size_bytes"].to_numpy()[crooked] == 8192 + block).all()
 
@@ -92,22 +92,22 @@ def test_the_manifest_tells_what_was_done(mixed: Recording, disk: Path, tmp_path
     facts = out.manifest.replay
     assert facts is not None
     assert out.manifest.title == "Candidate A"
-    assert facts["source_uuid"] == mixed.manifest.uuid
-    assert facts["planned_ios"] == facts["issued_ios"] == facts["completed_ios"] == 400
-    assert (facts["failed_ios"], facts["delayed_ios"], facts["skipped_ios"]) == (0, 0, 0)
-    assert [entry["mode"] for entry in facts["mapping"]] == ["compact", "compact"]
-    assert [entry["name"] for entry in facts["mapping"]] == ["sda", "sdb"]
-    assert facts["targets"][0]["filled"]
-    assert facts["direct"]
-    assert not facts["interrupted"]
-    before, after = facts["scaling"]["before"], facts["scaling"]["after"]
-    assert after["rate_per_s"] == pytest.approx(4 * before["rate_per_s"], rel=1e-4)
+    assert facts.source_uuid == mixed.manifest.uuid
+    assert facts.planned_ios == facts.issued_ios == facts.completed_ios == 400
+    assert (facts.failed_ios, facts.delayed_ios, facts.skipped_ios) == (0, 0, 0)
+    assert [entry.mode for entry in facts.mapping] == ["compact", "compact"]
+    assert [entry.name for entry in facts.mapping] == ["sda", "sdb"]
+    assert facts.targets[0].filled
+    assert facts.direct
+    assert not facts.interrupted
+    before, after = facts.scaling.before, facts.scaling.after
+    assert after.rate_per_s == pytest.approx(4 * before.rate_per_s, rel=1e-4)
     assert out.manifest.quality.verdict == "good"
     assert out.manifest.clock.start_utc_ns > 1_600_000_000 * 10**9
     io = out.read("io")
     lateness = np.sort(pc.subtract(io["issued_ns"], io["intended_ns"]).to_numpy())
-    assert facts["lateness_ns_p50"] == pytest.approx(lateness[199], rel=1e-3)
-    assert facts["lateness_ns_max"] == lateness[-1]
+    assert facts.lateness_ns_p50 == pytest.approx(lateness[199], rel=1e-3)
+    assert facts.lateness_ns_max == lateness[-1]
 
 
 def test_two_devices_go_to_two_targets(mixed: Recording, disk: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_reads_only_needs_no_permission_and_changes_nothing(
     plan = ReplayOptions(targets=(str(foreign),), reads_only=True, buffered=True)
     out = replay(recording, tmp_path / "out.iotrace", plan)
     assert out.manifest.replay is not None
-    assert out.manifest.replay["skipped"] == {"not reads": 2}
+    assert out.manifest.replay.skipped == {"not reads": 2}
     assert out.read("io")["op"].to_pylist() == ["read", "read"]
     assert foreign.read_bytes() == b"r" * 65536
 
@@ -176,9 +176,9 @@ def test_interrupting_keeps_what_was_measured(
     out = replay(recording, tmp_path / "out.iotrace", options(disk, buffered=True), progress=interrupt)
     facts = out.manifest.replay
     assert facts is not None
-    assert facts["interrupted"]
-    assert 0 < facts["issued_ios"] == facts["completed_ios"] < 1000
-    assert out.manifest.rows["io"] == facts["issued_ios"]
+    assert facts.interrupted
+    assert 0 < facts.issued_ios == facts.completed_ios < 1000
+    assert out.manifest.rows["io"] == facts.issued_ios
     assert out.manifest.quality.verdict == "usable"
     assert out.manifest.quality.ended.startswith("interrupted after")
     assert {report.phase for report in reports} == {"survey", "fill", "play"}
@@ -215,9 +215,9 @@ def test_failing_ios_are_recorded_and_too_many_end_the_run(
     )
     facts = out.manifest.replay
     assert facts is not None
-    assert facts["ended"] == "too_many_errors"
-    assert 6 <= facts["failed_ios"] <= 10
-    assert facts["errors"] == {"No data available": facts["failed_ios"]}
+    assert facts.ended == "too_many_errors"
+    assert 6 <= facts.failed_ios <= 10
+    assert facts.errors == {"No data available": facts.failed_ios}
     assert out.manifest.quality.verdict == "usable"
 
 
@@ -236,8 +236,8 @@ def test_a_cap_delays_and_says_so(
         pytest.skip(problem.message)
     facts = out.manifest.replay
     assert facts is not None
-    assert facts["backend"] == backend
-    assert facts["delayed_ios"] == 198
+    assert facts.backend == backend
+    assert facts.delayed_ios == 198
     io = out.read("io")
     changes = [(at, 1) for at in io["issued_ns"].to_pylist()] + [
         (at, -1) for at in io["completed_ns"].to_pylist()
@@ -261,7 +261,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0, "no 
 
 source, target, output = sys.argv[1:]
 facts = replay(Recording.open(source), output, ReplayOptions(targets=(target,), buffered=True)).manifest.replay
-print(facts["backend"], facts["backend_reason"], facts["completed_ios"], sep="|")
+print(facts.backend, facts.backend_reason, facts.completed_ios, sep="|")
 """
 
 

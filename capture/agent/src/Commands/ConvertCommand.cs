@@ -47,7 +47,7 @@ internal static class ConvertCommand
         using var source = new BtlTraceSource(args.Input, args.Input);
         return Write(args, source, source.StartFileTime, "btl", new()
         {
-            ["os"] = source.OsVersion,
+            ["system"] = source.OsVersion,
             ["processors"] = source.Processors,
         }, output, stop);
     }

@@ -33,7 +33,7 @@ def test_the_dumper_tells_completions_processes_and_files(tmp_path):
     assert processes == {"xperf.exe": 3984, "sqlservr.exe": 4120}
     # FILETIME 131777972134992100 is 2018-08-03 18:06:53.4992100 UTC.
     assert recording.manifest.clock.start_utc_ns == 1_533_323_613_499_210_000
-    assert recording.manifest.host["os"] == "Windows 10.0.17134"
+    assert recording.manifest.host.system == "Windows 10.0.17134"
 
 
 def test_the_older_form_without_a_processor_column(tmp_path):
