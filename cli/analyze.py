@@ -104,6 +104,12 @@ def report_command(
         Path,
         typer.Option("--output", "-o", metavar="REPORT.html", help="Where to write it.", show_default=False),
     ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="KIND", help="html, md, xlsx or pdf (Chromium).", show_default="as -o ends"
+        ),
+    ] = None,
     need: Need = None,
     slo: Slo = None,
     ceiling: CeilingPath = None,
@@ -111,7 +117,7 @@ def report_command(
     title: Title = None,
     json: Json = False,
 ) -> None:
-    """Write one self-contained HTML file.
+    """Write one self-contained file: HTML, Markdown, a workbook or PDF.
 
     The verdict comes first, then the evidence.
 
@@ -122,7 +128,7 @@ def report_command(
     opened = [open_input(one) for one in inputs]
     with console.working("writing the report"):
         facts = write_report(
-            opened, output, slo=slo, need=needed, title=title, ceiling=path, overwrite=overwrite
+            opened, output, slo=slo, need=needed, title=title, ceiling=path, overwrite=overwrite, kind=to
         )
     if json:
         console.print_json(facts.to_dict())

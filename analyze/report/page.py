@@ -23,11 +23,15 @@ from iotrace.schemas.text import shortened
 
 from .charts import Chart, plain
 from .facts import ReportFacts
+from .glance import RECORDINGS_BRIEF, glance_table
 from .plot import dark_of_light
 from .section import Section
 
 DRAWN_BYTES_MAX: Final = 700_000
 """Figures beyond this, compressed, are left to their tables, so that a report stays a file to be mailed."""
+_PICTURE_PX: Final = 540
+_ALSO_MAX: Final = 6
+_ANSWERS: Final = {"yes": "YES", "no": "NO", "cannot_tell": "CANNOT TELL"}
 _ORIGINS_MAX: Final = 60
 _SOURCES_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2000
@@ -38,7 +42,10 @@ def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
     css, script = _asset("report.css"), _asset("report.js")
     plotly, plotly_hash = _plotly()
     room = DRAWN_BYTES_MAX
+    is_brief = len(facts.recordings) > RECORDINGS_BRIEF
+    first = _first(sections)
     shown: list[dict[str, Any]] = []
+    picture = None
     drawings: dict[str, str] = {}
     for number, section in enumerate(sections, 1):
         charts = []
@@ -48,13 +55,32 @@ def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
             if len(packed) <= room:
                 room -= len(packed)
                 drawings[name] = packed
-            charts.append({"id": name, "chart": chart, "is_drawn": name in drawings})
-        shown.append({"id": f"s{number}", "section": section, "charts": charts})
+            entry = {"id": name, "chart": chart, "is_drawn": name in drawings}
+            if chart is first and name in drawings:
+                picture = entry
+            else:
+                charts.append(entry)
+        # What is read at once fills a screen; the rest is a click away.
+        at_once = 0 if is_brief else 1
+        shown.append(
+            {
+                "id": f"s{number}",
+                "section": section,
+                "lead": [] if is_brief else section.lead,
+                "charts": charts[:at_once],
+                "more_tables": [*(section.lead if is_brief else []), *section.tables],
+                "more_charts": charts[at_once:],
+            }
+        )
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             facts=facts,
+            answers=_ANSWERS,
+            also_max=_ALSO_MAX,
+            glance=glance_table(facts.recordings),
+            picture=picture,
             sections=shown,
             drawings={name: Markup(packed) for name, packed in drawings.items()},  # noqa: S704 - base64
             colours=Markup(_packed(json.dumps(dark_of_light()))),  # noqa: S704 - base64
@@ -70,6 +96,13 @@ def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
             plotly_hash=plotly_hash,
         )
     )
+
+
+def _first(sections: Sequence[Section]) -> Chart | None:
+    """The picture beside the verdict: the first one low enough to stand there."""
+    charts = [chart for section in sections[:2] for chart in section.charts]
+    low = [chart for chart in charts if chart.figure["layout"]["height"] <= _PICTURE_PX]
+    return low[0] if low else None
 
 
 def _drawing(chart: Chart) -> dict[str, Any]:

@@ -149,10 +149,16 @@
       `${step ? `, in steps of ${step.toPrecision(2)} ms` : ""}. Double-click to see all again.`;
   };
 
+  const reveal = (target) => {
+    for (let around = target; around; around = around.parentElement?.closest("details")) {
+      if (around.tagName === "DETAILS") around.open = true;
+    }
+  };
+
   const follow = (link) => {
     const target = document.getElementById(link.anchor);
     if (!target) return;
-    target.closest("details")?.setAttribute("open", "");
+    reveal(target);
     target.scrollIntoView({ block: "center" });
     target.focus({ preventScroll: true });
     target.classList.add("pointed");
@@ -232,9 +238,14 @@
     clearTimeout(waiting);
     waiting = setTimeout(again, 150);
   });
+  const rest = Array.from(document.querySelectorAll("details.rest"));
+  for (const details of rest) details.open = false;
+  let openBefore = [];
   const onPaper = (isPrinting) => {
     if (printing === isPrinting) return;
     printing = isPrinting;
+    if (isPrinting) openBefore = rest.filter((details) => details.open);
+    for (const details of rest) details.open = isPrinting || openBefore.includes(details);
     for (const [id] of figures) draw(id);
   };
   addEventListener("beforeprint", () => onPaper(true));

@@ -1,5 +1,6 @@
 """Writes a report: gathers, renders, and puts the file in its place whole."""
 
+import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,15 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 from iotrace.schemas.replacing import check_file, new_file, sealed_text
 
 from . import gather, verdict
+from .chromium import installed, print_pdf
 from .facts import ComparisonFacts, RecordingFacts, ReportFacts, SweepFacts
 from .findings import findings_of
+from .kinds import Kind, kind_of
+from .markdown import render_markdown
 from .page import render
 from .provenance import origin
+from .section import Section
+from .workbook import write_workbook
 
 
 def write_report(
@@ -25,8 +31,11 @@ def write_report(
     title: str | None = None,
     ceiling: HardwarePath | None = None,
     overwrite: bool = False,
+    kind: str | None = None,
 ) -> ReportFacts:
-    """Write one self-contained HTML file on ``inputs``, sweeps first, and return what it says.
+    """Write one self-contained file on ``inputs``, sweeps first, and return what it says.
+
+    ``kind`` is html, md, xlsx or pdf; without it the end of ``output``'s name says which, and html it is by default.
 
     ``slo`` is text as `slo.parse` takes it, or its result; ``need`` is the load that sweeps have to carry, relative to
     the recorded one, which the verdict then answers; the knees of sweeps are held against ``ceiling``. Raises
@@ -44,6 +53,9 @@ def write_report(
             hint="name a sweep too, as iotrace sweep makes it, or leave --need out",
         )
     path = Path(output)
+    made = kind_of(path, kind)
+    if made == "pdf":
+        installed()  # before the minutes that a long night takes
     _check_free(path, [one.path for one in inputs], overwrite=overwrite)
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     recordings = [one for one in inputs if isinstance(one, Recording)]
@@ -68,11 +80,24 @@ def write_report(
     sections += [series] if series else []
     sections += [section for _, section in compared]
     sections += [section for _, some in recorded for section in some]
-    text = sealed_text(render(facts, sections))
     with new_file(path, overwrite=overwrite) as partial:
-        partial.write_text(text, "utf-8", newline="\n")
-    facts.path, facts.size_bytes = path, len(text.encode())
+        _write(partial, made, facts, sections)
+    facts.path, facts.size_bytes = path, path.stat().st_size
     return facts
+
+
+def _write(path: Path, kind: Kind, facts: ReportFacts, sections: list[Section]) -> None:
+    if kind == "xlsx":
+        write_workbook(path, facts, sections)
+    elif kind == "md":
+        path.write_text(sealed_text(render_markdown(facts, sections)), "utf-8", newline="\n")
+    elif kind == "html":
+        path.write_text(sealed_text(render(facts, sections)), "utf-8", newline="\n")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "report.html"
+            page.write_text(render(facts, sections), "utf-8", newline="\n")
+            path.write_bytes(print_pdf(page))
 
 
 def _facts(
