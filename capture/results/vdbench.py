@@ -1,9 +1,12 @@
-"""vdbench's ``flatfile.html`` of raw I/O workloads (wd=): one run for each run definition and load.
+"""vdbench's ``flatfile.html``: one run for each run definition and load, of raw I/O (wd=) or of files (fwd=).
 
 Facts: vdbench's Flat.java and its manual. Columns are found by their names. A run is the row whose interval is
 ``avg_2-N``: the mean without the first interval; the rows before it become counters. Response times are milliseconds
 from issue to completion; vdbench prints no percentiles. ``reqrate`` is a number just below
-a million where no rate was asked for (999988 and 999977, it is said; not confirmed).
+a million where no rate was asked for (999988 and 999977, it is said; not confirmed), and 9999988 for files.
+
+Tests of files have columns of their own: `_OF_FILES`. Their rate counts the operations that were asked for; reads and
+writes are told apart where these are all. Runs named ``format_for_…`` only make the files, and are left out.
 """
 
 import re
@@ -29,13 +32,33 @@ _LATENCY: Final = {
     "write": ("write_resp", "write_max", "write_std"),
 }
 
+_OF_FILES: Final = {
+    "xfersize": "Xfersize",
+    "threads": "Threads",
+    "reqrate": "Reqrate",
+    "rate": "Rate",
+    "resp": "Resp",
+    "resp_max": "Resp_max",
+    "resp_std": "Resp_std",
+    "read_resp": "Read_resp",
+    "read_max": "Read_resp_max",
+    "read_std": "Read_resp_std",
+    "write_resp": "Write_resp",
+    "write_max": "Write_resp_max",
+    "write_std": "Write_resp_std",
+}
+"""Columns of a test of raw I/O → those of a test of files that say the same."""
+
+_FORMAT: Final = "format_for_"
+
 Row = dict[str, str]
 
 
 def _header(lines: list[str]) -> list[str] | None:
     for line in lines:
         words = line.split()
-        if words[:2] == ["tod", "timestamp"] or words[:2] == ["Run", "Interval"]:
+        # Older versions have no column timestamp, or not even the time of day.
+        if words[:1] in (["tod"], ["Run"]) and {"Run", "Interval"} <= set(words[:4]):
             return words
     return None
 
@@ -48,31 +71,43 @@ def _recognises(text: str) -> bool:
 
 
 def parse(path: Path, name: str) -> list[Run]:
-    """One run for each average. Raises `IotraceError` for workloads of a file system (fwd=)."""
+    """One run for each average."""
     lines = lines_of(read_text(path, name))
     columns = _header(lines)
     if columns is None:
         raise CutOff([])
-    if "rate" not in columns:
+    is_of_files = "rate" not in columns and "Rate" in columns
+    rows = [_of_files(row) if is_of_files else row for row in _rows(lines, columns)]
+    tests = [row for row in rows if not row.get("Run", "").startswith(_FORMAT)]
+    runs, is_whole = _runs(tests, Path(name).stem)
+    if rows and not tests:
         raise IotraceError(
-            f"'{name}' is vdbench's flat file of a file system workload (fwd=)",
-            hint="only its raw I/O workloads (wd=) are read",
+            f"'{name}' holds only vdbench's preparation of its files ({_FORMAT}…)",
+            hint="bring the flatfile.html of the test itself",
         )
-    runs: list[Run] = []
-    before: list[Row] = []
-    for row in _rows(lines, columns):
-        if _AVERAGE.fullmatch(row.get("Interval", "")):
-            runs.append(_run(row, before, Path(name).stem))
-            before = []
-        elif row.get("Interval", "").isdigit():
-            before.append(row)
+    if is_of_files:
+        for run in runs:
+            run.notes.append("it is a test of files (fwd=): rates and times are those of operations on files")
     names = [run.test for run in runs]
     for run in runs:
         if names.count(run.test) > 1:
             run.test += _load_words(run)
-    if before or not runs:
+    if not is_whole or not runs:
         raise CutOff(runs)
     return runs
+
+
+def _runs(rows: list[Row], stem: str) -> tuple[list[Run], bool]:
+    """A run for each average, and whether no intervals without one are left."""
+    runs: list[Run] = []
+    before: list[Row] = []
+    for row in rows:
+        if _AVERAGE.fullmatch(row.get("Interval", "")):
+            runs.append(_run(row, before, stem))
+            before = []
+        elif row.get("Interval", "").isdigit():
+            before.append(row)
+    return runs, not before
 
 
 def _load_words(run: Run) -> str:
@@ -124,6 +159,15 @@ def _run(row: Row, before: list[Row], stem: str) -> Run:
         run.notes.append("the intervals that its mean is of are not there: how long it ran is not known")
     run.notes.append("vdbench prints no percentiles")
     return run
+
+
+def _of_files(line: Row) -> Row:
+    """A row of a test of files with the names of raw I/O."""
+    row = line | {name: line[own] for name, own in _OF_FILES.items() if own in line}
+    total, reads, writes = (real(line.get(column)) for column in ("Rate", "Read_rate", "Write_rate"))
+    if total and reads is not None and writes is not None and abs(reads + writes - total) <= 0.001 * total:
+        row["read%"] = str(100 * reads / (reads + writes))
+    return row
 
 
 def _ops(row: Row) -> Iterator[OpResult]:

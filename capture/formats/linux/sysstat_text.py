@@ -86,7 +86,7 @@ class _Iostat:
         self._header: list[str] = []
         self._tables: set[tuple[str, ...]] = set()
         self._is_device_last = False
-        self.report = Report(None, "", "iostat", since_boot=True)
+        self.report = Report(None, "", "iostat")  # without a banner it begins later than the tool
 
     def start(self, *, since_boot: bool = False, host: str | None = None, at_ns: int | None = None) -> Report:
         """Begin the next report; the one before."""

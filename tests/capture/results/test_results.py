@@ -12,6 +12,7 @@ from iotrace.capture.formats.format import HEAD_BYTES
 from iotrace.capture.importing import recognition
 from iotrace.capture.importing.inspecting import inspect_path
 from iotrace.capture.importing.traces import import_any, import_files
+from iotrace.capture.results import vdbench
 from iotrace.schemas import (
     Clock,
     IotraceError,
@@ -300,6 +301,40 @@ def test_vdbench(tmp_path):
     assert recording.manifest.clock.start_utc_ns == MARCH_1 + (9 * 3600 + 5) * 10**9
 
 
+def test_vdbench_of_older_versions_has_no_column_timestamp(tmp_path):
+    path = tmp_path / "flatfile.html"
+    columns = "tod Run Interval reqrate rate MB/sec bytes/io read% resp read_resp write_resp resp_max"
+    path.write_text(
+        f"{columns}\n12:00:01.000 rd1 1 500 90 0.7 8192 75 2 2 2 9\n12:00:02.000 rd1 2 500 100 0.8 8192 75 2 2 2 9\n"
+        "12:00:02.100 rd1 avg_2-2 500 100 0.8 8192 75 2 1.5 3.5 9\n"
+    )
+    (run,) = vdbench.parse(path, "flatfile.html")
+    found = {one.op: (one.iops, one.latency_ns_mean) for one in run.ops}
+    assert found == {"read": (75, 1_500_000), "write": (25, 3_500_000), "total": (100, 2_000_000)}
+
+
+def test_vdbench_of_files_is_a_run_without_its_preparation(tmp_path):
+    """Columns of a test of files, as vdbench 5.04 heads them; rd2 asks for more than reads and writes."""
+    path = tmp_path / "flatfile.html"
+    columns = (
+        "tod timestamp Run Interval Xfersize Threads Reqrate Rate Resp Resp_max MB/sec Read_rate Read_resp Write_rate "
+        "Write_resp"
+    )
+    rows = (
+        "12:00:01.000 03/01/2026-12:00:01-UTC format_for_rd1 avg_2-9 65536 8 max 999 9 9 9 0 0 999 9",
+        "12:00:02.000 03/01/2026-12:00:02-UTC rd1 avg_2-9 4096 8 9999988 400 2 30 1.5625 300 1.5 100 3.5",
+        "12:00:03.000 03/01/2026-12:00:03-UTC rd2 avg_2-9 4096 8 9999988 400 2 30 0.390625 100 1.5 0 0",
+    )
+    path.write_text("\n".join([columns, *rows]) + "\n")
+    first, second = vdbench.parse(path, "flatfile.html")
+    assert {one.op: (one.iops, one.latency_ns_mean) for one in first.ops} == {
+        "read": (300, 1_500_000), "write": (100, 3_500_000), "total": (400, 2_000_000),
+    }  # fmt: skip
+    assert (first.test, first.threads, first.size_bytes, first.offered_iops) == ("rd1", 8, 4096, None)
+    assert [one.op for one in second.ops] == ["total"]
+    assert any("test of files" in note for note in first.notes)
+
+
 def test_runs_of_equal_load_are_in_the_order_of_their_files(tmp_path):
     paths = []
     for name in ("b", "a"):
@@ -363,7 +398,12 @@ def test_a_cut_is_told_in_the_quality(tmp_path):
             "HammerDB CLI v4.5\nVuser 1:Beginning rampup time of 2 minutes\n",
             "ends before its results",
         ),
-        ("a.html", " tod timestamp Run Interval Xfersize Threads Reqrate Rate\n", "file system workload"),
+        ("a.html", " tod timestamp Run Interval Xfersize Threads Reqrate Rate\n", "ends before its results"),
+        (
+            "a.html",
+            "tod Run Interval Rate Resp\n1:00:00 format_for_rd1 1 9 1\n1:00:01 format_for_rd1 avg_2-2 9 1\n",
+            "only vdbench's preparation",
+        ),
         ("a.txt", "sqlio v1.5.SG\n2 threads writing for 30 secs to file a\n", "ends before its results"),
     ],
 )
