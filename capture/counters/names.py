@@ -14,7 +14,7 @@ is, without a metric: a wrong meaning would be worse than none. Releases differ 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 # ruff: noqa: RUF001 - names in other alphabets
@@ -174,6 +174,42 @@ _DISK: Final[dict[str, Meaning]] = {
     "free megabytes": Meaning("MiB", None, is_instant=True),
 }
 
+# esxtop's batch output (VMware's guide to esxtop, storage panels): what a command takes as the guest sees it is what it
+# waits in the kernel and what the device takes. One I/O is counted by its device, path, adapter and world: a metric has
+# only the device, and the virtual disk, which is the guest's. MB are taken as 1024².
+_ESX_DISKS: Final = frozenset({"physical disk scsi device", "physical disk nfs volume", "virtual disk"})
+_ESX_OTHERS: Final = frozenset(
+    {
+        "physical disk",
+        "physical disk adapter",
+        "physical disk path",
+        "physical disk partition",
+        "physical disk per-device-per-world",
+    }
+)
+_ESX: Final[dict[str, Meaning]] = {
+    "commands/sec": _metric("iops", "block"),
+    "reads/sec": _metric("read_iops", "block"),
+    "writes/sec": _metric("write_iops", "block"),
+    "mbytes read/sec": _metric("read_bytes_per_second", "block", 1024.0**2),
+    "mbytes written/sec": _metric("write_bytes_per_second", "block", 1024.0**2),
+    "average millisec/read": _metric("read_latency_ns", "block", 1e6),
+    "average millisec/write": _metric("write_latency_ns", "block", 1e6),
+    "average guest millisec/command": _metric("latency_ns", "block", 1e6),
+    "average guest millisec/read": _metric("read_latency_ns", "block", 1e6),
+    "average guest millisec/write": _metric("write_latency_ns", "block", 1e6),
+    "average driver millisec/command": _metric("latency_ns", "device", 1e6),
+    "average driver millisec/read": _metric("read_latency_ns", "device", 1e6),
+    "average driver millisec/write": _metric("write_latency_ns", "device", 1e6),
+    "active commands": _metric("in_flight", "device", is_instant=True),
+    "queued commands": Meaning("I/Os", "block", is_instant=True),
+    "failed commands/sec": Meaning("1/s", "block", is_instant=False),
+} | {
+    f"average {wait} millisec/{op}": Meaning("ns", "block", None, 1e6, is_instant=False)
+    for wait in ("kernel", "queue")
+    for op in ("command", "read", "write")
+}
+
 # Objects of SQL Server, without the instance's prefix. Pages are 8 KiB and no I/Os: one I/O moves up to 64 of them.
 _SQL: Final[dict[tuple[str, str], Meaning]] = {
     ("buffer manager", "page reads/sec"): Meaning("pages/s", "sql", is_instant=False),
@@ -227,6 +263,8 @@ def meaning(object_name: str, counter: str) -> Meaning:
     object_word, counter_word = object_name.lower().strip(), counter.lower().strip()
     if object_word in {"physicaldisk", "logicaldisk"}:
         return _DISK.get(counter_word) or _by_wording(counter_word)
+    if (esx := _ESX.get(counter_word)) and object_word in _ESX_DISKS | _ESX_OTHERS:
+        return esx if object_word in _ESX_DISKS else replace(esx, layer=None, metric=None)
     if found := _SQL_OBJECT.fullmatch(object_word):
         return _SQL.get((found[1], counter_word)) or _by_wording(counter_word)
     return _by_wording(counter_word)

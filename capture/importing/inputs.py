@@ -29,7 +29,7 @@ from iotrace.schemas import IotraceError
 from iotrace.schemas.recording import UNFINISHED_SUFFIX
 from iotrace.schemas.spilling import private_room
 
-from .recognition import FORMATS, format_names, lookalike, not_recognised, recognise
+from .recognition import FAMILIES, FORMATS, lookalike, not_recognised, recognise
 
 BYTES_MAX: Final = 64 << 30
 RATIO_MAX: Final = 200
@@ -319,7 +319,7 @@ class Gathering:
             yield group
         if not count:
             raise IotraceError(
-                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {format_names()} in a {where}"
+                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {FAMILIES} in a {where}"
             )
 
     def _walk(self, path: Path, name: str) -> Iterator[File]:

@@ -59,6 +59,14 @@ _SQL_PAGE: Final = b"\x01\x0f"
 """The first page of a database file: header version 1, page type 15 (file header)."""
 
 
+FAMILIES: Final = (
+    "Windows traces and counter logs (.etl, .xel, .blg, Perfmon CSV and their texts), esxtop's CSV, DMV snapshots, "
+    "Linux traces and reports (blktrace, perf, biosnoop, iostat, sar), public block traces, exports of arrays, and "
+    "results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench"
+)
+"""What can be imported, in a person's words."""
+
+
 def lookalike(head: bytes) -> Lookalike | None:
     """What a file that begins with ``head`` looks like; None where nothing is known."""
     for magic, what, hint in _MAGIC:
@@ -92,7 +100,10 @@ def _text(head: bytes) -> Lookalike | None:
             "of XML it takes tracerpt's (tracerpt x.etl -of XML), ONTAP's polls and DiskSpd's results",
         )
     if low.startswith(("{", "[")):
-        return Lookalike("JSON", "of JSON it takes fio's results (--output-format=json)")
+        return Lookalike(
+            "JSON",
+            "of JSON it takes fio's results (--output-format=json), iostat's, sadf's and DMV snapshots",
+        )
     if nearly := dmv.almost(head):
         return Lookalike(*nearly)
     for separator, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs")):
@@ -126,14 +137,9 @@ def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format |
 
 def not_recognised(head: bytes, name: str) -> IotraceError:
     """What to tell of a file that nothing recognises."""
-    known = f"files are recognised by content; it takes {format_names()}, or a zip or folder of them"
+    known = f"files are recognised by content; it takes {FAMILIES}, or a zip or folder of them"
     if (found := lookalike(head)) is None:
         return IotraceError(f"'{name}' is no trace that iotrace knows", hint=known)
     return IotraceError(
         f"'{name}' is no trace that iotrace knows: it looks like {found.what}", hint=found.hint or known
     )
-
-
-def format_names() -> str:
-    """All formats, for a hint."""
-    return ", ".join(entry.name for entry in FORMATS)
