@@ -3,7 +3,7 @@
 ``precise`` spins before each deadline, which keeps it to microseconds and takes a processor. On a host with few of
 them that is the one which the storage path (interrupts, a loop device's worker, the hypervisor) needs, and the replay
 measures what it causes itself. ``gentle`` sleeps on precise timers, is some tens of microseconds late instead, and
-keeps the processor only for a moment before an I/O that comes while none is under way.
+spins, giving way to others, only for a moment before an I/O that comes while none is under way that it could hold up.
 """
 
 import os

@@ -1,15 +1,17 @@
 """Round trip: what was recorded, played at 1x on the same storage, beside what was recorded. Linux, root.
 
     .venv/bin/python tests/bench/bench_round_trip.py [LOAD…] [--on loop,file,throttled] [--rounds 5] [--seconds 6]
-        [--scale 1] [--pacing auto,precise,gentle] [--folder DIR [--only measure|judge]]
+        [--scale 1] [--pacing auto] [--without-peer] [--folder DIR [--only measure|judge] [--within SECONDS]]
 
 Loads: mix (fio, Poisson, 2,900 IOPS, 70 % reads, 4 to 64 KiB), bursts, log (a sequential log beside random reads),
-single (one at a time), pgbench (PostgreSQL on ext4; on a loop device only, whose image is restored before each round).
-A round is one recording of the load and one watched replay per pacing, and fio's own replay of the same I/Os
-(read_iolog); for mix at --scale 2 the original is fio at the doubled rate. btreplay is not among the peers. Printed:
-device-layer p50, p90, p95 and p99 of each, medians over the rounds beside the spread; what compare says; lateness;
-processor time per I/O. Nothing is asserted: a shared machine steals time. With --folder the recordings stay, rounds
-add up over several calls, and measuring and judging can be done apart: the first wants the machine to itself.
+single (one at a time, 4,000 IOPS), pgbench (PostgreSQL on ext4; on a loop device only, restored before each turn).
+The load is recorded once. Then the load itself, a replay of that recording for each pacing, and fio's own replay of
+the same I/Os (read_iolog) take turns, one recorder watching them all; for mix at --scale 2 the load is fio at the
+doubled rate. btreplay is not among the peers. Printed: device-layer p50, p90, p95 and p99 of each, medians over the
+rounds beside the range of the load's own, and their ratio to the load's; lateness; processor time per I/O while they
+ran. What compare says of such replays is counted by bench_verdict.py. Nothing is asserted: a shared machine steals
+time. With --folder the recordings stay, rounds add up over several calls (no turn begins after --within), and
+measuring and judging can be done apart: the first wants the machine to itself.
 """
 
 import argparse
@@ -20,9 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,16 @@ import numpy as np
 import pyarrow.compute as pc
 from fio_peer import has_fio, write_log
 
-from iotrace.analyze.compare.recordings import compare
-from iotrace.cli.watching import note_watched, watched
+from iotrace.cli.watching import watched
 from iotrace.replay import ReplayOptions, replay
 from iotrace.schemas import Recording
-from iotrace.schemas.sweep import watched_path
 
 FILE_BYTES = 1 << 30
 QUANTILES = (50, 90, 95, 99)
+IOS_MIN = 500
+"""A turn with fewer has no p99 worth its name."""
+ANCHOR_NS = 2_000_000
+"""How far two clocks anchored to UTC may be apart."""
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 MIX = [
     "--rw=randrw",
@@ -55,7 +58,7 @@ FIO = {
         ["--rw=write", "--bs=8k", "--iodepth=1", "--rate_iops=600", "--size=25%"],
         ["--rw=randread", "--bs=8k", "--iodepth=16", "--rate_iops=1500", "--rate_process=poisson", "--offset=25%"],
     ],
-    "single": [["--rw=randread", "--bs=8k", "--iodepth=1"]],
+    "single": [["--rw=randread", "--bs=8k", "--iodepth=1", "--rate_iops=4000"]],
 }  # fmt: skip
 
 
@@ -107,21 +110,25 @@ def fio(target: str, jobs: list[list[str]], seconds: float, *, speed: float = 1.
     return float(spent / sum(job[side]["total_ios"] for job in found for side in ("read", "write")))
 
 
-def device_quantiles(seen: Recording, load_ns: tuple[int, int] | None) -> dict[str, list[float]]:
-    """Device-layer p50, p90, p95 and p99 in µs by operation; of the I/Os within ``load_ns``."""
-    io = seen.read("io", ["layer", "op", "issued_ns", "completed_ns"])
-    io = io.filter(pc.equal(io["layer"].cast("string"), "device")).drop_null()
-    if load_ns is not None:
-        io = io.filter(
-            pc.and_(pc.greater_equal(io["issued_ns"], load_ns[0]), pc.less(io["issued_ns"], load_ns[1]))
-        )
-    found = {}
-    for op in ("read", "write"):
-        rows = io.filter(pc.equal(io["op"].cast("string"), op))
-        if rows.num_rows >= 1000:
-            took = rows["completed_ns"].to_numpy() - rows["issued_ns"].to_numpy()
-            found[op] = [float(value) / 1e3 for value in np.percentile(took, QUANTILES)]
-    return found
+class Watched:
+    """What a recorder saw at the device layer, to be cut into turns."""
+
+    def __init__(self, seen: Recording) -> None:
+        io = seen.read("io", ["layer", "op", "issued_ns", "completed_ns"])
+        io = io.filter(pc.equal(io["layer"].cast("string"), "device")).drop_null()
+        self._op = np.array(io["op"].cast("string").to_pylist())
+        self._issued_utc_ns = io["issued_ns"].to_numpy() + seen.manifest.clock.start_utc_ns
+        self._took_ns = io["completed_ns"].to_numpy() - io["issued_ns"].to_numpy()
+
+    def quantiles(self, from_utc_ns: int, until_utc_ns: int) -> dict[str, list[float]]:
+        """p50, p90, p95 and p99 in µs by operation, of the I/Os that were issued between the two."""
+        inside = (self._issued_utc_ns >= from_utc_ns) & (self._issued_utc_ns < until_utc_ns)
+        took = {op: self._took_ns[inside & (self._op == op)] for op in ("read", "write")}
+        return {
+            op: [float(value) / 1e3 for value in np.percentile(one, QUANTILES)]
+            for op, one in took.items()
+            if len(one) >= IOS_MIN
+        }
 
 
 class Database:
@@ -139,8 +146,10 @@ class Database:
                 "-q", "-i", "-s", "20", "postgres")  # fmt: skip
         shutil.copyfile(self.image, self._saved)
 
-    def restore(self) -> None:
+    def restore(self, device: str) -> None:
+        """Put everything back; ``device`` is the loop device over the image."""
         shutil.copyfile(self._saved, self.image)
+        run("blockdev", "--flushbufs", device)
 
     @contextmanager
     def running(self, device: str | None = None) -> Iterator[str]:
@@ -160,103 +169,136 @@ class Database:
         finally:
             run("umount", self._mount)
 
-    def load(self, device: str, output: Path, seconds: float) -> None:
-        with self.running(device) as port, watched([device], output, overwrite=True):
+    def load(self, device: str, seconds: float, output: Path | None = None) -> tuple[int, int]:
+        """pgbench for so long, recorded if ``output`` says where; from when to when it ran, UTC in ns."""
+        recorder = watched([device], output) if output is not None else nullcontext()
+        with self.running(device) as port, recorder:
+            began_ns = time.time_ns()
             run("runuser", "-u", "postgres", "--", POSTGRES[-1] / "pgbench", "-h", self._mount, "-p", port,
                 "-n", "-c", "8", "-T", round(seconds), "postgres")  # fmt: skip
+            return began_ns, time.time_ns()
 
 
-def measure_round(
-    load: str, target: str, folder: Path, words: argparse.Namespace, database: Database | None
-) -> None:
-    """Record, then play with each pacing and with fio; everything stays in ``folder``."""
-    source = folder / "source.iotrace"
-    cpu: dict[str, float] = {}
-    if database is None:
-        with watched([target], source):
-            cpu["recorded"] = fio(target, FIO[load], words.seconds)
-    else:
-        database.load(target, source, words.seconds)
-    recorded = Recording.open(source)
-    if words.scale != 1 and load == "mix":
-        with watched([target], folder / "faster.iotrace"):
-            cpu["recorded"] = fio(target, FIO[load], words.seconds, speed=words.scale)
-    is_device = Path(target).is_block_device()
-    played = None
-    for pacing in words.pacing:
-        if database is not None:
-            database.restore()
-        options = ReplayOptions(
-            targets=(target,), scale=words.scale, pacing=pacing, allow_writes=True, layer="block",
-            destroy_data=(target,) if is_device else (), addresses="identity" if is_device else "auto",
-        )  # fmt: skip
-        output = folder / f"{pacing}.iotrace"
-        with watched([target], watched_path(output)):
-            played = replay(recorded, output, options)
-        note_watched(Recording.open(watched_path(output)), played)
-    if played is not None and is_device and not words.without_peer:
-        if database is not None:
-            database.restore()
-        write_log(played, Path(target), folder / "plan.iolog")
-        with watched([target], folder / "peer.iotrace"):
+def processor_ns_per_io(played: Recording) -> float | None:
+    """Processor time per I/O over the whole seconds of a run: as fio's, without what setting up takes."""
+    rows = played.read("counters", ["at_ns", "counter", "value"]).to_pylist()
+    ns, ios = (
+        {row["at_ns"]: row["value"] for row in rows if row["counter"] == name}
+        for name in ("processor time", "issued")
+    )
+    shared = [at for at in ns if ns[at] > 0 and at in ios]
+    return sum(ns[at] for at in shared) / sum(ios[at] for at in shared) if shared else None
+
+
+class Turns:
+    """The load and its replays on one target, by turns."""
+
+    def __init__(
+        self, load: str, target: str, folder: Path, words: argparse.Namespace, database: Database | None
+    ) -> None:
+        self.load, self.target, self.folder, self.words, self.database = load, target, folder, words, database
+        self.is_device = Path(target).is_block_device()
+        self.made: list[dict[str, Any]] = []
+
+    def measure(self, source: Path, until: float) -> None:
+        """Record the load into ``source`` if that is not there yet, then take turns until all is done or late."""
+        if not source.exists():
+            if self.database is not None:
+                self.database.restore(self.target)
+                self.database.load(self.target, self.words.seconds, source)
+            else:
+                with watched([self.target], source):
+                    fio(self.target, FIO[self.load], self.words.seconds)
+        recorded = Recording.open(source)
+        with watched([self.target], self.folder / "seen.iotrace"):
+            for number in range(self.words.rounds):
+                for name in ("recorded", *self.words.pacing, "fio read_iolog"):
+                    if time.monotonic() > until:
+                        break
+                    if name == "fio read_iolog" and (self.words.without_peer or not self.is_device):
+                        continue
+                    if self.database is not None:
+                        self.database.restore(self.target)
+                    self.take_turn(name, number, recorded)
+        (self.folder / "turns.json").write_text(json.dumps(self.made))
+
+    def take_turn(self, name: str, number: int, recorded: Recording) -> None:
+        began_ns, ended_ns = time.time_ns(), None
+        facts: dict[str, Any] = {}
+        output = self.folder / f"{name}-{number:02}.iotrace"
+        if name == "recorded":
+            if self.database is not None:
+                began_ns, ended_ns = self.database.load(self.target, self.words.seconds)
+            else:
+                speed = self.words.scale if self.load == "mix" else 1.0
+                cpu_ns = fio(self.target, FIO[self.load], self.words.seconds, speed=speed)
+                facts = {"processor time us per I/O": cpu_ns / 1e3}
+        elif name == "fio read_iolog":
+            log = self.folder / "plan.iolog"
+            if not log.exists():
+                one = self.folder / f"{self.words.pacing[-1]}-00.iotrace"
+                write_log(Recording.open(one), Path(self.target), log)
             run("fio", "--name=peer", "--direct=1", "--ioengine=io_uring", "--iodepth=1024",
-                f"--read_iolog={folder / 'plan.iolog'}")  # fmt: skip
-    (folder / "cpu.json").write_text(json.dumps(cpu))
-
-
-def judge_round(folder: Path, pacings: list[str]) -> dict[str, Any]:
-    """What a round's recordings say."""
-    found: dict[str, Any] = {"cpu fio": json.loads((folder / "cpu.json").read_text()).get("recorded")}
-    recorded = Recording.open(folder / "source.iotrace")
-    faster = folder / "faster.iotrace"
-    found["recorded"] = device_quantiles(Recording.open(faster) if faster.exists() else recorded, None)
-    for pacing in pacings:
-        played = Recording.open(folder / f"{pacing}.iotrace")
-        seen = Recording.open(watched_path(played.path))
-        facts = asdict(played.manifest.open_replay)
-        comparison = compare(recorded, seen)
-        found[pacing] = device_quantiles(seen, tuple((seen.manifest.watched or {})["load_ns"]))
-        found[f"facts {pacing}"] = {
-            "used": facts["pacing"]["used"],
-            "lateness p50 us": facts["lateness_ns_p50"] / 1e3,
-            "lateness p99 us": facts["lateness_ns_p99"] / 1e3,
-            "cpu us per I/O": facts["cpu_seconds"] * 1e6 / facts["issued_ios"],
-            "length": facts["issued_span_ns"] / facts["planned_duration_ns"] - 1,
-            "stolen": facts["pacing"]["stolen_share"],
-            "says": [f"{one.op} {one.direction}" for one in comparison.verdicts],
-            "same work": comparison.same_work,
-        }
-    if (folder / "peer.iotrace").exists():
-        found["fio read_iolog"] = device_quantiles(Recording.open(folder / "peer.iotrace"), None)
-    return found
-
-
-def print_rounds(title: str, rounds: list[dict[str, Any]], pacings: list[str]) -> None:
-    """Medians over the rounds, and for the original the range."""
-    print(f"{title}, {len(rounds)} rounds, device layer, p50 / p90 / p95 / p99 in us", flush=True)
-    for name in ("recorded", *pacings, "fio read_iolog"):
-        for op in ("read", "write"):
-            figures = [one[name][op] for one in rounds if op in one.get(name, {})]
-            if figures:
-                columns = list(zip(*figures, strict=True))
-                shown = " / ".join(f"{statistics.median(column):,.0f}" for column in columns)
-                spread = " / ".join(f"{min(column):,.0f}-{max(column):,.0f}" for column in columns)
-                print(f"    {name} {op}: {shown}  ({spread})", flush=True)
-    for pacing in pacings:
-        facts = [one[f"facts {pacing}"] for one in rounds]
-        numbers = {
-            name: statistics.median(one[name] or 0 for one in facts)
-            for name in ("lateness p50 us", "lateness p99 us", "cpu us per I/O", "length", "stolen")
-        }
-        said = Counter(word for one in facts for word in one["says"])
-        same = sum(one["same work"] for one in facts)
-        words = ", ".join(f"{name} {value:,.4g}" for name, value in numbers.items())
-        print(
-            f"    {pacing} ({facts[0]['used']}): {words}; compare: {dict(said)}, same work {same}", flush=True
+                f"--read_iolog={log}")  # fmt: skip
+        else:
+            options = ReplayOptions(
+                targets=(self.target,), scale=self.words.scale, pacing=name, allow_writes=True, layer="block",
+                destroy_data=(self.target,) if self.is_device else (),
+                addresses="identity" if self.is_device else "auto",
+            )  # fmt: skip
+            played = replay(recorded, output, options)
+            began_ns, facts = played.manifest.clock.start_utc_ns - ANCHOR_NS, replay_facts(played)
+        self.made.append(
+            {"name": name, "from": began_ns, "until": ended_ns or time.time_ns(), "facts": facts}
         )
-    own = [one["cpu fio"] for one in rounds if one["cpu fio"]]
-    if own:
-        print(f"    fio's processor time {statistics.median(own) / 1e3:,.1f} us per I/O", flush=True)
+
+
+def replay_facts(played: Recording) -> dict[str, Any]:
+    facts = asdict(played.manifest.open_replay)
+    cpu_ns = processor_ns_per_io(played)
+    return {
+        "pacing": facts["pacing"]["used"],
+        "lateness p50 us": facts["lateness_ns_p50"] / 1e3,
+        "lateness p99 us": facts["lateness_ns_p99"] / 1e3,
+        "processor time us per I/O": None if cpu_ns is None else cpu_ns / 1e3,
+        "length off by": facts["issued_span_ns"] / facts["planned_duration_ns"] - 1,
+        "not issued": facts["planned_ios"] - facts["issued_ios"],
+        "stolen share": facts["pacing"]["stolen_share"],
+    }
+
+
+def judge(title: str, folders: list[Path]) -> None:
+    """Medians over all turns, the load's own range, and each replay's ratio to the load."""
+    figures: dict[tuple[str, str], list[list[float]]] = {}
+    facts: dict[str, list[dict[str, Any]]] = {}
+    for folder in folders:
+        watched_turns = Watched(Recording.open(folder / "seen.iotrace"))
+        for turn in json.loads((folder / "turns.json").read_text()):
+            facts.setdefault(turn["name"], []).append(turn["facts"])
+            for op, found in watched_turns.quantiles(turn["from"], turn["until"]).items():
+                figures.setdefault((turn["name"], op), []).append(found)
+    print(f"{title}: device layer, p50 / p90 / p95 / p99 in us", flush=True)
+    for (name, op), rows in figures.items():
+        columns = list(zip(*rows, strict=True))
+        medians = [statistics.median(column) for column in columns]
+        own = list(zip(*figures.get(("recorded", op), rows), strict=True))
+        if name == "recorded":
+            beside = "range " + " / ".join(f"{min(column):,.0f}-{max(column):,.0f}" for column in own)
+        else:
+            beside = "ratio " + " / ".join(
+                f"{median / statistics.median(column):.2f}" for median, column in zip(medians, own, strict=True)
+            )  # fmt: skip
+        shown = " / ".join(f"{median:,.0f}" for median in medians)
+        print(f"    {name} {op}s, {len(rows)} turns: {shown}; {beside}", flush=True)
+    for name, turns in facts.items():
+        numbers = {
+            key: [turn[key] for turn in turns if isinstance(turn.get(key), int | float)] for key in turns[0]
+        }
+        told = ", ".join(
+            f"{key} {statistics.median(values):,.4g}" for key, values in numbers.items() if values
+        )
+        if told:
+            print(f"    {name}: {told}", flush=True)
 
 
 def main() -> None:
@@ -264,7 +306,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("loads", nargs="*", metavar="LOAD", default=[*FIO, "pgbench"])
-    for name, usual in (("on", "loop,file,throttled"), ("pacing", "auto,precise,gentle")):
+    for name, usual in (("on", "loop,file,throttled"), ("pacing", "auto")):
         parser.add_argument(f"--{name}", default=usual.split(","), type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0)
@@ -272,6 +314,7 @@ def main() -> None:
     parser.add_argument("--without-peer", action="store_true", help="no read_iolog of fio")
     parser.add_argument("--folder", type=Path, help="where all lies and stays; a temporary folder otherwise")
     parser.add_argument("--only", choices=("measure", "judge"))
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds; no turn begins later")
     words = parser.parse_args()
     if not has_fio():
         sys.exit("fio is not installed")
@@ -288,35 +331,30 @@ def main() -> None:
         if words.only != "measure":
             for place in words.on:
                 for load in words.loads:
-                    measured = sorted(folder.glob(f"{load}-{place}-{words.scale:g}x-*/cpu.json"))
-                    rounds = [judge_round(one.parent, words.pacing) for one in measured]
-                    if rounds:
-                        print_rounds(f"{load} on {place}, {words.scale:g}x", rounds, words.pacing)
+                    measured = sorted(folder.glob(f"{load}-{place}-{words.scale:g}x-*/turns.json"))
+                    if measured:
+                        judge(f"{load} on {place}, {words.scale:g}x", [one.parent for one in measured])
 
 
 def measure(folder: Path, words: argparse.Namespace) -> None:
-    """Add rounds to ``folder``, the loads by turns."""
+    """Add rounds to ``folder``, one load after the other."""
+    until = time.monotonic() + words.within
     image = folder / "disk.img"
     if not image.exists():
         run("dd", "if=/dev/urandom", f"of={image}", "bs=1M", f"count={FILE_BYTES >> 20}")
     database = Database(folder) if "pgbench" in words.loads and POSTGRES else None
-    for _ in range(words.rounds):
-        for place in words.on:
-            for load in words.loads:
-                mine = database if load == "pgbench" else None
-                if load == "pgbench" and (mine is None or place != "loop"):
-                    continue
-                number = len(list(folder.glob(f"{load}-{place}-{words.scale:g}x-*")))
-                one = folder / f"{load}-{place}-{words.scale:g}x-{number:02}"
-                one.mkdir()
-                if mine is not None:
-                    mine.restore()
-                with loop_over(mine.image if mine is not None else image) as device:
-                    if place == "throttled":
-                        with throttle(Path(device)):
-                            measure_round(load, device, one, words, mine)
-                    else:
-                        measure_round(load, device if place == "loop" else str(image), one, words, mine)
+    for place in words.on:
+        for load in words.loads:
+            mine = database if load == "pgbench" else None
+            if (load == "pgbench" and (mine is None or place != "loop")) or time.monotonic() > until:
+                continue
+            number = len(list(folder.glob(f"{load}-{place}-{words.scale:g}x-*")))
+            one = folder / f"{load}-{place}-{words.scale:g}x-{number:02}"
+            one.mkdir()
+            with loop_over(mine.image if mine is not None else image) as device:
+                turns = Turns(load, str(image) if place == "file" else device, one, words, mine)
+                with throttle(Path(device)) if place == "throttled" else nullcontext():
+                    turns.measure(folder / f"{load}-{place}.source.iotrace", until)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,8 @@ pub struct UringDevice {
     rooms: Rooms,
     /// Whether a hand-over since the last `submit` had to wait.
     waited: bool,
+    /// How often this thread had slept, if that was asked since it slept last.
+    slept: Option<i64>,
     abandoned: bool,
 }
 
@@ -128,6 +130,7 @@ impl UringDevice {
                     .collect::<Vec<_>>(),
             ),
             waited: false,
+            slept: None,
             abandoned: false,
         })
     }
@@ -181,10 +184,11 @@ impl UringDevice {
     /// Hand over what there is, and note whether that meant waiting.
     fn enter(&mut self) -> io::Result<()> {
         let may_wait = !self.ring.submission().is_empty() && self.rooms.may_wait();
-        let before = may_wait.then(|| (sleeps(), Instant::now()));
+        let before = may_wait.then(|| (*self.slept.get_or_insert_with(sleeps), Instant::now()));
         let result = self.ring.submit();
-        let waited =
-            before.is_some_and(|(slept, began)| began.elapsed() > WAIT_LEAST && sleeps() > slept);
+        let waited = before.is_some_and(|(slept, began)| {
+            began.elapsed() > WAIT_LEAST && *self.slept.insert(sleeps()) > slept
+        });
         self.rooms.handed_over(waited);
         self.waited |= waited;
         match result {
@@ -341,6 +345,7 @@ impl Device for UringDevice {
             .sec((timeout_ns / 1_000_000_000) as u64)
             .nsec((timeout_ns % 1_000_000_000) as u32);
         self.rooms.handed_over(false);
+        self.slept = None;
         match self
             .ring
             .submitter()
