@@ -26,6 +26,7 @@ from . import (
     model,
     query,
     replay,
+    size,
     sweep,
     validate,
 )
@@ -51,6 +52,7 @@ for group in (
     characterize,
     ceiling,
     model,
+    size,
     export,
     validate,
 ):

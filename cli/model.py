@@ -1,11 +1,14 @@
-"""The model commands: what a model file looks like, and what the catalogue holds."""
+"""The model commands: what a model file looks like, what the catalogue holds, and a model made from measurements."""
 
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iotrace.analyze.units import DASH
+from iotrace.replay.virtual.fit import fit, to_toml
+from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.models import Disk, Limit, Machine, catalogue, catalogue_names, example
 
 from . import console
@@ -17,6 +20,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Models of storage to replay on.")
     group.command("example")(example_command)
     group.command("list")(list_command)
+    group.command("fit")(fit_command)
     app.add_typer(group, name="model")
 
 
@@ -47,6 +51,56 @@ def list_command(
     for name in names:
         _print(name)
     return 0
+
+
+def fit_command(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULT",
+            help="Replays of one real device, or sweeps and characterizations of it.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE.toml", help="Where the model goes.", show_default=False),
+    ],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> int:
+    """Make a model of a device from what was measured on it.
+
+    Service times by operation, size and number in flight. Each run is held against a model of the others, and the
+    largest errors go into the model, with what no run has covered.
+
+    Example: iotrace model fit sweep.iotrace -o disk.toml
+    """
+    if output.exists() and not overwrite:
+        raise IotraceError(
+            f"'{output}' is there already", hint="choose another name with -o, or add --overwrite"
+        )
+    recordings = [one for path in inputs for one in _recordings(path)]
+    model = fit(recordings, name=output.stem)
+    output.write_text(to_toml(model), "utf-8")
+    cells = model.disks[0].service.cells
+    console.paragraph(f"wrote {output}: {counted(len(cells), 'cell')} from {counted(len(recordings), 'run')}")
+    if model.tested is None:
+        console.paragraph("how good it is cannot be told from one run: give two or more", style="yellow")
+        return 0
+    tested = model.tested
+    console.paragraph(
+        f"each run predicted from the others: response off by up to {tested.response_p50_error:.0%} at the p50 and "
+        f"{tested.response_p99_error:.0%} at the p99"
+    )
+    console.paragraph(f"not tested: {tested.beyond}")
+    return 0
+
+
+def _recordings(path: Path) -> list[Recording]:
+    """A recording, or the steps of a sweep or of a characterization's series."""
+    if (path / "sweep.json").is_file():
+        return Sweep.open(path).recordings()
+    return [Recording.open(path)]
 
 
 def _facts(name: str) -> dict[str, list[dict[str, object]]]:

@@ -113,7 +113,9 @@ class Catalogue:
         for chosen in self.chosens:
             for iops in chosen.steps_iops:
                 most = _mb_most(chosen, iops)
-                for mb_per_s in sorted({chosen.mb_per_s_least or most, most}):
+                least = chosen.mb_per_s_least or most
+                # A thirtieth of what goes with the IOPS is nobody's choice.
+                for mb_per_s in sorted({least if least * 30 > most else most, most}):
                     yield self._chosen(chosen, iops, mb_per_s)
         for sized in self.sizeds:
             for gib in sized.steps_gib:

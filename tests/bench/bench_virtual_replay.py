@@ -1,0 +1,218 @@
+"""Virtual against played: four workloads under four caps, on a loop device that a control group throttles (root).
+
+Each workload is first replayed on the device without a cap; service times are fitted to that. The cap is what was
+written to the control group. Then the same recording is played on the device under the cap, and on the model.
+Usage: bench_virtual_replay.py [FOLDER]
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iotrace.replay.virtual.fit import fit, to_toml
+from iotrace.schemas import Clock, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas.models import Limit
+
+SECOND = 1_000_000_000
+LENGTH_S = 12
+DEVICE_BYTES = 256 << 20
+WAITED_NS = 10_000_000
+"""An I/O that takes so long was throttled: the device answers in a fraction of that."""
+CGROUP = Path("/sys/fs/cgroup/blkio")
+SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+BOUNDS = {"p50": 0.1, "p90": 0.1, "p95": 0.1, "p99": 0.2, "throttled": 0.05}
+
+
+def workloads(random: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
+    """Arrivals, sizes and operations; offsets anywhere on the device."""
+    made = {}
+    steady = np.cumsum(random.exponential(SECOND / 500, 20_000))
+    made["random reads"] = {"at": steady, "size": 8192, "write": 0.0}
+    bursts = np.concatenate(
+        [start + np.sort(random.exponential(0.35, 900)) for start in range(0, LENGTH_S, 2)]
+    )
+    made["read bursts"] = {"at": np.sort(bursts) * SECOND, "size": 8192, "write": 0.0}
+    mixed = np.cumsum(random.gamma(0.2, SECOND / 600 / 0.2, 20_000))
+    made["reads and writes"] = {
+        "at": mixed,
+        "size": random.choice([8192, 65536], 20_000, p=[0.8, 0.2]),
+        "write": 0.3,
+    }
+    scan = np.cumsum(np.full(20_000, SECOND / 150))
+    made["scan and log"] = {"at": scan, "size": random.choice([131072, 16384], 20_000), "write": 0.4}
+    return made
+
+
+def record(path: Path, at, size, write: float, random: np.random.Generator) -> Recording:
+    """A workload as a recording."""
+    at = np.asarray(at, np.int64)
+    kept = at < LENGTH_S * SECOND
+    count = int(kept.sum())
+    size = np.broadcast_to(np.asarray(size, np.int64), len(at))[kept]
+    places = random.integers(0, DEVICE_BYTES // 131072, count) * 131072
+    ops = np.where(random.random(count) < write, "write", "read")
+    columns = {
+        "layer": pa.array(["block"] * count).dictionary_encode(),
+        "op": pa.array(ops).dictionary_encode(),
+        "device_id": np.zeros(count, np.int32),
+        "offset_bytes": places.astype(np.uint64),
+        "size_bytes": size.astype(np.uint32),
+        "issued_ns": at[kept],
+        "completed_ns": at[kept] + 100_000,
+    }
+    manifest = Manifest(Kind.CAPTURED, path.stem, Clock(0, 1.0, "made"), window_end_ns=LENGTH_S * SECOND)
+    with RecordingWriter(path) as writer:
+        writer.append("io", pa.table(columns))
+        device = {"device_id": 0, "name": "made", "kind": "disk", "size_bytes": DEVICE_BYTES}
+        writer.append("devices", pa.Table.from_pylist([device]))
+        return writer.commit(manifest)
+
+
+CAPS = {
+    "I/Os at 0.8 of the mean": {"iops": 0.8},
+    "I/Os at the mean": {"iops": 1.0},
+    "bytes at 0.85 of the mean": {"bps": 0.85},
+    "I/Os at 0.95, bytes at 0.9": {"iops": 0.95, "bps": 0.9},
+}
+"""Shares of the mean rate of each operation: a cap that seldom binds would compare a busy machine's noise."""
+
+
+def cap_of(source: Recording, shares: dict[str, float]) -> dict[str, int]:
+    """What to write to the control group."""
+    io = source.read("io", ["op", "size_bytes"])
+    cap = {}
+    for op in ("read", "write"):
+        sizes = io.filter(pc.equal(io["op"].cast(pa.string()), op))["size_bytes"].to_numpy().astype(np.int64)
+        if len(sizes):
+            mean = {"iops": len(sizes) / LENGTH_S, "bps": int(sizes.sum()) / LENGTH_S}
+            cap |= {f"{op}_{name}": round(share * mean[name]) for name, share in shares.items()}
+    return cap
+
+
+def limits(cap: dict[str, int]) -> tuple[Limit, ...]:
+    """The cap as limits of a model."""
+    return tuple(
+        Limit(
+            ops=op,
+            iops=cap.get(f"{op}_iops"),
+            mb_per_s=cap[f"{op}_bps"] / 1e6 if f"{op}_bps" in cap else None,
+            slice_ms=100,
+        )
+        for op in ("read", "write")
+        if any(name.startswith(op) for name in cap)
+    )
+
+
+@contextmanager
+def throttled(device: str, cap: dict[str, int]):
+    """The device under a cap."""
+    number = Path("/sys/class/block", Path(device).name, "dev").read_text().strip()
+    try:
+        for name, rate in cap.items():
+            (CGROUP / f"blkio.throttle.{name}_device").write_text(f"{number} {rate}")
+        yield
+    finally:
+        for name in cap:
+            (CGROUP / f"blkio.throttle.{name}_device").write_text(f"{number} 0")
+
+
+@contextmanager
+def loop_device(folder: Path):
+    """A loop device past the cache, all of it written."""
+    image = folder / "device.img"
+    with image.open("wb") as file:
+        for _ in range(DEVICE_BYTES >> 20):
+            file.write(np.random.default_rng(1).bytes(1 << 20))
+    words = ["losetup", "--find", "--show", "--direct-io=on", image]
+    device = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def iotrace(*words: object) -> None:
+    """Run the command line; a finding is no error here."""
+    subprocess.run([sys.executable, "-m", "iotrace.cli", *map(str, words)], check=False, capture_output=True)
+
+
+def figures(recording: Recording) -> dict[str, float]:
+    """Quantiles of response in ms, and the seconds during which an I/O waited."""
+    io = recording.read("io", ["intended_ns", "issued_ns", "completed_ns"])
+    due, done = io["intended_ns"].to_numpy(), io["completed_ns"].to_numpy()
+    found = {name: float(np.quantile(done - due, share)) / 1e6 for name, share in SHARES.items()}
+    long = done - due > WAITED_NS
+    starts, ends = due[long], done[long]
+    order = np.argsort(starts)
+    covered, until = 0, -1
+    for start, end in zip(starts[order].tolist(), ends[order].tolist(), strict=True):
+        covered += max(0, end - max(start, until))
+        until = max(until, end)
+    return found | {"throttled": covered / SECOND}
+
+
+def main(folder: Path) -> None:
+    """Play all pairs and print the table."""
+    random = np.random.default_rng(11)
+    rows = []
+    with loop_device(folder) as device:
+        play = [
+            "--target",
+            device,
+            "--allow-writes",
+            "--destroy-data",
+            device,
+            "--max-in-flight",
+            16384,
+            "--overwrite",
+        ]
+        for number, (name, made) in enumerate(workloads(random).items()):
+            source = record(folder / f"w{number}.iotrace", random=random, **made)
+            free = folder / f"w{number}-free.iotrace"
+            iotrace("replay", source.path, *play, "-o", free)
+            for position, (words, shares) in enumerate(CAPS.items()):
+                cap = cap_of(source, shares)
+                played, virtual = (
+                    folder / f"w{number}c{position}.iotrace",
+                    folder / f"v{number}c{position}.iotrace",
+                )
+                with throttled(device, cap):
+                    iotrace("replay", source.path, *play, "-o", played)
+                toml = folder / f"m{number}c{position}.toml"
+                toml.write_text(to_toml(fit([Recording.open(free)], limits=limits(cap))))
+                iotrace(
+                    "replay", source.path, "--target", f"model:{toml}", "--max-in-flight", 16384, "--overwrite", "-o",
+                    virtual,
+                )  # fmt: skip
+                rows.append(
+                    row(name, words, figures(Recording.open(played)), figures(Recording.open(virtual)))
+                )
+                print(json.dumps(rows[-1]), flush=True)
+    held = sum(one["holds"] for one in rows)
+    print(f"{held} of {len(rows)} within bounds")
+
+
+def row(name: str, cap: str, played: dict[str, float], virtual: dict[str, float]) -> dict[str, object]:
+    """One line of the table."""
+    off = {
+        key: virtual[key] / played[key] - 1 if played[key] else float(bool(virtual[key])) for key in BOUNDS
+    }
+    holds = all(abs(off[key]) <= bound for key, bound in BOUNDS.items())
+    cells = {key: [round(played[key], 2), round(virtual[key], 2), f"{off[key]:+.1%}"] for key in BOUNDS}
+    return {"workload": name, "cap": cap, "holds": holds} | cells
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as place:
+            main(Path(place))
