@@ -29,6 +29,7 @@ from . import (
     size,
     sweep,
     validate,
+    view,
 )
 from .console import fail, say
 
@@ -54,6 +55,7 @@ for group in (
     model,
     size,
     export,
+    view,
     validate,
 ):
     group.register(app)

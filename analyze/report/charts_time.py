@@ -307,7 +307,7 @@ def _chart(
             for one in marked
             if one.anchor
         ),
-        tuple(_level(one, time, names) for one in finer),
+        tuple(course_level(one, time, names) for one in finer),
         group,
     )
 
@@ -370,7 +370,7 @@ def _values(course: Course) -> dict[str, Any]:
     return {name: numbers(values.tolist()) for name, values in named.items()}
 
 
-def _level(course: Course, time: TimeAxis, names: list[str]) -> Level:
+def course_level(course: Course, time: TimeAxis, names: Sequence[str]) -> Level:
     """A stretch in finer steps; ``names`` are the figure's traces in their order."""
     values = _values(course)
     kept = [(place, values[name]) for place, name in enumerate(names) if name in values]

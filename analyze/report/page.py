@@ -37,8 +37,8 @@ _SOURCES_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2000
 
 
-def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
-    """The page as text."""
+def render(facts: ReportFacts, sections: Sequence[Section], *, is_served: bool = False) -> str:
+    """The page as text; one that is served may ask its own server, and none else, for finer steps."""
     css, script = _asset("report.css"), _asset("report.js")
     plotly, plotly_hash = _plotly()
     room = DRAWN_BYTES_MAX
@@ -94,6 +94,7 @@ def render(facts: ReportFacts, sections: Sequence[Section]) -> str:
             nothing_hash=_hash(""),
             script_hash=_hash(script),
             plotly_hash=plotly_hash,
+            is_served=is_served,
         )
     )
 
@@ -126,6 +127,7 @@ def _drawing(chart: Chart) -> dict[str, Any]:
             for level in chart.levels
         ],
         "group": chart.group,
+        "isCourse": chart.name == "over-time",
     }
 
 

@@ -59,8 +59,8 @@
 
   const leveled = (figure) => {
     const level = figure.level;
-    if (!level) return figure.data;
-    const data = [...figure.data];
+    const data = [...figure.data, ...(figure.singles ?? [])];
+    if (!level) return data;
     level.traces.forEach((place, at) => {
       data[place] = { ...data[place], x0: level.x0, dx: level.dx, y: level.values[at] };
     });
@@ -122,6 +122,22 @@
       draw(id);
     }
     told(figure, place);
+    ask(id, figure, range);
+  };
+
+  // A page that is served asks for steps as fine as the stretch allows, and for single I/Os where they are few.
+  const ask = async (id, figure, range) => {
+    figure.singles = [];
+    if (!("served" in document.body.dataset) || !figure.isCourse || !range) return;
+    const asked = (figure.asked = `course?group=${figure.group}&low=${range[0]}&high=${range[1]}`);
+    const answer = await fetch(asked);
+    if (!answer.ok || figure.asked !== asked || figure.range !== range) return;
+    const { level, singles } = await answer.json();
+    figure.level = level ?? figure.level;
+    figure.singles = singles;
+    figure.width = 0;
+    draw(id);
+    told(figure, document.getElementById(id));
   };
 
   const zoomAll = (id, range) => {
@@ -172,7 +188,7 @@
     place.on("plotly_relayout", (change) => {
       const low = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0];
       const high = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
-      if (low !== undefined && high !== undefined && (figure.group || figure.levels.length)) {
+      if (low !== undefined && high !== undefined && (figure.group)) {
         zoomAll(id, [milliseconds(figure, low), milliseconds(figure, high)]);
       } else if ((change["xaxis.autorange"] || change["xaxis.showspikes"] === false) && figure.range) {
         zoomAll(id, null);

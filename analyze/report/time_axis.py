@@ -31,6 +31,14 @@ class TimeAxis:
             return float(whole) + (rest + time_ns) / 1e6
         return (time_ns - self.start_ns) / 1e9
 
+    def time_ns(self, place: float) -> float:
+        """The time of the recording that a place stands for: `at`, the other way about."""
+        if self.has_date:
+            assert self.start_utc_ns is not None
+            whole, rest = divmod(self.start_utc_ns, 1_000_000)
+            return (place - whole) * 1e6 - rest
+        return place * 1e9 + self.start_ns
+
     def length(self, duration_ns: float) -> float:
         """A length of time in the units of the axis."""
         return duration_ns / (1e6 if self.has_date else 1e9)

@@ -57,6 +57,22 @@ def write_report(
     if made == "pdf":
         installed()  # before the minutes that a long night takes
     _check_free(path, [one.path for one in inputs], overwrite=overwrite)
+    facts, sections = tell(inputs, slo=slo, need=need, title=title, ceiling=ceiling)
+    with new_file(path, overwrite=overwrite) as partial:
+        _write(partial, made, facts, sections)
+    facts.path, facts.size_bytes = path, path.stat().st_size
+    return facts
+
+
+def tell(
+    inputs: Sequence[Recording | Sweep],
+    *,
+    slo: str | Sequence[slo_module.Objective] | None = None,
+    need: float | None = None,
+    title: str | None = None,
+    ceiling: HardwarePath | None = None,
+) -> tuple[ReportFacts, list[Section]]:
+    """What a report on ``inputs`` says, and the sections of its page. Raises `IotraceError` as `write_report` does."""
     objectives = slo_module.parse(slo) if isinstance(slo, str) else tuple(slo or ())
     recordings = [one for one in inputs if isinstance(one, Recording)]
     swept = [gather.tell_sweep(one, objectives, ceiling, need) for one in inputs if isinstance(one, Sweep)]
@@ -80,10 +96,7 @@ def write_report(
     sections += [series] if series else []
     sections += [section for _, section in compared]
     sections += [section for _, some in recorded for section in some]
-    with new_file(path, overwrite=overwrite) as partial:
-        _write(partial, made, facts, sections)
-    facts.path, facts.size_bytes = path, path.stat().st_size
-    return facts
+    return facts, sections
 
 
 def _write(path: Path, kind: Kind, facts: ReportFacts, sections: list[Section]) -> None:

@@ -89,3 +89,13 @@ def test_report_counter(make_recording):
         start_ns=0, end_ns=4000 * MS + 1, points_max=2,
     )  # fmt: skip
     assert [tuple(row.values()) for row in rows] == [(2000 * MS, 15.0, "ns"), (4000 * MS, 70.0, "ns")]
+
+
+def test_report_ios(trace):
+    rows = ask(trace, "report_ios", layer="block", start_ns=2 * MS, end_ns=23 * MS, row_limit=10)
+    assert [(row["begun_ns"], row["latency_ns"], row["op"], row["size_bytes"]) for row in rows] == [
+        (2 * MS, 2 * MS, "read", 8192),
+        (3 * MS, 10 * MS, "write", 65536),
+        (22 * MS, 10 * MS, "read", 8192),
+    ]
+    assert len(ask(trace, "report_ios", layer="block", start_ns=2 * MS, end_ns=23 * MS, row_limit=2)) == 2

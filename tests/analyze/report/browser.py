@@ -69,10 +69,14 @@ class Page:
 
     def open(self, path: Path) -> None:
         """Load a file and wait for its load event."""
+        self.visit(path.as_uri())
+
+    def visit(self, address: str) -> None:
+        """Load what is at an address and wait for its load event."""
         self._seen.clear()
         self.requests.clear()
         self.complaints.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=address)
         while "Page.loadEventFired" not in self._seen:
             self._next()
 
