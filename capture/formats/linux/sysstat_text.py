@@ -10,7 +10,7 @@ from iotrace.capture.formats.text_times import TextTimes
 
 from .sysstat_columns import column_of, number
 
-BANNER: Final = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<date>\S+)")
+BANNER: Final = re.compile(r"\s*Linux \S+ \((?P<host>[^)]*)\)\s+(?P<date>\S+)")
 SADF: Final = re.compile(r"#?\s*hostname;interval;timestamp;DEV;(?P<columns>\S+)")
 _CLOCK: Final = re.compile(
     r"(?P<hour>\d\d)(?::|时|時|시 ?)(?P<minute>\d\d)(?::|分|분 ?)(?P<second>\d\d)[秒초]?(?P<half> [AP]M)?(?=\s)"

@@ -133,6 +133,16 @@ def test_one_report_is_about_no_interval(imported):
     assert "iostat -xt" in problem.value.hint
 
 
+def test_the_report_since_boot_is_known_by_the_banner_above_it(imported):
+    """A listing that somebody indented, as one public file is; and one whose beginning is lost."""
+    indented = "".join(f" {line}\n" for line in text("iostat.txt").split("\n"))
+    assert len(imported(indented).read("counters")) == len(imported(text("iostat.txt")).read("counters"))
+    headless = text("iostat.txt").partition("\n")[2]
+    reads = [row["value"] for row in imported(headless).read("counters").sort_by("at_ns").to_pylist()
+             if (row["instance"], row["counter"]) == ("nvme0n1", "r/s")]  # fmt: skip
+    assert reads == [9.99, 400, 100]
+
+
 def test_a_date_that_can_be_read_two_ways_is_refused(imported):
     data = text("sar.txt").replace("12/31/2025", "01/02/2026").replace(" PM", "   ").replace(" AM", "   ")
     with pytest.raises(IotraceError, match="can be read two ways"):
