@@ -208,4 +208,5 @@ def kneedle_concave(x: Floats, y: Floats) -> float | None:
 
 def peak_power(x: Floats, throughput: Floats, latency: Floats) -> float:
     """Load at which throughput over mean latency is greatest: for M/M/1 at half the capacity."""
-    return float(x[int(np.argmax(throughput / latency))])
+    # A model without service times answers at once.
+    return float(x[int(np.argmax(throughput / np.maximum(latency, 1e-12)))])

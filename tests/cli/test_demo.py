@@ -29,6 +29,8 @@ def assert_whole_story(done: subprocess.CompletedProcess[str], folder: Path) -> 
     for chapter in ("Latency by layer", "Steps", "Verdict"):
         assert f"\n{chapter}\n" in done.stdout
     assert re.search(r"\n(Knee|What the figures would say if .*)\n", done.stdout)
+    assert "The same on azure/P10, which nobody has bought: a model, in virtual time" in done.stdout
+    assert "never held against real storage" in " ".join(done.stdout.split())
     assert [entry.name for entry in folder.iterdir()] == ["iotrace-demo-report.html"]
     assert "iotrace-demo-report.html" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr, "colours or cursor movements in a pipe"
