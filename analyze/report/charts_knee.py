@@ -123,7 +123,7 @@ def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
     return Chart(
         "knee",
         "Latency over load",
-        f"Response time of all reads and writes over the {load}, one point per step. {knee.sentence}{saturated}"
+        f"Response time of all reads and writes over the {load}, one point per step. {_said(knee)}{saturated}"
         f"{left_out}",
         figure(
             [Row("response time (ms)", 340, traces, is_log=True, marks=across)],
@@ -133,6 +133,11 @@ def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
         ),
         steps_table(knee),
     )
+
+
+def _said(knee: Knee) -> str:
+    """Where the knee is. Which steps were left out, and why, stands in the section and the table."""
+    return "Where the storage breaks cannot be judged." if knee.state == "not_judged" else knee.sentence
 
 
 def knee_marks(knee: Knee) -> list[Mark]:

@@ -106,7 +106,7 @@ def _bars(style: str, name: str, pattern: str, rows: Sequence[tuple[int, str, Wa
         "width": 0.64,
         "marker": {
             "color": LIGHT[style],
-            "pattern": {"shape": pattern, "fgcolor": LIGHT["paper"], "size": 6},
+            "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": LIGHT["paper"], "size": 6},
         },
         "text": [words(_value(step)) for *_, step in rows],
         "textposition": "outside",

@@ -94,7 +94,12 @@ def _row(
                 "width": 0.34,
                 "marker": {
                     "color": LIGHT[op],
-                    "pattern": {"shape": pattern, "fgcolor": LIGHT["paper"], "size": 6},
+                    "pattern": {
+                        "shape": pattern,
+                        "fillmode": "overlay",
+                        "fgcolor": LIGHT["paper"],
+                        "size": 6,
+                    },
                 },
                 "legendgroup": op,
                 "showlegend": is_first,

@@ -53,48 +53,40 @@ def installed() -> str:
 def print_pdf(page: Path) -> bytes:
     """The page as it prints on A4. Raises `IotraceError` if there is no browser, or it does not finish."""
     with _tab(installed()) as tab:
-        tab.call("Page.enable")
-        tab.call(
-            "Emulation.setDeviceMetricsOverride", width=1200, height=900, deviceScaleFactor=1, mobile=False
-        )
-        tab.call("Page.navigate", url=page.resolve().as_uri())
-        until = time.monotonic() + _SECONDS_MAX
-        while not tab.call("Runtime.evaluate", expression=_READY, returnByValue=True)["result"].get("value"):
-            if time.monotonic() > until:
-                raise _failed("it did not draw the page")
-            time.sleep(0.1)
+        _open(tab, page)
         printed = tab.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=True)
         return base64.b64decode(printed["data"])
 
 
-def picture(page: Path, selector: str, *, width_px: int = 1200) -> bytes:
-    """What ``selector`` finds of a page as a PNG, drawn. Raises `IotraceError` as `print_pdf` does."""
+def picture(page: Path, selector: str) -> bytes:
+    """What ``selector`` finds on a page, as a PNG. Raises `IotraceError` as `print_pdf` does."""
+    script = (
+        "(async () => { document.querySelectorAll('details.rest').forEach(one => { one.open = true; });"
+        f" const one = document.querySelector({json.dumps(selector)}); one.scrollIntoView();"
+        " while (!one.querySelector('.main-svg')) await new Promise(done => setTimeout(done, 50));"
+        " document.querySelectorAll('.modebar, .zoom, figure details').forEach(each => each.remove());"
+        " const b = one.getBoundingClientRect(); return [b.x + scrollX, b.y + scrollY, b.width, b.height]; })()"
+    )
     with _tab(installed()) as tab:
-        tab.call("Page.enable")
-        tab.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width_px,
-            height=900,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        tab.call("Page.navigate", url=page.resolve().as_uri())
-        find = json.dumps(selector)
-        script = (
-            "(async () => { while (!document.documentElement.dataset.ready) await new Promise(f => setTimeout(f, 50));"
-            " document.querySelectorAll('details.rest').forEach(one => { one.open = true; });"
-            f" const one = document.querySelector({find}); one.scrollIntoView();"
-            " while (one.querySelector('.chart:not(:has(.main-svg))')) await new Promise(f => setTimeout(f, 50));"
-            " document.querySelectorAll('.modebar').forEach(bar => bar.remove());"
-            " const b = one.getBoundingClientRect(); return [b.x + scrollX, b.y + scrollY, b.width, b.height]; })()"
-        )
-        time.sleep(1)
+        _open(tab, page)
         found = tab.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         x, y, width, height = found["result"]["value"]
         clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
         return base64.b64decode(
             tab.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
         )
+
+
+def _open(tab: "_Tab", page: Path) -> None:
+    """Open a page and wait until it can draw."""
+    tab.call("Page.enable")
+    tab.call("Emulation.setDeviceMetricsOverride", width=940, height=900, deviceScaleFactor=1, mobile=False)
+    tab.call("Page.navigate", url=page.resolve().as_uri())
+    until = time.monotonic() + _SECONDS_MAX
+    while not tab.call("Runtime.evaluate", expression=_READY, returnByValue=True)["result"].get("value"):
+        if time.monotonic() > until:
+            raise _failed("it did not draw the page")
+        time.sleep(0.1)
 
 
 def _failed(why: str) -> IotraceError:

@@ -53,10 +53,10 @@ def write_report(
             hint="name a sweep too, as iotrace sweep makes it, or leave --need out",
         )
     path = Path(output)
+    _check_free(path, [one.path for one in inputs], overwrite=overwrite)
     made = kind_of(path, kind)
     if made == "pdf":
         installed()  # before the minutes that a long night takes
-    _check_free(path, [one.path for one in inputs], overwrite=overwrite)
     facts, sections = tell(inputs, slo=slo, need=need, title=title, ceiling=ceiling)
     with new_file(path, overwrite=overwrite) as partial:
         _write(partial, made, facts, sections)

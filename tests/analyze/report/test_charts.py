@@ -203,6 +203,7 @@ def test_sizes_are_shares_of_the_role_and_operation():
     heights = {name: height for name, height in zip(names, data_reads.y, strict=True) if height}
     assert heights == {"8 KiB": 75, "64 KiB": 25}
     assert [height for height in log_writes.y if height] == [25, 75]
+    assert log_writes.marker.pattern.fillmode == "overlay", "hatched over the colour, else white on white"
     assert ("log writes", "60.0 KiB", "30", "75.0 %") in chart.table.rows
     assert "75 % of the data reads are 8.0 KiB" in chart.shows
 
