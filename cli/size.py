@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from rich.table import Table
 
 from iotrace.analyze import slo as objectives
 from iotrace.analyze.units import DASH, format_duration_ns
@@ -19,6 +20,7 @@ from .options import Json, Need, RecordingPath, Slo
 from .window import parse_busiest, parse_window
 
 _OPS: Final = ("read", "write", "flush")
+_WIDTH: Final = 112
 _SHOWN: Final = 10
 """Candidates that carry the load, smallest first, that are printed."""
 _SHOWN_NOT: Final = 4
@@ -159,10 +161,17 @@ def _print(
         console.paragraph(f"None of {len(tried)} candidates carries {load}, by their models.", style="red")
     shown = [*[one for one in tried if not one.carries][-_SHOWN_NOT:], *carrying[:_SHOWN]]
     shown = [one for one in tried if one in shown or one in lasting[:1]]
-    heads = ["candidate", "carries", "throttled", "p50", "p99", "headroom", "binds", "credits"]
-    console.table([*heads, *(["price"] if costs else [])], [_row(one, costs) for one in shown])
+    heads = ["candidate", "carries", "throttled", "p50, p99", "room", "credits", "binds"]
+    grid = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for number, head in enumerate([*heads, *(["price"] if costs else [])]):
+        grid.add_column(head, justify="left" if number in {0, 1, 6} else "right", no_wrap=True)
+    for one in shown:
+        grid.add_row(*_row(one, costs))
+    console.print_whole(grid, _WIDTH)
     if len(tried) > len(shown):
         console.paragraph(f"and {len(tried) - len(shown)} others, which --json has")
+    if tried[0].model.machine is not None:
+        console.paragraph(f"All of them are behind {tried[0].model.machine.name}.")
     day = min(one.model.date for one in tried)
     console.paragraph(
         "No storage took part: times are what limits add, where the provider states no latency. "
@@ -174,14 +183,13 @@ def _print(
 def _row(one: Tried, costs: dict[str, float]) -> list[str]:
     price = _price(one, costs)
     return [
-        one.name,
-        "no" if not one.carries else "on credits" if one.on_credits else "yes",
+        one.name.partition("/")[2].partition("+")[0],
+        "no" if not one.carries else "credits" if one.on_credits else "yes",
         f"{one.throttled_seconds:,.1f} s",
-        _time(one.response_ns_p50),
-        _time(one.response_ns_p99),
-        DASH if one.headroom is None else f"{one.headroom:,.2f}x",
-        one.binds.removeprefix(f"{one.model.disks[0].name}: "),
+        f"{_time(one.response_ns_p50)}, {_time(one.response_ns_p99)}",
+        DASH if one.headroom is None else f"{one.headroom:,.2f}" if one.headroom < 100 else ">100",
         DASH if one.credits_end_share is None else f"{one.credits_end_share:.0%}",
+        one.binds.removeprefix(f"{one.model.disks[0].name}: ") or "nothing",
         *([DASH if price is None else f"{price:,.2f}"] if costs else []),
     ]
 

@@ -68,7 +68,7 @@ class Tried:
     """Least of what is left of any credits."""
     iops: float
     mb_per_s: float
-    """Sustained rates of all its disks, behind the machine: by these candidates are smaller and larger."""
+    """Sustained rates of all its disks together: by these candidates are smaller and larger."""
     model: Model
 
 
@@ -193,7 +193,6 @@ def _tried(
     gates = [gate["throttled_ns"] for gate in figures["gates"]]
     left = [(one.credits_end or 0.0) / one.credits for one in facts if one.credits]
     disk = model.disks[0]
-    machine = model.machine.limits if model.machine is not None else ()
     iops = disk.count * min((one.iops for one in disk.limits if one.iops), default=np.inf)
     mb_per_s = disk.count * min((one.mb_per_s for one in disk.limits if one.mb_per_s), default=np.inf)
     return Tried(
@@ -207,8 +206,8 @@ def _tried(
         headroom=min((room for room, _ in known), default=None),
         binds=binds,
         credits_end_share=min(left, default=None),
-        iops=min(iops, *(one.iops for one in machine if one.iops), np.inf),
-        mb_per_s=min(mb_per_s, *(one.mb_per_s for one in machine if one.mb_per_s), np.inf),
+        iops=iops,
+        mb_per_s=mb_per_s,
         model=model,
     )
 

@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from iotrace.replay.virtual.compiled import compiled
+from iotrace.schemas.models import model_named
+
 from .simulating import MS, SECOND, bucket, disk, gate, law, poisson, simulate, spec
 
 COUNT = 3_000_000
@@ -216,3 +219,15 @@ def test_slices_keep_the_rate_and_come_in_lumps(counted):
     assert ends[-1] / SECOND == pytest.approx(20.0, rel=WITHIN)
     queued = np.unique(ends[ends > at + MS])
     assert np.diff(queued).min() >= 50 * MS
+
+
+def test_a_spindle_turns_and_seeks():
+    """The textbook's 15k: 3.3 ms and half a turn of 4 ms for a random I/O, only transfer for what goes on."""
+    text = compiled(model_named("model:textbook/15k")).json()
+    places = np.random.default_rng(2).integers(0, 1 << 25, 200_000) * 8192
+    at = np.arange(len(places)) * 20 * MS
+    transfer = 8192 / 122e6 * SECOND
+    random = simulate(text, at, offset=places)
+    assert random["response"]["mean_ns"] == pytest.approx(5.3 * MS + transfer, rel=WITHIN)
+    following = simulate(text, at, offset=np.arange(len(places)) * 8192)
+    assert following["response"]["p50_ns"] == pytest.approx(transfer, rel=WITHIN)
