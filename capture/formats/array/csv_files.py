@@ -24,7 +24,8 @@ from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, inspect_
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
-from .mapping import RATES, TIMES_NS, UNITS, Mapping, read_mapping, ready_mappings
+from .io_mapping import load_io_mapping
+from .mapping import RATES, TIMES_NS, UNITS, Mapping, load_mapping, mapping_text, read_mapping, ready_mappings
 
 _SPAN_NS_MAX: Final = 4 * 10**18
 _SECONDS_MAX: Final = 4 * 10**9
@@ -35,7 +36,10 @@ _MINUTES_MAX: Final = _SECONDS_MAX // 60 + _DAY_MINUTES
 
 def with_map(map_path: Path) -> Format:
     """A format that reads any CSV by the mapping at ``map_path``. Raises `IotraceError` naming it."""
-    mapping = read_mapping(map_path)
+    text = mapping_text(map_path)
+    if (ios := load_io_mapping(text, str(map_path))) is not None:
+        return ios.format()
+    mapping = load_mapping(text, str(map_path))
     return Format(
         "array-csv",
         lambda head, _path: mapping.fits(_header(head, mapping.delimiter)),

@@ -54,11 +54,16 @@ class Mapping:
 
 def read_mapping(path: Path) -> Mapping:
     """The mapping at ``path``. Raises `IotraceError` naming it as `load_mapping` does."""
+    return load_mapping(mapping_text(path), str(path))
+
+
+def mapping_text(path: Path) -> str:
+    """The text of a mapping. Raises `IotraceError` naming it."""
     with naming(str(path)):
         data = read_plain(path, _BYTES_MAX)
     if len(data) > _BYTES_MAX:
         raise IotraceError(f"'{path}' is no column mapping: it is over 1 MiB", hint=_HINT)
-    return load_mapping(data.decode("utf-8-sig", "replace"), str(path))
+    return data.decode("utf-8-sig", "replace")
 
 
 def load_mapping(text: str, name: str) -> Mapping:
