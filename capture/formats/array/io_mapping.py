@@ -24,7 +24,7 @@ from iotrace.capture.formats.io_lines import (
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text
 from iotrace.schemas import IotraceError
 
-from .mapping import TIMES_NS
+from .mapping import DELIMITERS, TIMES_NS
 
 _BYTES: Final = {"bytes": 1, "sectors": 512, "KiB": 1024, "pages": 4096}
 _HINT: Final = "docs/formats.md describes one"
@@ -148,6 +148,8 @@ def load_io_mapping(text: str, name: str) -> IoMapping | None:
         raise wrong(f"{problem} is missing or of the wrong kind") from problem
     if format_ not in {"epoch", "relative"}:
         raise wrong("the time of single I/Os has the format epoch, or relative where it names no date")
-    if len(found.delimiter) != 1 or found.delimiter in "\"'\r\n" or not codes:
-        raise wrong("it needs a delimiter of one character, and words for reads and writes")
+    if len(found.delimiter) != 1 or found.delimiter not in DELIMITERS or not codes:
+        raise wrong(
+            "it needs one of , ; | : ^ ~, a space or a tab as delimiter, and words for reads and writes"
+        )
     return found

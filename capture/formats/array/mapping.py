@@ -16,7 +16,7 @@ from iotrace.schemas.plain_files import read_plain
 TIMES_NS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 RATES: Final = {"B/s": 1.0, "KB/s": 1e3, "KiB/s": 1024.0, "MB/s": 1e6, "MiB/s": 1024.0**2, "GB/s": 1e9}
 _COUNTS: Final = {"1/s": 1.0, "1": 1.0, "%": 1.0}
-_DELIMITERS: Final = ",;|:\t ^~"
+DELIMITERS: Final = ",;|:\t ^~"
 _BYTES_MAX: Final = 1 << 20
 _HINT: Final = "docs/formats.md describes one"
 UNITS: Final = TIMES_NS | RATES | _COUNTS
@@ -104,7 +104,7 @@ def load_mapping(text: str, name: str) -> Mapping:
 def _faults(mapping: Mapping) -> Iterator[str]:
     if not mapping.metrics:
         yield "it names no metrics"
-    if len(mapping.delimiter) != 1 or mapping.delimiter not in _DELIMITERS:
+    if len(mapping.delimiter) != 1 or mapping.delimiter not in DELIMITERS:
         yield "the delimiter is none of , ; | : ^ ~, a space or a tab"
     for column, metric in mapping.metrics.items():
         if metric.unit not in UNITS:

@@ -99,6 +99,8 @@ def test_a_relative_time_in_seconds_names_no_date(imported):
         ('"sectors"', '"acres"', "'acres' is missing or of the wrong kind"),
         ('unit = "us"', 'unit = "us"\nformat = "iso"', "epoch, or relative"),
         ('"lba"', '"sector"', "unknown columns"),
+        ('name = "trace"', 'delimiter = "é"', "as delimiter"),
+        ('reads = ["R", 0]', "reads = 7", "is missing or of the wrong kind"),
     ],
 )
 def test_what_is_wrong_is_named(imported, old, new, words):
