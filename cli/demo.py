@@ -183,6 +183,7 @@ class _Story:
         if self._quiet:
             return
         is_spoiled = has_invalid(self.findings)
+        console.heading("Knee")
         show(knee_answer(found, "the sweep", steps, self.findings))
         if not is_spoiled:  # else it is said already, of all steps
             print_disqualification({"1x, held against the recording": compared})

@@ -1,25 +1,26 @@
 """The replay command."""
 
 from contextlib import nullcontext
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from iotrace.analyze import validity
 from iotrace.analyze.compare.fidelity import fidelity
+from iotrace.analyze.present import as_json
 from iotrace.replay import parse_scale, replay
 from iotrace.schemas import Recording
 from iotrace.schemas.sweep import watched_path
 
 from . import console
 from .amounts import parse_loop, parse_seconds
-from .findings import has_invalid, print_disqualification, print_findings
+from .findings import has_invalid
 from .meters import show_replay
-from .options import INTERRUPTED, Json, OutputPath, Overwrite, RecordingPath, Title
+from .options import INTERRUPTED, Full, Json, OutputPath, Overwrite, RecordingPath, Title
 from .play_options import HOW, RUN, GroupedCommand, PlayOptions, takes_play_options
-from .replay_tables import print_fidelity, print_run
-from .summary import print_recording, recording_facts
+from .replay_answer import replay_answer
+from .show import show
+from .summary import recording_facts
 from .watching import note_watched, watched
 
 
@@ -68,6 +69,7 @@ def replay_command(
     ] = False,
     overwrite: Overwrite = False,
     title: Title = None,
+    full: Full = False,
     json: Json = False,
 ) -> int:
     """Play a recording on a target, N times as hard.
@@ -96,19 +98,13 @@ def replay_command(
     found = fidelity(source, result)
     findings = validity.check(result)
     if json:
-        facts = recording_facts(result) | {"findings": [asdict(entry) for entry in findings]}
-        console.print_json(
-            facts | {"fidelity": found and found.to_dict(), "watched": seen and str(seen.path)}
-        )
+        facts = {"findings": findings, "fidelity": found, "watched": seen and str(seen.path)}
+        console.print_json(as_json("replay", recording_facts(result), facts))
     else:
-        print_disqualification({output.name: findings})
-        print_recording(result)
-        print_run(result.manifest.open_replay, result.manifest.host)
-        if found is not None:
-            print_fidelity(found)
+        written = f"wrote {result.path}: {recording_facts(result)['bytes_on_disk'] / 1024:,.0f} KiB"
+        show(replay_answer(result, output.name, found, findings, written), full=full)
         if seen is not None:
             console.say(f"what the recorder saw of the target: {seen.path}")
-        print_findings(findings, after_disqualification=True)
     if result.manifest.was_interrupted:
         return INTERRUPTED
     return 1 if has_invalid(findings) else 0
