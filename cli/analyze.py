@@ -13,13 +13,13 @@ from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.presentation import NEED_TONES
 from iotrace.analyze.present import Sentence, as_json, plain
+from iotrace.analyze.present.trust import has_invalid
 from iotrace.analyze.report import write_report
 from iotrace.replay import parse_scale
 from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .clocks import clock_facts, clock_sentences
-from .findings import has_invalid
 from .options import CeilingPath, Full, Json, Need, Overwrite, RecordingPath, Slo, Title
 from .show import say, show
 

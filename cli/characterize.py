@@ -4,12 +4,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
 import typer
 
+from iotrace.analyze.present import as_json
+from iotrace.analyze.present.trust import has_invalid
 from iotrace.analyze.report import write_report
 from iotrace.analyze.units import format_bytes, format_duration_ns
 from iotrace.analyze.validity import Finding
@@ -32,6 +34,7 @@ from iotrace.schemas.spilling import private_room
 
 from . import console
 from .amounts import parse_bytes, parse_ratio, parse_seconds
+from .characterize_answer import characterize_answer
 from .characterize_run import (
     CellResult,
     SeriesResult,
@@ -40,11 +43,10 @@ from .characterize_run import (
     run_series,
     started_folder,
 )
-from .characterize_tables import print_series
-from .findings import has_invalid, print_disqualification, print_findings
 from .meters import show_replay
-from .options import COUNT_MAX, INTERRUPTED, Json, Overwrite
+from .options import COUNT_MAX, INTERRUPTED, Full, Json, Overwrite
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
+from .show import show
 
 _EXPECTED_RULES: Final = frozenset({"interrupted"})
 """Of each cell; that a whole run was cut short is said once."""
@@ -190,6 +192,7 @@ def characterize_command(
         ),
     ] = 0,
     overwrite: Overwrite = False,
+    full: Full = False,
     json: Json = False,
 ) -> int:
     """Measure storage under synthetic load, one parameter at a time.
@@ -247,20 +250,17 @@ def characterize_command(
             )
         findings = _findings(results)
         if json:
-            console.print_json(
-                {
-                    "is_valid": not has_invalid(findings),
-                    "target": asdict(running.target.describe()),
-                    "interrupted": interrupted,
-                    "series": [one.to_dict() for one in results],
-                    "ceilings": [cause.to_dict() for cause in common_ceilings(results)],
-                    "findings": [asdict(entry) for entry in findings],
-                }
-            )
+            facts = {
+                "is_valid": not has_invalid(findings),
+                "target": running.target.describe(),
+                "interrupted": interrupted,
+                "series": results,
+                "ceilings": common_ceilings(results),
+                "findings": findings,
+            }
+            console.print_json(as_json("characterize", facts))
         else:
-            print_disqualification({target: findings})
-            print_series(results)
-            print_findings(findings, after_disqualification=True)
+            show(characterize_answer(target, results, findings), full=full)
         measured = [one for one in results if one.cells]
         if interrupted:
             console.warn(f"stopped after {watch.finished} of {count} runs; what was measured is kept")

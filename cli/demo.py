@@ -19,6 +19,7 @@ from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee
+from iotrace.analyze.present.trust import disqualified, has_invalid
 from iotrace.analyze.report import write_report
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
@@ -28,10 +29,9 @@ from iotrace.schemas.models import model_words
 from iotrace.schemas.replacing import check_file
 
 from . import console
-from .findings import has_invalid, print_disqualification
 from .meters import show_replay
 from .options import Json, finite
-from .show import show, show_section
+from .show import say, show, show_section
 from .sweep_run import run_sweep, was_interrupted
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
@@ -186,7 +186,8 @@ class _Story:
         console.heading("Knee")
         show(knee_answer(found, "the sweep", steps, self.findings))
         if not is_spoiled:  # else it is said already, of all steps
-            print_disqualification({"1x, held against the recording": compared})
+            for sentence in disqualified({"1x, held against the recording": compared}):
+                say(sentence)
         for section in headline_sections(comparison):
             show_section(section)
 

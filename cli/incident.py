@@ -9,12 +9,12 @@ from iotrace.analyze import validity
 from iotrace.analyze.incident import cut, incident, window_to_cut
 from iotrace.analyze.incident.presentation import incident_answer
 from iotrace.analyze.present import as_json
+from iotrace.analyze.present.trust import has_invalid
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.writer import refuse_over_source
 
 from . import console
 from .amounts import parse_seconds
-from .findings import has_invalid
 from .options import Full, Json, Overwrite, RecordingPath, Title
 from .show import show
 from .summary import print_recording, recording_facts

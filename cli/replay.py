@@ -8,13 +8,13 @@ import typer
 from iotrace.analyze import validity
 from iotrace.analyze.compare.fidelity import fidelity
 from iotrace.analyze.present import as_json
+from iotrace.analyze.present.trust import has_invalid
 from iotrace.replay import parse_scale, replay
 from iotrace.schemas import Recording
 from iotrace.schemas.sweep import watched_path
 
 from . import console
 from .amounts import parse_loop, parse_seconds
-from .findings import has_invalid
 from .meters import show_replay
 from .options import INTERRUPTED, Full, Json, OutputPath, Overwrite, RecordingPath, Title
 from .play_options import HOW, RUN, GroupedCommand, PlayOptions, takes_play_options

@@ -18,6 +18,7 @@ from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.results import is_tested
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.present import as_json
+from iotrace.analyze.present.trust import disqualifying, has_invalid
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale
@@ -25,7 +26,6 @@ from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.models import model_words
 
 from . import console
-from .findings import disqualifying, has_invalid
 from .meters import show_replay
 from .options import (
     INTERRUPTED,

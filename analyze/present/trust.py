@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality
+from iotrace.schemas.text import shortened
 
 from .answer import Section, Sentence
 
@@ -18,10 +19,15 @@ def disqualifying(findings: Sequence[Finding]) -> list[Finding]:
     return [entry for entry in findings if entry.level == "invalid"]
 
 
+def has_invalid(findings: Sequence[Finding]) -> bool:
+    """Whether a finding says that the figures must not be used."""
+    return bool(disqualifying(findings))
+
+
 def disqualified(findings: Mapping[str, Sequence[Finding]]) -> list[Sentence]:
     """What is said before any figure where a rule forbids to use them, for each recording by its name."""
     return [
-        Sentence(f"Not to be relied on: {name}: {_titles(spoiling)}", "bad")
+        Sentence(f"Not to be relied on: {shortened(name, 36)}: {_titles(spoiling)}", "bad")
         for name, entries in findings.items()
         if (spoiling := disqualifying(entries))
     ]

@@ -104,7 +104,7 @@ def test_what_was_measured_through_the_cache_is_said_to_be_so_before_any_figure(
     result = iotrace(*words, *where)
     assert result.status == 1
     first, *_ = result.out.strip().splitlines()
-    assert first.startswith("Not to be relied on: ")
+    assert first.startswith("Not to be relied on:")
     assert "IOPS" not in result.out[: result.out.index("the host's cache was")]
     # On a machine too busy to drive any step there is nothing to say if it could be relied on.
     assert "\nThe knee lies" not in result.out.partition("if they could be relied on")[0]

@@ -1,42 +1,64 @@
-"""The tables that users of SQLIO and DiskSpd expect: one a series, a line for each run."""
+"""The answer of `characterize`: where it saturates, and a table a series, as users of SQLIO and DiskSpd expect it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from iotrace.analyze.present import Answer, Cell, Number, Section, Sentence, Table
+from iotrace.analyze.present.answer import columns, section
+from iotrace.analyze.present.trust import disqualified, findings_section, trust_of_findings
 from iotrace.analyze.units import DASH, format_figure
+from iotrace.analyze.validity import Finding
 from iotrace.replay.characterize import kind_text, size_text
 
-from . import console
 from .characterize_run import CellResult, SeriesResult, common_ceilings
 
-_LAW_ERROR_NOTED = 0.05
+_LAW_ERROR_NOTED: Final = 0.05
+_TOLD: Final = 3
+"""Series whose answer stands in the opening; each has its own below."""
 
 
-def print_series(results: Sequence[SeriesResult]) -> None:
-    """A table for each series with its saturation point, and at the end all of those."""
-    for one in results:
-        if one.cells:
-            _print_one(one)
-    for sentence in contrasts(results):
-        console.paragraph(sentence)
-    judged = [(one, one.saturation()) for one in results if one.cells]
+def characterize_answer(target: str, results: Sequence[SeriesResult], findings: Sequence[Finding]) -> Answer:
+    """The whole answer on ``target``: what each series came to, and what they have in common."""
+    measured = [one for one in results if one.cells]
+    said = [Sentence(words, "answer") for one in measured for words in _sentences(one)[:1]]
+    causes = [Sentence(cause.sentence) for cause in common_ceilings(results)]
+    contrasted = [Sentence(words) for words in contrasts(results)]
+    return Answer(
+        opening=[
+            *disqualified({target: findings}),
+            *(said if len(said) <= _TOLD and not disqualified({target: findings}) else []),
+            *trust_of_findings(findings),
+        ],
+        sections=[
+            *_saturation(measured),
+            *(
+                [Section("What they have in common", sentences=[*causes, *contrasted])]
+                if causes or contrasted
+                else []
+            ),
+            *(part for one in measured for part in _series(one)),
+            *findings_section(target, None, findings),
+        ],
+    )
+
+
+def _saturation(measured: Sequence[SeriesResult]) -> Iterator[Section]:
+    judged = [(one, found) for one in measured if (found := one.saturation()) is not None]
     rows = [
-        [
+        (
             one.series.name,
             DASH if found.outstanding is None else f"{found.outstanding.value:.3g}",
             DASH
             if found.outstanding is None
             else f"{found.outstanding.low:.3g}..{found.outstanding.high:.3g}",
-            DASH if found.iops is None else f"{found.iops.value:,.0f}",
+            Number(None if found.iops is None else found.iops.value),
             found.state.replace("_", " "),
-        ]
+        )
         for one, found in judged
-        if found is not None
     ]
     if len(rows) > 1:
-        console.heading("Saturation")
-        console.table(["series", "outstanding", "95 %", "IOPS", "state"], rows)
-    for cause in common_ceilings(results):
-        console.paragraph(cause.sentence)
+        heads = columns("series", "outstanding", "95 %", "IOPS", "state")
+        yield from section("Saturation", heads, rows)
 
 
 def contrasts(results: Sequence[SeriesResult]) -> list[str]:
@@ -70,38 +92,32 @@ def contrasts(results: Sequence[SeriesResult]) -> list[str]:
     return sentences
 
 
-def _print_one(result: SeriesResult) -> None:
+def _series(result: SeriesResult) -> Iterator[Section]:
     by_size = result.series.axis == "size"
-    console.heading(result.series.name)
-    heads = [
-        "size" if by_size else "out-\nstanding",
+    heads = columns(
+        "size" if by_size else "out- standing",
         "flushes/s" if by_size and result.series.cells[0].op == "write" else "IOPS",
-        "95 %\n±",
-        "MB/s",
-        "avg\nms",
-        "p50\nms",
-        "p95\nms",
-        "p99\nms",
-        "p99.9\nms",
-        "CPU\nµs/IO",
-    ]
-    rows = [_row(cell, by_size=by_size) for cell in result.cells]
-    console.table(heads, rows, left=0)
-    knee, size = result.knee(), result.best_size()
-    said = (
-        [knee.sentence, *(cause.sentence for cause in knee.causes)]
-        if knee
-        else [size.sentence]
-        if size
-        else []
+        "95 % ±", "MB/s", "avg ms", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms", "CPU µs/IO",
+        text=0,
+    )  # fmt: skip
+    yield Section(
+        result.series.name,
+        Table(heads, [_row(cell, by_size=by_size) for cell in result.cells]),
     )
-    for sentence in said:
-        console.paragraph(sentence)
-    for note in _notes(result):
-        console.paragraph(f"note: {note}")
+    said = [Sentence(words) for words in _sentences(result)]
+    said += [Sentence(f"- {note}") for note in _notes(result)]
+    if said:
+        yield Section("", sentences=said)
 
 
-def _row(one: CellResult, *, by_size: bool) -> list[str]:
+def _sentences(result: SeriesResult) -> list[str]:
+    knee, size = result.knee(), result.best_size()
+    if knee is not None:
+        return [knee.sentence, *(cause.sentence for cause in knee.causes)]
+    return [size.sentence] if size is not None else []
+
+
+def _row(one: CellResult, *, by_size: bool) -> list[Cell]:
     step, reach = one.step, one.iops_interval
     return [
         size_text(one.cell.size_bytes) if by_size else str(one.cell.outstanding),
