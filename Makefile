@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows agent agent-test schemas bundled clean
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -117,6 +117,9 @@ schemas: $(SETUP) ## write schemas/*.json from the Arrow schemas and the datacla
 
 bundled: $(SETUP) ## record cli/bundled again: PostgreSQL under pgbench on loop devices (root, a few minutes)
 	$(BIN)/python tools/record_bundled.py
+
+pictures: $(SETUP) ## draw the README's pictures again (Chromium)
+	$(BIN)/python tools/pictures.py
 
 clean: ## remove everything that was built
 	rm -rf .venv .tools build target dist *.egg-info analyze/*.so capture/*.so replay/*.so

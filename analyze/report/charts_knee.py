@@ -91,7 +91,7 @@ def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
                     said,
                     symbols=["x" if step.is_saturated else "circle" for step in steps],
                     x=[number(step.offered_iops) for step in steps],
-                    y=numbers([(step.response_ns[name] or 0) / 1e6 for step in steps]),
+                    y=numbers([(step.response_ns[name] or 0) / 1e6 or None for step in steps]),
                     customdata=[_named(step) for step in steps],
                     hovertemplate="%{y:.4~g} ms<br>%{customdata}",
                 )
