@@ -7,7 +7,7 @@ from iotrace.analyze.incident.result import Timeline
 from iotrace.analyze.units import DASH, format_duration_ns
 
 from .charts import Chart, Link, Table
-from .charts_time import SLOTS_MAX, TABLE_ROWS_MAX, CounterName, Marked
+from .charts_time import SLOTS_MAX, CounterName, Marked, table_rows
 from .plot import Mark, Row, figure, line, numbers
 from .time_axis import TimeAxis
 
@@ -134,7 +134,7 @@ class _Course:
 
 def _table(found: Incidents, points_max: int) -> Table:
     """The same in fewer rows."""
-    rows_max = min(points_max, TABLE_ROWS_MAX)
+    rows_max = table_rows(points_max)
     coarse = [_Course(one, found.start_ns, rows_max) for one in found.timelines[:_PANELS_MAX]]
     shown = [one for one in coarse if one.values]
     first = shown[0]

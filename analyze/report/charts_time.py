@@ -266,7 +266,7 @@ def time_charts(
         found = _closer(connection, layer, fine, one)
         levels += [found] if found else []
     beside = [*_wait_rows(connection, time, course), *_counter_rows(connection, time, counters)]
-    return [_chart(course, levels, layer, time, metric, marked, beside, group)]
+    return [_chart(course, levels, layer, time, metric, marked, beside, group, table_rows(slots_max))]
 
 
 def _chart(
@@ -278,6 +278,7 @@ def _chart(
     marked: Sequence[Marked],
     beside: list[Row],
     group: str,
+    rows_max: int,
 ) -> Chart:
     rows, names = _rows(course, time, metric)
     width = format_duration_ns(course.width_ns)
@@ -301,7 +302,7 @@ def _chart(
             time.axis(),
             [Mark("slow", time.at(one.from_ns), time.at(one.until_ns), one.words) for one in marked],
         ),
-        _table(course),
+        _table(course, rows_max),
         tuple(
             Link(time.at(one.from_ns), time.at(one.until_ns), one.words, one.anchor)
             for one in marked
@@ -427,9 +428,14 @@ def _heat_map(course: Course, time: TimeAxis) -> Trace:
     }
 
 
-def _table(course: Course) -> Table:
+def table_rows(slots_max: int) -> int:
+    """Rows of a table beside a chart of so many steps: fewer where many recordings share the page."""
+    return max(min(TABLE_ROWS_MAX, slots_max // 50), 12)
+
+
+def _table(course: Course, rows_max: int) -> Table:
     """The same in few rows."""
-    few = course.coarser(TABLE_ROWS_MAX)
+    few = course.coarser(rows_max)
     edges = few.edges_ns()[1:]
     return Table(
         f"Load and latency per {format_duration_ns(few.width_ns)}; quantiles within 12 %, where 100 I/Os lie beyond",
