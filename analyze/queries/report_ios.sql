@@ -11,21 +11,30 @@
 -- $start_ns [ns]: where to begin
 -- $end_ns [ns]: where to end, not included
 -- $row_limit [number]: how many rows at most
+WITH
+
+chosen AS (
+  SELECT
+    *,
+    coalesce(intended_ns, issued_ns) AS begun_ns
+  FROM io
+  WHERE
+    layer = $layer
+    AND op IN ('read', 'write')
+    AND error = 0
+    AND completed_ns >= $start_ns
+    AND coalesce(intended_ns, issued_ns) >= $start_ns
+    AND coalesce(intended_ns, issued_ns) < $end_ns
+)
+
 SELECT
-  coalesce(io.intended_ns, io.issued_ns) AS begun_ns,
-  io.completed_ns - coalesce(io.intended_ns, io.issued_ns) AS latency_ns,
-  io.op,
-  io.offset_bytes,
-  io.size_bytes,
+  chosen.begun_ns,
+  chosen.completed_ns - chosen.begun_ns AS latency_ns,
+  chosen.op,
+  chosen.offset_bytes,
+  chosen.size_bytes,
   files.path
-FROM io
+FROM chosen
 LEFT JOIN files USING (file_id)
-WHERE
-  io.layer = $layer
-  AND io.op IN ('read', 'write')
-  AND io.error = 0
-  AND io.completed_ns >= $start_ns
-  AND coalesce(io.intended_ns, io.issued_ns) >= $start_ns
-  AND coalesce(io.intended_ns, io.issued_ns) < $end_ns
-ORDER BY begun_ns, io.offset_bytes
+ORDER BY chosen.begun_ns, chosen.offset_bytes
 LIMIT $row_limit

@@ -11,7 +11,9 @@
 WITH
 
 inside AS (
-  SELECT *
+  SELECT
+    *,
+    (at_ns - $start_ns) // $slot_ns AS slot
   FROM waits
   WHERE at_ns >= $start_ns AND at_ns < $end_ns
 ),
@@ -28,9 +30,9 @@ costliest AS (
 
 SELECT
   inside.wait_type,
-  (inside.at_ns - $start_ns) // $slot_ns AS slot,
+  inside.slot,
   sum(inside.duration_ns)::DOUBLE AS waited_ns
 FROM inside
 INNER JOIN costliest USING (wait_type)
 GROUP BY ALL
-ORDER BY max(costliest.total_ns) DESC, inside.wait_type, slot
+ORDER BY max(costliest.total_ns) DESC, inside.wait_type, inside.slot
