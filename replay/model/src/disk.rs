@@ -193,7 +193,10 @@ impl Disk {
         if self.unlimited {
             return self.through_stall(now_ns, now_ns, work_ns);
         }
-        let Reverse(free_ns) = self.servers_free_ns.pop().expect("as many pushes as pops");
+        let free_ns = self
+            .servers_free_ns
+            .pop()
+            .map_or(now_ns, |Reverse(free_ns)| free_ns);
         let end_ns = self.through_stall(now_ns, free_ns.max(now_ns), work_ns);
         self.servers_free_ns.push(Reverse(end_ns));
         end_ns
