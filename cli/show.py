@@ -36,7 +36,7 @@ def show(answer: Answer, *, full: bool = False) -> None:
 def show_section(section: Section, *, full: bool = False) -> None:
     """Print a heading and what belongs to it."""
     if section.heading:
-        console.heading(section.heading)
+        console.heading(shortened_to(section.heading, console.data.width))
     for sentence in section.sentences:
         say(sentence)
     if section.strip is not None:
