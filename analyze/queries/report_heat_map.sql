@@ -1,4 +1,4 @@
--- How many reads and writes began in each stretch of time, by how long they took? What had ended before is left out.
+-- How many reads and writes began in each stretch of time, by how long they took, of those that had not ended before?
 --
 -- slot [index]: stretch of time; negative before the first
 -- band [index]: twentieth of a decade of latency: floor(20 x log10 of nanoseconds)

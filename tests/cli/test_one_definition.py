@@ -47,11 +47,11 @@ def test_describe_replay_compare_and_export_agree(made, tmp_path: Path) -> None:
     exported = measure(recording)
     assert described is not None
 
-    assert before["peak_to_mean"] == described.peak_to_mean
-    assert before["cv_interarrival"] == described.interarrival_cv == compared.interarrival_cv
+    assert before.peak_to_mean == described.peak_to_mean
+    assert before.cv_interarrival == described.interarrival_cv == compared.interarrival_cv
     assert described.interarrival_cv is not None
 
-    footprint = before["footprint_bytes"]
+    footprint = before.footprint_bytes
     assert footprint == described.working_set_bytes == compared.footprint_bytes
     assert sum(exported.touched_bytes.values()) == footprint
 
@@ -60,5 +60,5 @@ def test_describe_replay_compare_and_export_agree(made, tmp_path: Path) -> None:
     sequential = sum(one.ios for one in exported.classes if one.sequential) / exported.ios
     ios = sum(flow.io_count for flow in flows.values())
     mean = sum((flow.sequential_share or 0) * flow.io_count for flow in flows.values()) / ios
-    assert before["sequential_share"] == pytest.approx(mean) == pytest.approx(sequential)
+    assert before.sequential_share == pytest.approx(mean) == pytest.approx(sequential)
     assert exported.read_share == pytest.approx(described.read_share_of_ios)

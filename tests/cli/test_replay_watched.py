@@ -200,9 +200,9 @@ def test_watch_records_what_the_plan_did_to_the_device(loop_device: str, tmp_pat
     seen = Recording.open(json.loads(done.stdout)["watched"])
     assert seen.path == tmp_path / "a.watched.iotrace"
     assert seen.manifest.watched is not None
-    assert seen.manifest.watched["replay_uuid"] == Recording.open(tmp_path / "a.iotrace").manifest.uuid
+    assert seen.manifest.watched.replay_uuid == Recording.open(tmp_path / "a.iotrace").manifest.uuid
     theirs = in_order_of_issue(seen, "block")
-    from_ns, until_ns = seen.manifest.watched["load_ns"]
+    from_ns, until_ns = seen.manifest.watched.load_ns
     within = pa.compute.and_(
         pa.compute.greater_equal(theirs["issued_ns"], from_ns), pa.compute.less(theirs["issued_ns"], until_ns)
     )

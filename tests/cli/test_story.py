@@ -39,8 +39,8 @@ def test_a_replay_at_2x_takes_half_the_time_and_does_the_same_work(story: Path) 
     run = after.manifest.replay
     assert run is not None
     recorded = before.read("io")["issued_ns"].to_pylist()
-    assert run["planned_duration_ns"] == pytest.approx((recorded[-1] - recorded[0]) / 2, abs=2)
-    assert after.read("io").num_rows == len(recorded) == run["completed_ios"]
+    assert run.planned_duration_ns == pytest.approx((recorded[-1] - recorded[0]) / 2, abs=2)
+    assert after.read("io").num_rows == len(recorded) == run.completed_ios
 
 
 @pytest.mark.parametrize(

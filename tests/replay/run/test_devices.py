@@ -94,7 +94,7 @@ def test_two_devices_are_written_where_told_and_nowhere_else(
     assert [entry.mode for entry in facts.mapping] == ["identity", "identity"]
     assert [entry.kind for entry in facts.targets] == ["disk", "disk"]
     counters = facts.device_counters[Path(first).name]
-    assert counters["after"]["writes"] - counters["before"]["writes"] >= 5
+    assert counters.after.writes - counters.before.writes >= 5
 
 
 def test_reading_a_device_needs_no_permission(

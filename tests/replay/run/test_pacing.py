@@ -10,6 +10,7 @@ from iotrace.replay import ReplayOptions, _engine
 from iotrace.replay.run import pacing, result
 from iotrace.replay.run.play import Played
 from iotrace.schemas import Clock, IotraceError, Manifest, RecordingWriter
+from iotrace.schemas.run import DeviceCounters, DeviceLook
 
 MICROSECOND = 1_000
 
@@ -103,7 +104,7 @@ def test_the_hosts_books_are_read_as_shares_of_the_time(tmp_path: Path):
 @pytest.mark.parametrize(("others", "is_told"), [(0, True), (19, True), (21, False)])
 def test_the_replays_share_of_the_service_is_what_the_device_did_not_take(others, is_told):
     """1,000 I/Os of 120 us, of which the device took 100; beyond 2 % of others' I/Os its counters say nothing."""
-    after = {"reads": 700 + others, "writes": 300, "read_ns": 70_000_000, "write_ns": 30_000_000}
+    after = DeviceCounters(reads=700 + others, writes=300, read_ns=70_000_000, write_ns=30_000_000)
     played = Played(
         ended={},
         set_up={"submitters": 1},
@@ -114,10 +115,10 @@ def test_the_replays_share_of_the_service_is_what_the_device_did_not_take(others
         planned_duration_ns=10**9,
         cpu_seconds=0.0,
         spun_ns=50_000_000,
-        host_load={},
-        device_counters={"sda": {"before": dict.fromkeys(after, 0), "after": after}},
+        host_load={"others_waited_share": None, "stolen_share": None},
+        device_counters={"sda": DeviceLook(DeviceCounters(), after)},
     )
-    found = result.disturbance(played, {"duration_ns": 10**9})
-    assert found["spun_share"] == 0.05
+    found = result.pacing_facts(pacing.Pacing("auto", "gentle", "tried"), played, 10**9)
+    assert found.spun_share == 0.05
     expected = pytest.approx(120_000 - 100_000_000 / (1000 + others)) if is_told else None
-    assert found["own_service_ns_mean"] == expected
+    assert found.own_service_ns_mean == expected

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.replay.targets import block_device
+from iotrace.schemas.run import DeviceCounters
 
 SDA, SDA1, SDB, MD0 = (os.makedev(8, 0), os.makedev(8, 1), os.makedev(8, 16), os.makedev(9, 0))
 
@@ -76,16 +77,16 @@ def test_facts_where_there_is_no_device(system: Path) -> None:
 def test_counters_are_in_bytes_and_nanoseconds(system: Path) -> None:
     """Fields as Documentation/admin-guide/iostats.rst of the kernel numbers them; sectors are 512 bytes."""
     (system / "proc/diskstats").write_text("   8       0 sda 10 1 80 5 20 2 400 7 3 11 12 0 0 0 0 0 0\n")
-    assert block_device.counters(SDA, root=system) == {
-        "reads": 10,
-        "read_bytes": 80 * 512,
-        "writes": 20,
-        "written_bytes": 400 * 512,
-        "read_ns": 5_000_000,
-        "write_ns": 7_000_000,
-        "in_flight": 3,
-        "busy_ns": 11_000_000,
-    }
+    assert block_device.counters(SDA, root=system) == DeviceCounters(
+        reads=10,
+        read_bytes=80 * 512,
+        writes=20,
+        written_bytes=400 * 512,
+        read_ns=5_000_000,
+        write_ns=7_000_000,
+        in_flight=3,
+        busy_ns=11_000_000,
+    )
     assert block_device.counters(SDB, root=system) is None
 
 
