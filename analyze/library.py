@@ -143,7 +143,11 @@ def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: 
             with _readable(recording.path, name):
                 # Folders may be called night[1] or year=2026: neither is a pattern here, nor a column.
                 paths = [glob.escape(str(path)) for path in recording.parquet_paths(name)]
-                connection.read_parquet(paths, hive_partitioning=False).create_view(name)
+                try:
+                    table = connection.read_parquet(paths, hive_partitioning=False)
+                except RuntimeError as problem:  # DuckDB has no error of its own for that
+                    raise duckdb.InvalidInputException("the name of a column is no text") from problem
+                table.create_view(name)
 
 
 def lend(

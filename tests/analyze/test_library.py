@@ -162,6 +162,19 @@ def test_damaged_parquet_is_an_error_for_users(make_recording, damage):
     assert str(recording.path) in caught.value.hint
 
 
+def test_a_column_whose_name_is_no_text_is_an_error_for_users(make_recording):
+    recording = make_recording([{"issued_ns": 0}])
+    (path,) = recording.parquet_paths("io")
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("zzzz", pa.array([1])), path)
+    path.write_bytes(path.read_bytes().replace(b"zzzz", b"\xff\xfe\xff\xfe"))
+    with (
+        pytest.raises(IotraceError, match="damaged table io: the name of a column is no text"),
+        library.opened(recording),
+    ):
+        pass
+
+
 def test_of_several_recordings_an_error_names_the_damaged_one(make_recording):
     good, bad = (
         make_recording([{"issued_ns": i, "completed_ns": i + 7} for i in range(1000)]) for _ in range(2)
