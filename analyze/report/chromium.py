@@ -85,13 +85,13 @@ def _open(tab: "_Tab", page: Path) -> None:
     until = time.monotonic() + _SECONDS_MAX
     while not tab.call("Runtime.evaluate", expression=_READY, returnByValue=True)["result"].get("value"):
         if time.monotonic() > until:
-            raise _failed("it did not draw the page")
+            raise _failed(f"it was not ready within {_SECONDS_MAX:g} s")
         time.sleep(0.1)
 
 
 def _failed(why: str) -> IotraceError:
     return IotraceError(
-        f"Chromium wrote no PDF: {why}", hint="write report.html and print it from any browser"
+        f"Chromium did not draw the page: {why}", hint="write report.html and print it from any browser"
     )
 
 
@@ -135,7 +135,8 @@ class _Tab:
 
 
 @contextmanager
-def _tab(program: str) -> Iterator[_Tab]:
+def launched(program: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """A headless browser of its own: its answers, and where its commands go. It is gone afterwards with its profile."""
     # Chromium keeps a sandbox of its own, but refuses to for root.
     flags = [*_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     to_browser, from_browser = os.pipe(), os.pipe()
@@ -155,7 +156,13 @@ def _tab(program: str) -> Iterator[_Tab]:
             os.fdopen(to_browser[1], "wb") as commands,
         ):
             try:
-                yield _Tab(answers, commands)
+                yield answers, commands
             finally:
                 process.terminate()
                 process.wait(30)
+
+
+@contextmanager
+def _tab(program: str) -> Iterator[_Tab]:
+    with launched(program) as (answers, commands):
+        yield _Tab(answers, commands)

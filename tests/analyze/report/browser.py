@@ -4,36 +4,14 @@ import base64
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-extensions",
-    "--remote-debugging-pipe",
-]
+from iotrace.analyze.report.chromium import launched
 
-LAUNCHER = """
-import fcntl, os, sys
-ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
-os.dup2(ends[0], 3)
-os.dup2(ends[1], 4)
-os.execv(sys.argv[3], sys.argv[3:])
-"""
-"""The browser reads its commands from descriptor 3 and answers on 4."""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class Page:
@@ -153,27 +131,7 @@ class Page:
 
 @contextmanager
 def browser():
-    """A `Page` of a browser of its own, gone afterwards with its profile."""
+    """A `Page` of a browser of its own."""
     assert CHROMIUM
-    to_browser, from_browser = os.pipe(), os.pipe()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCHER, str(to_browser[0]), str(from_browser[1]),
-             CHROMIUM, *FLAGS, f"--user-data-dir={profile}"],
-            pass_fds=(to_browser[0], from_browser[1]),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
-        os.close(to_browser[0])
-        os.close(from_browser[1])
-        with (
-            os.fdopen(from_browser[0], "rb", buffering=0) as answers,
-            os.fdopen(to_browser[1], "wb") as commands,
-        ):
-            try:
-                yield Page(answers, commands)
-            finally:
-                commands.close()
-                process.terminate()
-                process.wait(30)
+    with launched(CHROMIUM) as (answers, commands):
+        yield Page(answers, commands)
