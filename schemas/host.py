@@ -29,7 +29,6 @@ class Host:
     """How Linux clocks the processors; empty where it should tell and does not."""
     database: str | None = None
     """The database system whose own view it is: ``SQL Server``."""
-    server: str | None = None
     boot_utc_ns: Nanoseconds | None = None
     utc_bias_minutes: int | None = None
     """Minutes that the machine's local time is behind UTC."""

@@ -82,7 +82,7 @@ class HostVolumes:
         return joined
 
 
-_MACHINE_FACTS: Final = ("system", "processors", "name", "server")
+_MACHINE_FACTS: Final = ("system", "processors", "name")
 """What tells machines apart, where a source has it."""
 
 
