@@ -146,7 +146,7 @@ def attach(connection: duckdb.DuckDBPyConnection, recording: Recording, prefix: 
                 try:
                     table = connection.read_parquet(paths, hive_partitioning=False)
                 except RuntimeError as problem:  # DuckDB has no error of its own for that
-                    raise duckdb.InvalidInputException("the name of a column is no text") from problem
+                    raise duckdb.InvalidInputException("the name of a column is not text") from problem
                 table.create_view(name)
 
 

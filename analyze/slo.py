@@ -93,7 +93,7 @@ def _parse_clause(clause: str, text: str) -> Objective:
     quantile = round(float(match["percent"].replace("_", ".")) / 100, 8)
     if not 0 < quantile < 1:
         raise IotraceError(
-            f"p{match['percent']} in {where} is no percentile", hint="use p50, p95, p99 or p99.9"
+            f"p{match['percent']} in {where} is not a percentile", hint="use p50, p95, p99 or p99.9"
         )
     limit_ns = round(float(match["limit"]) * _UNIT_NS[match["unit"]])
     if limit_ns <= 0:

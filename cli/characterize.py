@@ -283,7 +283,7 @@ def _check_output(output: Path, options: ReplayOptions, *, overwrite: bool) -> N
     check_file(output, overwrite=overwrite)
     if not os.access(output.parent, os.W_OK):
         raise IotraceError(
-            f"'{output.parent}' is no folder that can be written to",
+            f"'{output.parent}' is not a folder that can be written to",
             hint="create it, or choose another -o",
         )
 
@@ -395,7 +395,7 @@ def parse_counts(text: str) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
             raise IotraceError(
-                f"--outstanding '{word}' is no number of I/Os",
+                f"--outstanding '{word}' is not a number of I/Os",
                 hint="for example --outstanding 1,8,32 or 1..256",
             )
         while first < last:

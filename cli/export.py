@@ -193,7 +193,7 @@ def _check_kind(to: str) -> None:
 def _refuse(to: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None and value != []:
-            raise IotraceError(f"--{name} means nothing to --to {to}", hint=f"leave --{name} out")
+            raise IotraceError(f"--{name} has no effect with --to {to}", hint=f"leave --{name} out")
 
 
 def _window(
@@ -250,7 +250,7 @@ def _table(
             "each layer has its own row for the same I/O; choose one before adding anything up (--layer)"
         )
     for reason, count in written.left_out.items():
-        console.warn(f"{counted(count, 'I/O')} left out, which {kind} has no place for: {reason}")
+        console.warn(f"{counted(count, 'I/O')} left out, which {kind} cannot hold: {reason}")
 
 
 def _print_load(workload: Workload, facts: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ def _print_load(workload: Workload, facts: dict[str, Any]) -> None:
     )
     if "exact_size_ios" in facts:
         console.paragraph(
-            f"{format_share(facts['exact_size_ios'])} of the I/Os keep their very size, the others one nearby"
+            f"{format_share(facts['exact_size_ios'])} of the I/Os keep their exact size, the others take one nearby"
         )
     for reason, count in of["left_out"].items():
         console.paragraph(f"left out: {counted(count, 'I/O')}, {reason}")

@@ -130,7 +130,7 @@ def _tell(problem: Exception) -> int:
         case OSError():
             _fail_as_the_system_says(problem)
         case UnicodeEncodeError():
-            fail("a name on the command line is no text (UTF-8)", "rename what it stands for")
+            fail("a name on the command line is not text (UTF-8)", "rename that file")
         case _:
             fail(
                 f"iotrace itself went wrong: {type(problem).__name__}: {problem}",

@@ -85,7 +85,7 @@ def fit_command(
     cells = model.disks[0].service.cells
     console.paragraph(f"wrote {output}: {counted(len(cells), 'cell')} from {counted(len(recordings), 'run')}")
     if model.tested is None:
-        console.paragraph("how good it is cannot be told from one run: give two or more", style="yellow")
+        console.paragraph("one run cannot show how good it is: give two or more", style="yellow")
         return 0
     tested = model.tested
     console.paragraph(

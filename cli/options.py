@@ -17,7 +17,7 @@ INTERRUPTED: Final = 130
 def finite(value: float | None) -> float | None:
     """For options that take a number: inf and nan pass any range, and are none."""
     if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no number of anything.")
+        raise typer.BadParameter(f"{value} is not a number.")
     return value
 
 

@@ -110,14 +110,14 @@ def _open(path: Path, step: str | None) -> Recording:
     if not (path / "sweep.json").is_file():
         if step is not None:
             raise IotraceError(
-                f"'{path}' is no sweep and has no step '{step}'", hint="leave --step away for a recording"
+                f"'{path}' is not a sweep and has no step '{step}'", hint="leave --step out for a recording"
             )
         return Recording.open(path)
     sweep = Sweep.open(path)
     names = [f"{one.scale:g}" for one in sweep.steps]
     if step is None:
         raise IotraceError(
-            f"'{path}' is a sweep, and a query is asked of one of its steps",
+            f"'{path}' is a sweep, and a query reads one of its steps",
             hint=f"name one with --step: {', '.join(names) or 'it has none'}",
         )
     chosen = next((one for one in sweep.steps if _is_step(one, step)), None)

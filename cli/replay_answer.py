@@ -197,7 +197,7 @@ def _fidelity(found: Fidelity) -> list[Section]:
         for one in found.paired
     ] + list(found.unpaired)
     if not said:
-        own = "what is the replay's own is not known"
+        own = "the replay's own share is not known"
         if found.own_service_ns_mean is not None:
             own = f"{format_duration_ns(found.own_service_ns_mean)} of a mean I/O is the replay's own"
         said = [f"played is the service that the replay saw; {own}. --watch holds like against like"]

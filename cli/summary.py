@@ -50,7 +50,7 @@ def print_recording(recording: Recording) -> None:
     console.paragraph(f"{start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s", indent=2)
     console.paragraph(f"rows: {counts or 'none'}", indent=2)
     for sentence in manifest.quality.shared_time:
-        console.paragraph(f"not of one time: {sentence}", indent=2)
+        console.paragraph(f"not the same time: {sentence}", indent=2)
     for sentence in clock_sentences(manifest):
         console.paragraph(sentence, indent=2)
     for note in manifest.quality.notes:

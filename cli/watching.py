@@ -36,7 +36,9 @@ def watched(targets: Sequence[str], output: Path, *, overwrite: bool = False) ->
     record: not root, no tracefs, a target on no block device.
     """
     if is_model_target(targets):
-        raise IotraceError("--watch records what storage does, and a model is none", hint="leave out --watch")
+        raise IotraceError(
+            "--watch records what storage does, and a model is not storage", hint="leave out --watch"
+        )
     # A file that the replay is still to make will lie on the device of its folder.
     places = dict.fromkeys(one if Path(one).exists() else str(Path(one).absolute().parent) for one in targets)
     command = [sys.executable, "-m", "iotrace.cli", "capture", "linux", *places, "-o", str(output)]
@@ -59,7 +61,7 @@ def watched(targets: Sequence[str], output: Path, *, overwrite: bool = False) ->
             recorder.send_signal(signal.SIGINT)
             _, said = recorder.communicate(timeout=END_SECONDS)
         except subprocess.TimeoutExpired as problem:
-            raise IotraceError("the recorder does not end", hint="leave out --watch") from problem
+            raise IotraceError("the recorder does not stop", hint="leave out --watch") from problem
         finally:
             if recorder.poll() is None:
                 recorder.terminate()
@@ -102,7 +104,7 @@ def _wait_until_recording(recorder: subprocess.Popen[str]) -> None:
             _, said = recorder.communicate()
             raise IotraceError(
                 f"the target's layers cannot be recorded: {_last_line(said)}",
-                hint="iotrace capture doctor tells what this machine allows; or leave out --watch",
+                hint="iotrace capture doctor shows what this machine allows; or leave out --watch",
             )
         if time.monotonic() > deadline:
             raise IotraceError(

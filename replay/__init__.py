@@ -10,7 +10,9 @@ from .run.replay import replay
 from .targets.refusals import DirectIoRefusedError, refuse_output_as_target
 
 if is_debug_build():
-    warnings.warn("iotrace replays with an engine built without optimisation: its times lie", stacklevel=2)
+    warnings.warn(
+        "iotrace replays with an engine built without optimisation: its times are wrong", stacklevel=2
+    )
 
 __all__ = [
     "DirectIoRefusedError",

@@ -114,12 +114,12 @@ class ReplayOptions:
             ),
             (
                 self.loop_seconds is None or 0 < self.loop_seconds <= 10**7,
-                f"{self.loop_seconds} s is no time to loop for",
+                f"{self.loop_seconds} s is not a time to loop for",
                 "--loop takes a time such as 10m, or a number of passes",
             ),
             (
                 0 <= self.ramp_seconds <= 10**6,
-                f"{self.ramp_seconds:g} s is no time to ramp up in",
+                f"{self.ramp_seconds:g} s is not a time to ramp up in",
                 "--ramp takes a time such as 30s",
             ),
             (
@@ -185,12 +185,12 @@ class ReplayOptions:
             ),
             (
                 0 <= self.drain_seconds <= 86_400,
-                f"{self.drain_seconds:g} s is no time to wait at the end",
+                f"{self.drain_seconds:g} s is not a time to wait at the end",
                 "0 to 86400 seconds",
             ),
             (
                 1 <= self.stall_seconds <= 86_400,
-                f"{self.stall_seconds:g} s is no time after which storage counts as dead",
+                f"{self.stall_seconds:g} s is not a time after which storage counts as dead",
                 "--stall-timeout takes 1 to 86400 seconds",
             ),
         )

@@ -476,7 +476,9 @@ def unfinished_folder(path: str | Path) -> Path:
     """Where the recording that is to become ``path`` grows. Raises `IotraceError` for a path without a name."""
     path = Path(path)
     if not path.name:
-        raise IotraceError(f"'{path}' is no name of a recording", hint="name it as its -o did: NAME.iotrace")
+        raise IotraceError(
+            f"'{path}' is not the name of a recording", hint="name it as its -o did: NAME.iotrace"
+        )
     return path.with_name(path.name + UNFINISHED_SUFFIX)
 
 

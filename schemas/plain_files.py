@@ -10,15 +10,15 @@ def read_plain(path: Path, bytes_max: int) -> bytes:
     """What a plain file holds, or its first ``bytes_max`` + 1 bytes if that is more.
 
     Nothing of files that the kernel makes as they are read, some of which never end: they have no size. Raises
-    ``OSError``, also for what is no plain file; a FIFO is not waited for.
+    ``OSError``, also for what is not a regular file; a FIFO is not waited for.
     """
     flags = (
         os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     )
     if not stat.S_ISREG(path.stat().st_mode):  # opening a device may do something
-        raise OSError(errno.EINVAL, "it is no plain file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     with os.fdopen(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         return file.read(min(found.st_size, bytes_max + 1))

@@ -69,7 +69,7 @@ class Recording:
                 )
             if manifest_path.stat().st_size > _MANIFEST_BYTES_MAX:
                 raise IotraceError(
-                    f"'{path}' has a manifest.json over 16 MiB", hint="it is damaged or no recording"
+                    f"'{path}' has a manifest.json over 16 MiB", hint="it is damaged, or not a recording"
                 )
             text = manifest_path.read_text("utf-8")
         except OSError as problem:
@@ -149,7 +149,7 @@ class Recording:
         if wrong is not None:
             raise IotraceError(
                 f"'{self.path}' has a damaged table {table_name}: {wrong}",
-                hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
+                hint=f"iotrace validate {self.path} shows what is left; import the original trace again",
             )
 
     @contextmanager
@@ -161,7 +161,7 @@ class Recording:
             raise IotraceError(
                 f"'{self.path}' has a damaged table {table_name}: "
                 f"{str(problem).splitlines()[0][:200].rstrip('.')}",
-                hint=f"iotrace validate {self.path} tells what is left; import the original trace again",
+                hint=f"iotrace validate {self.path} shows what is left; import the original trace again",
             ) from problem
 
     def row_count(self, table_name: str) -> int:

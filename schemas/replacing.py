@@ -46,7 +46,7 @@ def sums_of(folder: Path) -> dict[str, str]:
 
 
 def read_index(path: Path) -> bytes | None:
-    """The content of a folder's index; None where there is no plain file of a sensible size."""
+    """The content of a folder's index; None where there is not a regular file of a sensible size."""
     try:
         content = None if path.is_symlink() else read_plain(path, INDEX_BYTES_MAX)
     except OSError:
@@ -113,7 +113,7 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise IotraceError(
-            f"cannot write '{path}': '{folder}' is no folder", hint="create it, or choose another -o"
+            f"cannot write '{path}': '{folder}' is not a folder", hint="create it, or choose another -o"
         )
     found = _found(path)
     if found is None:

@@ -109,7 +109,7 @@ class Reader:
         entries = data.get(name, [])
         if not isinstance(entries, list):
             raise IotraceError(
-                f"{within}{name} in '{self.name}' is no list of sections",
+                f"{within}{name} in '{self.name}' is not a list of sections",
                 hint=f"write [[{name}]], in two pairs of brackets",
             )
         return tuple(
@@ -121,7 +121,7 @@ class Reader:
         """One table. Raises `IotraceError` for what it lacks, and for what means nothing."""
         if not isinstance(entry, dict):
             raise IotraceError(
-                f"{where} in '{self.name}' is no section", hint=f"write [{heading}] and its keys below it"
+                f"{where} in '{self.name}' is not a section", hint=f"write [{heading}] and its keys below it"
             )
         known = fields(kind)  # type: ignore[arg-type]
         names = {one.name.removesuffix("s") if "sections" in one.metadata else one.name: one for one in known}
@@ -152,7 +152,7 @@ class Reader:
         for name in entry:
             if name not in known:
                 raise IotraceError(
-                    f"'{self.name}' has a key {f'{where}: ' if where else ''}{name}, which means nothing",
+                    f"'{self.name}' has a key {f'{where}: ' if where else ''}{name}, which is not a known key",
                     hint=f"{where or 'it'} takes {', '.join(sorted(known))}",
                 )
 

@@ -80,7 +80,9 @@ class Sweep:
         try:
             text = read_plain(folder / "sweep.json", INDEX_BYTES_MAX)
             if len(text) > INDEX_BYTES_MAX:
-                raise IotraceError(f"'{path}' has a sweep.json over 16 MiB", hint="it is damaged or no sweep")
+                raise IotraceError(
+                    f"'{path}' has a sweep.json over 16 MiB", hint="it is damaged, or not a sweep"
+                )
             data = json.loads(text)
             if data["format_version"] > FORMAT_VERSION:
                 raise IotraceError(

@@ -134,7 +134,7 @@ RESULTS: Final = pa.schema(
         _field("tool", pa.string(), "what ran it: diskspd, fio, hammerdb, sqlio, iometer, vdbench"),
         _field("tool_version", pa.string(), "as the tool prints it", null=True),
         _field("target", pa.string(), "what was tested: files, devices, or the database's kind", null=True),
-        _field("started_ns", pa.int64(), "start of the measured time; null if not told", null=True),
+        _field("started_ns", pa.int64(), "start of the measured time; null if not known", null=True),
         _field("duration_ns", pa.int64(), "length of the measured time, warm-up left out", null=True),
         _field("threads", pa.int32(), "workers in all", null=True),
         _field("outstanding", pa.int32(), "I/Os that a closed loop keeps in flight, in all", null=True),

@@ -45,7 +45,7 @@ def compare_all(base: Recording, others: Sequence[Recording], *, seed: int = 0) 
     """
     if not 1 <= len(others) < RECORDINGS_MAX:
         raise IotraceError(
-            f"{len(others) + 1} recordings cannot be compared at once",
+            f"{len(others) + 1} recordings are too many to compare at once",
             hint=f"name 2 to {RECORDINGS_MAX}; the first one is what the others are held against",
         )
     # All in one DuckDB: its limit of memory holds for them together.
@@ -183,7 +183,7 @@ def _is_paced(one: Recording) -> bool:
 
 def _headline_reason(pair: tuple[str, str]) -> str:
     if "response" not in pair:
-        return "neither had a time when its I/Os were due: service (completed - issued) is all there is"
+        return "neither recording says when its I/Os were due: service (completed - issued) is all there is"
     return (
         "response (completed - intended) counts the wait of an I/O that could not be issued in time; "
         "service (completed - issued) hides it when the storage falls behind"

@@ -100,7 +100,7 @@ def results_sections(rows: Sequence[Row]) -> list[Section]:
 def opening(found: Description, title_characters: int = _TITLE_CHARACTERS) -> list[Sentence]:
     """What was recorded and when, how busy and how slow it was, and whose I/O it was."""
     said = [Sentence(_what(found, _cut(found.title, title_characters)), "answer")]
-    said += [Sentence(f"not of one time: {words}", "doubt") for words in found.shared_time]
+    said += [Sentence(f"not the same time: {words}", "doubt") for words in found.shared_time]
     total = found.total
     if total is not None and total.ios_per_s:
         said += [

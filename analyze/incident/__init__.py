@@ -4,7 +4,7 @@
 """
 
 from .cut import cut, window_to_cut
-from .find import incident
+from .find import NoLatencyError, incident
 from .result import Incidents, SlowWindow
 
-__all__ = ["Incidents", "SlowWindow", "cut", "incident", "window_to_cut"]
+__all__ = ["Incidents", "NoLatencyError", "SlowWindow", "cut", "incident", "window_to_cut"]

@@ -233,7 +233,7 @@ def layer_times(
     if is_shared or len(times) < 2:
         return times
     problem = (
-        "no samples of all layers lie wholly in the window at one time: what each layer added cannot be told"
+        "no samples of all layers lie wholly in the window at one time: what each layer added is not known"
     )
     return [replace(time, share=None, problem=problem) for time in times]
 

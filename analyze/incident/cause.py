@@ -128,7 +128,7 @@ def judge_drive(
     mine = _inner(window, len(arrivals))
     near = _nearest(is_normal, window)
     if not near.any() or arrivals[near].sum() <= 0:
-        sentence = f"no load of {what} is known outside the window: load and service cannot be told apart"
+        sentence = f"no load of {what} is known outside the window: load and service cannot be separated"
         return Drive("cannot tell", [sentence], [])
     changes = [
         _change("arrivals", arrivals, mine, near),

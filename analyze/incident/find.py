@@ -47,10 +47,14 @@ _TOGETHER_NS: Final = (1_000_000, 100_000_000)
 _AROUND_SLOTS: Final = 600
 
 
+class NoLatencyError(IotraceError):
+    """The recording holds neither I/Os nor counters of latency."""
+
+
 def incident(recording: Recording) -> Incidents:
     """Find the slow windows of ``recording``, from its I/Os or, where it has none, from the means of its counters.
 
-    Raises `IotraceError` if its data cannot be read, or it holds neither I/Os nor counters of latency.
+    Raises `NoLatencyError` where it has neither, and `IotraceError` if its data cannot be read.
     """
     with library.opened(recording) as connection:
         return _Finder(recording, connection).incidents()
@@ -71,8 +75,8 @@ class _Finder:
         if self.is_means:
             self.slots = mean_slots(connection, self.span_ns)
             if not self.slots.layers:
-                raise IotraceError(
-                    f"'{recording.path}' has no I/Os and no counters of latency: there is nothing to find incidents in",
+                raise NoLatencyError(
+                    f"'{recording.path}' has no I/Os and no counters of latency: incidents cannot be found in it",
                     hint="iotrace describe shows what it holds; a counter log needs Avg. Disk sec/Read or sec/Write",
                 )
             self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))

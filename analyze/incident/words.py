@@ -54,14 +54,14 @@ def headline(
     """How much, for how long, and by what: load, or which part of the way to the storage."""
     why = {
         "load-driven": (
-            "the load makes it as slow at other times"
+            "the same load makes it as slow at other times"
             if drive.is_as_ever
             else "load grew"
             if drive.is_more_load
             else "as many I/Os came in bursts"
         ),
         "service-driven": slowed,
-        "cannot tell": "by load or by the storage, the recording cannot tell",
+        "cannot tell": "whether load or the storage did it, the recording cannot show",
     }[drive.cause]
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
@@ -137,6 +137,6 @@ def caveats(interval: Interval, *, is_most: bool) -> list[str]:
         found.append("the interval holds 1: it may have been no slower than normal")
     if is_most:
         found.append(
-            "it lasted for more than half of the recording: which level is normal, the recording cannot tell"
+            "it lasted for more than half of the recording: the recording cannot show which level is normal"
         )
     return found

@@ -40,7 +40,7 @@ def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] =
     measured = sorted(((_outstanding(one), *measure(one)) for one in steps), key=lambda one: one[0])
     if len({_kind(one) for one in steps}) > 1 or len({count for count, _, _ in measured}) < len(measured):
         raise IotraceError(
-            "these runs are no series by outstanding I/Os, so they have no knee",
+            "these runs do not vary the outstanding I/Os, so they have no knee",
             hint="name the runs of one pattern, op and size; iotrace report shows each run by itself",
         )
     answer = knee_of_closed(measured, seed=seed)
@@ -134,7 +134,7 @@ def _cell(recording: Recording) -> Cell:
     cell = run.cell if isinstance(run, ClosedLoop) else None
     if cell is None:
         raise IotraceError(
-            f"'{recording.path}' is no run of characterize, so it has no number outstanding",
+            f"'{recording.path}' is not a run of characterize, so it has no number outstanding",
             hint="do not mix runs of characterize with replays",
         )
     return cell

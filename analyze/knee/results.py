@@ -156,11 +156,11 @@ def _axis(runs: Sequence[Run]) -> str:
     kinds = len(_kinds(runs))
     if kinds > 1:
         raise IotraceError(
-            f"these runs are no series by load: they are of {kinds} sizes, patterns or mixes of reads and writes",
+            f"these runs do not vary the load alone: they have {kinds} sizes, patterns or mixes of reads and writes",
             hint="import each series by itself, from a file with the runs of one size, pattern and mix",
         )
     raise IotraceError(
-        "these runs are no series by load: no two may have the same outstanding I/Os, threads, users or offered rate",
+        "these runs do not vary the load: no two may have the same outstanding I/Os, threads, users or offered rate",
         hint="import the runs of one test at several loads: iotrace import RUN1 RUN2 … -o NAME.iotrace",
     )
 
@@ -208,7 +208,7 @@ def _transactions(runs: Sequence[Run]) -> Knee:
         rate = run.total["new_orders_per_minute"] or run.total["transactions_per_minute"]
         if not rate:
             raise IotraceError(
-                f"'{run.recording.path}' says no new orders per minute",
+                f"'{run.recording.path}' does not give new orders per minute",
                 hint="import the log of the whole run",
             )
         step.transactions = Transactions(

@@ -41,17 +41,20 @@ def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> Non
     for step in steps:
         twin = seen.setdefault(step.manifest.uuid, step)
         if twin is not step:
-            raise IotraceError(f"'{twin.path}' and '{step.path}' are one recording, given twice", hint=_USE)
+            raise IotraceError(
+                f"'{twin.path}' and '{step.path}' are the same recording, given twice", hint=_USE
+            )
         if not step.manifest.is_played:
             raise IotraceError(
-                f"'{step.path}' is no step of a sweep: it was {step.manifest.kind}, not replayed", hint=_USE
+                f"'{step.path}' is not a step of a sweep: it was {step.manifest.kind}, not replayed",
+                hint=_USE,
             )
     for name, fact in _SAME.items():
         known = [(step, value) for step in steps if (value := fact(step.manifest.open_replay)) is not None]
         for step, value in known[1:]:
             if value != known[0][1]:
                 raise IotraceError(
-                    f"'{known[0][0].path}' and '{step.path}' are no steps of one sweep: their {name} differ",
+                    f"'{known[0][0].path}' and '{step.path}' are not steps of one sweep: their {name} differ",
                     hint=_USE,
                 )
     scales = [step.manifest.open_replay.scale for step in steps]

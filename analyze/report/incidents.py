@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from iotrace.analyze.incident import Incidents, incident
+from iotrace.analyze.incident import Incidents, NoLatencyError, incident
 from iotrace.analyze.incident.presentation import incident_sections
 from iotrace.analyze.incident.words import sensitivity_sentences
 from iotrace.analyze.units import format_duration_ns, format_moment
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import Recording
 
 from .charts import Table
 from .charts_incident import TOLD_MAX, anchor, incident_chart
@@ -22,10 +22,8 @@ def find_incidents(recording: Recording) -> Incidents | None:
         return None
     try:
         return incident(recording)
-    except IotraceError as problem:
-        if "nothing to find incidents in" in problem.message:
-            return None
-        raise
+    except NoLatencyError:
+        return None
 
 
 def incident_sentence(found: Incidents) -> str:

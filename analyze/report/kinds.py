@@ -26,16 +26,16 @@ def kind_of(path: Path, wanted: str | None = None) -> Kind:
     if wanted is None:
         if named is None and path.suffix:
             raise IotraceError(
-                f"'{path.name}' ends in no kind of report that iotrace writes",
+                f"'{path.name}' does not end in a kind of report that iotrace writes",
                 hint=f"end it in .{names.replace(', ', ', .').replace(' or ', ' or .')}, or say which with --to",
             )
         return named or "html"
     kind = next((kind for kind in KINDS if kind == wanted), None)
     if kind is None:
-        raise IotraceError(f"'{wanted}' is no kind of report", hint=f"--to takes {names}")
+        raise IotraceError(f"'{wanted}' is not a kind of report", hint=f"--to takes {names}")
     if named is not None and named != kind:
         raise IotraceError(
-            f"'{path.name}' is to be {kind} by --to, but {named} by its name",
+            f"'{path.name}' is {kind} by --to, but {named} by its name",
             hint=f"leave --to out, or call it {path.stem}.{kind}",
         )
     return kind

@@ -85,8 +85,8 @@ def served(
             server = _Server((_ADDRESS, port), _handler(page, opened, secret))
         except OSError as problem:
             raise IotraceError(
-                f"port {port} of {_ADDRESS} cannot be had: {problem.strerror}",
-                hint="leave --port out, and a free one is taken",
+                f"port {port} of {_ADDRESS} is not available: {problem.strerror}",
+                hint="leave --port out to have a free one chosen",
             ) from problem
         with server:
             yield server, f"http://{_ADDRESS}:{server.server_port}/{secret}/"

@@ -49,7 +49,7 @@ def write_report(
         )
     if need is not None and not any(isinstance(one, Sweep) for one in inputs):
         raise IotraceError(
-            "without a sweep nothing tells which load the storage carries",
+            "without a sweep nothing shows which load the storage carries",
             hint="name a sweep too, as iotrace sweep makes it, or leave --need out",
         )
     path = Path(output)

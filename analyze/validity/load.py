@@ -228,7 +228,7 @@ RULES: Final = (
     Rule(
         "generator-limited",
         "lateness of the replay's own doing exceeds a tenth of response, at the median or the p99",
-        "the machine that replayed was too slow: response is no property of the storage",
+        "the machine that replayed was too slow: response says nothing about the storage",
         REPLAYS,
         generator_limited,
     ),
@@ -300,7 +300,7 @@ RULES: Final = (
         "not-steady",
         "throughput of a characterization's cell, by fifths, spreads over 20 % of its mean or drifts by over 10 % "
         "(SNIA's criterion)",
-        "the figure is of a transition, not of what the storage sustains",
+        "the figure shows a transition, not what the storage sustains",
         CELLS,
         not_steady,
     ),

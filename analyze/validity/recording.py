@@ -95,7 +95,7 @@ def sources_apart(subject: Subject) -> Finding | None:
     return Finding(
         "sources-apart",
         "invalid" if quality.source_gaps else "warning",
-        "its sources are not of one time",
+        "its sources do not cover the same time",
         "; ".join(quality.shared_time),
         "import them into recordings of their own, or correct the dates and time zones that they state",
     )

@@ -129,7 +129,7 @@ RULES: Final = (
     Rule(
         "cache-not-bypassed",
         "I/O went through the host's page cache (`--buffered`)",
-        "memory may have answered: no figure is a property of the storage",
+        "memory may have answered: no figure says anything about the storage",
         RUNS,
         cache_not_bypassed,
     ),

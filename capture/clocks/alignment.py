@@ -67,7 +67,9 @@ def align(sources: Sequence[Clocked]) -> list[Placement]:
     placements: dict[int, Placement] = {}
     for clock in clocks:
         if not clock.has_date and not clock.is_tied and len(clocks) > 1:
-            problem = clock.problems[0] if clock.problems else "nothing tells how its clock lies to theirs"
+            problem = (
+                clock.problems[0] if clock.problems else "nothing shows how far its clock is from theirs"
+            )
             raise IotraceError(
                 f"'{clock.names[0]}' has no date, and {problem}",
                 hint="import it into a recording of its own",

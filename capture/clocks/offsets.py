@@ -90,7 +90,7 @@ def measure(reference: IoSample, other: IoSample, *, height: int = 0) -> ClockOf
     if len(pairs.start) < MATCHES_MIN:
         return NoOffset("they have too few I/Os in common", len(pairs.start))
     if height > 0 and not pairs.has_ends.any():
-        return NoOffset("one of them tells no ends of its I/Os", len(pairs.start))
+        return NoOffset("one of them does not record when its I/Os ended", len(pairs.start))
     found = _densest(pairs)
     if isinstance(found, NoOffset):
         return found
@@ -101,7 +101,7 @@ def measure(reference: IoSample, other: IoSample, *, height: int = 0) -> ClockOf
     if len(pairs.start) < MATCHES_MIN:
         return NoOffset("too few of their common I/Os agree on an offset", len(pairs.start))
     if _runs_apart(pairs):
-        return NoOffset("their common I/Os come at different speeds", len(pairs.start))
+        return NoOffset("the clocks run at different speeds over their common I/Os", len(pairs.start))
     steps = _Steps.of(reference, other)
     votes = _Bounds(pairs, steps) if height > 0 else _Points(pairs, steps)
     return _fitted(pairs, votes, rival_ns)

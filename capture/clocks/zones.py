@@ -75,7 +75,7 @@ def check_timezone(word: str) -> None:
     """Raise `IotraceError` unless ``word`` is something that the user can mean by a time zone."""
     if seconds_east(word, datetime(2026, 1, 1)) is None and _place(word) is None:  # noqa: DTZ001
         raise IotraceError(
-            f"{OPTION} {word} is no time zone that is certain",
+            f"{OPTION} {word} is not a time zone with one certain meaning",
             hint="name a place as the IANA time zone database does, such as America/Chicago or Asia/Shanghai, or an "
             "offset from UTC such as +0530",
         )

@@ -60,7 +60,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "A
         if base == _MANIFEST:
             with naming(own):
                 if path.stat().st_size > _MANIFEST_BYTES_MAX:
-                    raise IotraceError(f"'{own}' is over 16 MiB", hint="it is damaged or no manifest")
+                    raise IotraceError(f"'{own}' is over 16 MiB", hint="it is damaged, or not a manifest")
                 manifest = Manifest.from_json(path.read_text("utf-8", "replace"), own)
         else:
             streams[base.removesuffix(_SUFFIX)] = _Stream(path, own)
@@ -351,7 +351,7 @@ def _conforming(name: str) -> Iterator[None]:
         yield
     except (ValueError, pa.ArrowException) as problem:
         raise IotraceError(
-            f"'{name}' is no table of a recording: {str(problem).splitlines()[0][:200]}",
+            f"'{name}' is not a table of a recording: {str(problem).splitlines()[0][:200]}",
             hint="its columns and their types are in schemas/recording.json",
         ) from problem
 

@@ -290,7 +290,7 @@ class IoLinesTrace:
         quality.notes = text_notes(self._blocks, maker)
         quality.notes += self._dialect.notes
         if self._dialect.utc_ns is None:
-            quality.notes.append("the source names no date: its first I/O is put at 1970-01-01 00:00 UTC")
+            quality.notes.append("the source has no date: its first I/O is put at 1970-01-01 00:00 UTC")
         return Outcome(maker.start_ns, maker.end_ns, quality, maker.kept + maker.rejected)
 
     def _rows(self, block: bytes) -> tuple[Rows, int]:
@@ -320,7 +320,7 @@ class IoLinesTrace:
         valid = rows.ticks[rows.valid]
         if not len(valid):
             raise IotraceError(
-                f"'{name}' holds no whole line of {self._dialect.kind}",
+                f"'{name}' holds no complete line of {self._dialect.kind}",
                 hint="check that the file was copied completely",
             )
         return int(valid[0])
@@ -330,7 +330,7 @@ def text_notes(blocks: TextBlocks, maker: IoRowMaker) -> list[str]:
     """What a reader of lines has to say about what it left out."""
     notes = []
     if blocks.cut_tail:
-        notes.append("the last line has no end and is left out")
+        notes.append("the last line is cut off and is left out")
     if maker.rejected:
         notes.append(f"{counted(maker.rejected, 'line')} left out: no I/O of this form")
     if blocks.overlong_lines:

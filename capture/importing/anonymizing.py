@@ -104,7 +104,9 @@ class Anonymizer:
             source.name = self.path(source.name)
             if source.alignment and source.alignment.reference:
                 source.alignment.reference = self.path(source.alignment.reference)
-        quality.shared_time = ["two sources share little or none of their time" for _ in quality.shared_time]
+        quality.shared_time = [
+            "two sources cover little or none of the same time" for _ in quality.shared_time
+        ]
         quality.notes = ["names are replaced and notes left out: this was anonymized"]
 
     def _hashed(self, name: str) -> str:

@@ -98,7 +98,7 @@ class Archive:
         for info, following in pairwise(ordered):
             if info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size > following.header_offset:
                 raise self._refused(
-                    "holds members that overlap, like an archive made to fill disks",
+                    "holds members that overlap, as an archive made to fill disks does",
                     "pack the traces again, or name them themselves",
                 )
 
@@ -139,7 +139,7 @@ class Archive:
             )
         if plain_bytes > RATIO_FREE_BYTES and plain_bytes > RATIO_MAX * max(packed_bytes, 1):
             raise self._refused(
-                f"unpacks to more than {RATIO_MAX} times its size, like an archive made to fill disks",
+                f"unpacks to more than {RATIO_MAX} times its size, as an archive made to fill disks does",
                 "if you trust it, unpack it yourself and import what is inside",
             )
 
@@ -193,8 +193,8 @@ class File:
             found = self._path.stat()
             if not stat.S_ISREG(found.st_mode):
                 raise IotraceError(
-                    f"'{self.name}' is no plain file",
-                    hint="write what comes out of it to a file, and name that",
+                    f"'{self.name}' is not a regular file",
+                    hint="write its output to a file, and import that",
                 )
             if not found.st_size:
                 return b""  # also those that the kernel makes as they are read, some of which never end
@@ -309,7 +309,7 @@ class Gathering:
         if self._unknown:
             more = len(self._unknown) - _NAMED_MAX
             names = ", ".join(self._unknown[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
-            notes.append(f"left out, as no trace that iotrace knows: {names}")
+            notes.append(f"left out, not a trace that iotrace knows: {names}")
         return notes
 
     def _some(self, groups: Iterator[Group], name: str, where: str) -> Iterator[Group]:
@@ -319,7 +319,7 @@ class Gathering:
             yield group
         if not count:
             raise IotraceError(
-                f"'{name}' holds no trace that iotrace reads", hint=f"it takes {FAMILIES} in a {where}"
+                f"'{name}' holds no trace that iotrace can read", hint=f"it takes {FAMILIES} in a {where}"
             )
 
     def _walk(self, path: Path, name: str) -> Iterator[File]:

@@ -33,12 +33,12 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
     (
         b"ElfFile\0",
         "a Windows event log (.evtx)",
-        "I/O is in event traces: iotrace capture plan tells how to take one",
+        "I/O is in event traces: iotrace capture plan shows how to take one",
     ),
     (b"\x96\xd5", "a binary file of sar", "turn it into text first: sadf -d FILE -- -d > sar.csv"),
     (b"PERFILE2", "the raw file of perf record", "turn it into text first: perf script > perf.txt"),
     (b"PAR1", "a Parquet file", "a recording is a folder; name the folder it lies in"),
-    (b"ARROW1", "an Arrow file, not a stream", "write Arrow IPC streams: docs/formats.md tells how"),
+    (b"ARROW1", "an Arrow file, not a stream", "write Arrow IPC streams: docs/formats.md shows how"),
     (b"SQLite format 3\0", "a SQLite database", _NO_TRACE),
     (b"MDMP", "a Windows crash dump", _NO_TRACE),
     (b"PAGEDU64", "a Windows crash dump", _NO_TRACE),
@@ -64,7 +64,7 @@ FAMILIES: Final = (
     "Linux traces and reports (blktrace, perf, biosnoop, iostat, sar), public block traces, exports of arrays, and "
     "results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench"
 )
-"""What can be imported, in a person's words."""
+"""What can be imported, in plain words."""
 
 
 def lookalike(head: bytes) -> Lookalike | None:
@@ -113,7 +113,7 @@ def _text(head: bytes) -> Lookalike | None:
                 f"a table with {name} and unknown columns: {shown}",
                 "say what its columns mean with --map columns.toml (docs/formats.md)",
             )
-    return Lookalike("a text of another kind", "")
+    return Lookalike("some other text", "")
 
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -139,7 +139,7 @@ def not_recognised(head: bytes, name: str) -> IotraceError:
     """What to tell of a file that nothing recognises."""
     known = f"files are recognised by content; it takes {FAMILIES}, or a zip or folder of them"
     if (found := lookalike(head)) is None:
-        return IotraceError(f"'{name}' is no trace that iotrace knows", hint=known)
+        return IotraceError(f"'{name}' is not a trace that iotrace knows", hint=known)
     return IotraceError(
-        f"'{name}' is no trace that iotrace knows: it looks like {found.what}", hint=found.hint or known
+        f"'{name}' is not a trace that iotrace knows: it looks like {found.what}", hint=found.hint or known
     )

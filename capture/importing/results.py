@@ -100,7 +100,7 @@ class ResultsImport:
     def _refuse_undated(self) -> None:
         if all(one.run.dated() is None for one in self.runs):
             raise IotraceError(
-                f"nothing tells when the runs of '{self.runs[0].run.test}' were, so the capture cannot be cut to them",
+                f"nothing says when the runs of '{self.runs[0].run.test}' were, so the capture cannot be cut to them",
                 hint=f"say their time zone with {OPTION}, such as {OPTION} America/Chicago"
                 if any(one.run.zone is not None for one in self.runs)
                 else "import them without the capture; HammerDB dates its log with the option Log Timestamps",

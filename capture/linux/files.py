@@ -147,7 +147,7 @@ def check_layers(layers: Sequence[str]) -> None:
     for layer in layers:
         if layer not in LAYERS:
             raise IotraceError(
-                f"'{layer}' is no layer that a Linux host shows", hint=f"layers are {', '.join(LAYERS)}"
+                f"'{layer}' is not a layer that a Linux host shows", hint=f"layers are {', '.join(LAYERS)}"
             )
     if not layers:
         raise IotraceError("no layer to record", hint=f"layers are {', '.join(LAYERS)}")
@@ -176,7 +176,7 @@ def find_filesystems(selection: Selection) -> tuple[list[MountedFilesystem], lis
                 continue
             if mount.filesystem != "xfs" and mount.filesystem not in _EXT:
                 notes.append(
-                    f"files on {mount.point} ({mount.filesystem}) are not told apart: not ext4 or XFS"
+                    f"files on {mount.point} ({mount.filesystem}) cannot be told apart: it is not ext4 or XFS"
                 )
                 continue
             start = device.start_sector * 512

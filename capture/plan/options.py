@@ -78,7 +78,7 @@ def _check_layers(layers: Iterable[str]) -> None:
     for layer in layers:
         if layer not in LAYERS:
             raise IotraceError(
-                f"--layers '{layer}' is no layer of a Windows host", hint=f"it takes {', '.join(LAYERS)}"
+                f"--layers '{layer}' is not a layer of a Windows host", hint=f"it takes {', '.join(LAYERS)}"
             )
     if not layers:
         raise IotraceError("--layers names no layer", hint=f"it takes {', '.join(LAYERS)}")
@@ -92,7 +92,7 @@ def _check_between(option: str, value: int, lowest: int, highest: int) -> None:
 def _check_folder(folder: str) -> None:
     if not folder.isprintable() or not _FOLDER.fullmatch(folder):
         raise IotraceError(
-            f"--folder '{_shown(folder)}' is no folder on a local disk of the server",
+            f"--folder '{_shown(folder)}' is not a folder on a local disk of the server",
             hint=r"name one below a drive letter, such as D:\iotrace, without / : * ? < > | % ` [ ] and quotes",
         )
     if len(folder) > _FOLDER_CHARACTERS_MAX:
@@ -111,7 +111,7 @@ def _check_folder(folder: str) -> None:
 def _check_instance(instance: str) -> None:
     if not instance.strip() or not instance.isprintable() or len(instance) > _INSTANCE_CHARACTERS_MAX:
         raise IotraceError(
-            f"--sql-instance '{_shown(instance)[:80]}' is no name of an instance",
+            f"--sql-instance '{_shown(instance)[:80]}' is not the name of an instance",
             hint=r"for example . or SERVER\INST or tcp:server,1433",
         )
 

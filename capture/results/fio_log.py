@@ -111,7 +111,7 @@ class FioLogsTrace:
         self._zero_ms = min((self._first_ms(log[2]) for log in dated), default=0)
         if self._zero_ms >= _LATEST_MS:
             raise IotraceError(
-                f"'{names[0]}' begins at {self._zero_ms:,} ms since 1970, which is no date",
+                f"'{names[0]}' begins at {self._zero_ms:,} ms since 1970, which is not a date",
                 hint="it is damaged; let fio write the log again",
             )
         self.clock = Clock(self._zero_ms * MILLISECOND_NS, 1e6, "fio log")
@@ -151,7 +151,7 @@ class FioLogsTrace:
             ]
         if self._single:
             quality.notes.append(
-                "fio's logs tell completions in whole milliseconds: latencies are exact, times are not"
+                "fio's logs give completions in whole milliseconds: latencies are exact, times are not"
             )
         start_ns = min((one.window_start_ns for one in self._outcomes), default=0)
         end_ns = max((one.window_end_ns for one in self._outcomes), default=0)
@@ -164,7 +164,7 @@ class FioLogsTrace:
         chosen = next((kind for kind in ("clat", "lat") if any(log[0] == kind for log in logs)), None)
         others = sorted({log[0] for log in logs} - {chosen})
         if chosen and others:
-            self._notes.append(f"logs of {', '.join(others)} tell the same I/Os again and are left out")
+            self._notes.append(f"logs of {', '.join(others)} list the same I/Os again and are left out")
         return [log for log in logs if log[0] == chosen]
 
     def _first_ms(self, path: Path) -> int:

@@ -50,7 +50,7 @@ def load(run: Run, jobs: Sequence[tuple[dict[str, Any], int | None]]) -> None:
     for options, count in jobs:
         each = _depth(options)
         if count is None or each is None:
-            run.notes.append("the options do not tell how many I/Os were outstanding")
+            run.notes.append("the options do not say how many I/Os were outstanding")
             threads = outstanding = 0
             offered = None
             break

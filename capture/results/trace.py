@@ -41,7 +41,7 @@ class ResultsTrace:
             return pa.RecordBatch.from_pylist(rows, schema=schema)
         except OverflowError as problem:
             raise IotraceError(
-                f"'{self.source}' has numbers or dates that cannot be, such as years apart from one another",
+                f"'{self.source}' has impossible numbers or dates, such as dates years apart",
                 hint=f"it may be damaged; compare it with what {self.runs[0].tool} wrote",
             ) from problem
 
@@ -58,7 +58,7 @@ class ResultsTrace:
         notes = list(dict.fromkeys(note for run in self.runs for note in run.notes))
         if any(run.dated() is None for run in self.runs):
             notes.append(
-                "the source says not when it ran" if len(self.runs) == 1 else "some runs have no date"
+                "the source does not say when it ran" if len(self.runs) == 1 else "some runs have no date"
             )
         return Quality(notes=notes, truncated_tail=self.truncated)
 

@@ -74,9 +74,11 @@ class CellOptions:
     def check(self) -> None:
         """Raise `IotraceError` for values that mean nothing."""
         if not 0.1 <= self.seconds <= 86_400:
-            raise IotraceError(f"{self.seconds:g} s is no length for a run", hint="0.1 to 86400 seconds")
+            raise IotraceError(f"{self.seconds:g} s is not a length for a run", hint="0.1 to 86400 seconds")
         if not 0 <= self.warm_up_seconds <= 86_400:
-            raise IotraceError(f"{self.warm_up_seconds:g} s is no time to warm up", hint="0 to 86400 seconds")
+            raise IotraceError(
+                f"{self.warm_up_seconds:g} s is not a time to warm up", hint="0 to 86400 seconds"
+            )
 
 
 class Characterization:

@@ -118,8 +118,8 @@ class Matrix:
             )
         if not 0 < self.read_share < 1:
             raise IotraceError(
-                f"a mix of {self.read_share * 100:g} % reads is no mix",
-                hint="--op read or --op write is what is meant",
+                f"a mix of {self.read_share * 100:g} % reads is not a mix",
+                hint="use --op read or --op write instead",
             )
         if not all((self.patterns, self.ops, self.sizes_bytes, self.outstanding)):
             raise IotraceError(

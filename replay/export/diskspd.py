@@ -76,7 +76,7 @@ def diskspd(
     for path in targets.values():
         if '"' in path or "%" in path:
             raise IotraceError(
-                f"no command line for Windows can hold the target '{path}' safely",
+                f"no Windows command line can hold the target '{path}' safely",
                 hint='give a --target without " and %',
             )
     groups = list(dict.fromkeys(one.group for one, _ in fast))

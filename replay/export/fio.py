@@ -249,7 +249,7 @@ def escape(path: str) -> str:
     """
     if path == "-" or path != path.strip() or any(char in path for char in ";#$"):
         raise IotraceError(
-            f"fio takes the target '{path}' for something else than this name",
+            f"fio would read the target '{path}' as something other than this name",
             hint="give a --target without ; # $ and without blanks at its ends",
         )
     return path.replace(":", "\\:")

@@ -96,7 +96,7 @@ def _path(group: str | None, regions: Mapping[str, Region]) -> str:
         )
     if any(char.isspace() for char in region.path):
         raise IotraceError(
-            f"'{region.path}' has a space in it, which no iolog can hold",
+            f"'{region.path}' has a space in it, which an iolog cannot hold",
             hint="choose another --target, or --no-iolog",
         )
     return region.path

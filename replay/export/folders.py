@@ -33,7 +33,7 @@ def new_folder(path: Path, facts: dict[str, Any], *, overwrite: bool) -> Iterato
     """
     if not path.parent.is_dir():
         raise IotraceError(
-            f"'{path.parent}' is no folder to write to", hint="create it, or choose another -o"
+            f"'{path.parent}' is not a folder to write to", hint="create it, or choose another -o"
         )
     check_folder(path, _EXPORT, overwrite=overwrite)
     try:

@@ -39,7 +39,7 @@ def parse_targets(words: Sequence[str], groups: Sequence[str]) -> dict[str | Non
         name, equals, path = word.partition("=")
         if equals and name not in groups and name.isidentifier():
             raise IotraceError(
-                f"--target '{word}' is of no group here: '{name}'",
+                f"--target '{word}' belongs to no group here: '{name}'",
                 hint=f"the groups are {', '.join(groups)}; a path with = in it is such as ./{word}",
             )
         group: str | None = name if equals and name in groups else None

@@ -74,8 +74,8 @@ def export_table(
         layers, ios, left_out = _counts(connection, kind, place)
         if not ios:
             raise IotraceError(
-                f"nothing of '{recording.path}' can be exported with these choices",
-                hint="choose another --layer or --window; iotrace describe tells what there is",
+                f"nothing in '{recording.path}' can be exported with these options",
+                hint="choose another --layer or --window; iotrace describe shows what there is",
             )
         select = _msr(recording, place) if kind == "msr" else _all_columns(recording, kind)
         target = str(partial).replace("'", "''")
@@ -217,7 +217,7 @@ def _connected(recording: Recording, room: Path) -> Iterator[duckdb.DuckDBPyConn
     except (duckdb.Error, UnicodeDecodeError, RuntimeError) as problem:
         raise IotraceError(
             f"'{recording.path}' cannot be exported: {str(problem).splitlines()[0][:300].rstrip('.')}",
-            hint="see that there is room on the disk; iotrace validate tells whether the recording is whole",
+            hint="see that there is room on the disk; iotrace validate shows whether the recording is whole",
         ) from problem
     finally:
         connection.close()

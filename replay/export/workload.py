@@ -111,7 +111,7 @@ def measure(
     if not sums.count:
         raise IotraceError(
             f"'{recording.path}' has no reads or writes to export on the layer '{chosen.layer}'",
-            hint="choose another --layer or --window; iotrace describe tells what there is",
+            hint="choose another --layer or --window; iotrace describe shows what there is",
         )
     if sums.flushes:
         left_out["flushes"] = sums.flushes

@@ -347,7 +347,7 @@ def refuse_endless_loop(source: Source, survey: Survey, options: ReplayOptions) 
         raise IotraceError(
             f"to loop for {options.loop_seconds:g} s, what lasts {pass_seconds:.3g} s would be played more "
             f"than {PASSES_MAX:,} times",
-            hint="give it a length with --window, idle time included, or let more through the filters",
+            hint="give it a length with --window, idle time included, or loosen the filters",
         )
 
 

@@ -138,12 +138,12 @@ def _groups_of(path: Path, file: pq.ParquetFile, time_column: str) -> list[_Grou
     for name in (time_column, "layer", "op", "size_bytes"):
         if name not in file.schema_arrow.names:
             raise IotraceError(
-                f"'{path}' has no column {name}", hint="iotrace validate tells what else is missing"
+                f"'{path}' has no column {name}", hint="iotrace validate shows what else is missing"
             )
     if file.schema_arrow.field(time_column).type != pa.int64():
         raise IotraceError(
             f"'{path}' has no times in column {time_column}, but {file.schema_arrow.field(time_column).type}",
-            hint="iotrace validate tells what else is wrong",
+            hint="iotrace validate shows what else is wrong",
         )
     leaves = [file.metadata.schema.column(leaf).path for leaf in range(file.metadata.num_columns)]
     column, layer = leaves.index(time_column), leaves.index("layer")

@@ -143,7 +143,7 @@ def _nothing(source: Source, skipped: Mapping[str, int]) -> IotraceError:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         return IotraceError(
             f"nothing in '{path}' can be replayed: {reasons}",
-            hint="choose another layer, or let more through the filters",
+            hint="choose another layer, or loosen the filters",
         )
     where = f" from {window[0] / 1e9:,.6g} s to {window[1] / 1e9:,.6g} s since its start" if window else ""
     return IotraceError(f"'{path}' has no I/O of the layer '{layer}'{where}", hint="choose another window")

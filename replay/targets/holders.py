@@ -46,7 +46,7 @@ def use_of_file(file: int) -> str | None:
     """
     found = os.fstat(file)
     if (kind := block_device.filesystem_with(found.st_dev)) in _SYSTEMS_OWN:
-        return f"it is no data but a setting of the system ({kind})"
+        return f"it is not data but a system setting ({kind})"
     if device := _loop_on(found):
         return f"it is the disk behind the loop device {device}"
     if _is_swap(found):

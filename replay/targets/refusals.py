@@ -66,7 +66,7 @@ def refuse_recording(name: str) -> None:
         if is_output(folder):
             what = "is" if folder == target else f"lies in '{folder}',"
             raise IotraceError(
-                f"target '{name}' {what} a recording of iotrace's, and is not played on",
+                f"target '{name}' {what} a recording of iotrace's, and is never a target",
                 hint="--target names the file or disk to play on; a new file is made and filled",
             )
 
@@ -149,7 +149,7 @@ def refuse_device_by_name(path: Path, name: str, permission: Permission) -> None
         )
     if name not in permission.destroy_data:
         raise IotraceError(
-            f"target '{name}' is a device whose data was not given up by name",
+            f"target '{name}' is a device whose data you have not given up by name",
             hint=f"to destroy what it holds, repeat its name: --destroy-data {name}",
         )
 

@@ -92,8 +92,8 @@ def _next(
         with suppress(queue.Empty):
             return reports.get(timeout=min(left, _GLANCE_SECONDS))
     raise IotraceError(
-        f"target '{name}' fell silent while it was filled: nothing was written for {patience_seconds:g} s",
-        hint="a frozen file system (fsfreeze), a lost path or a dead disk does that, and dmesg may name it; "
+        f"target '{name}' stopped answering while it was filled: nothing was written for {patience_seconds:g} s",
+        hint="a frozen file system (fsfreeze), a lost path or a dead disk does that, and dmesg may show it; "
         "--stall-timeout waits longer",
     )
 
@@ -171,7 +171,7 @@ def refuse_silent(
         raise IotraceError(
             f"target '{name}' does not answer: opening it, reading from it or making a file beside it "
             f"takes more than {patience_seconds:g} s",
-            hint="a frozen file system (fsfreeze), a lost path or a dead disk does that, and dmesg may name it; "
+            hint="a frozen file system (fsfreeze), a lost path or a dead disk does that, and dmesg may show it; "
             "--stall-timeout waits longer",
         )
 

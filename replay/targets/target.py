@@ -72,15 +72,15 @@ class Target:
         try:
             opened, named = os.fstat(self.file), Path(self.name).lstat()
         except OSError as problem:
-            return f"its name leads nowhere any more: {problem.strerror}"
+            return f"its name no longer leads anywhere: {problem.strerror}"
         if self.kind != "file":
             if not stat.S_ISBLK(named.st_mode) or named.st_rdev != opened.st_rdev:
-                return "its name stands for another device now"
+                return "its name now belongs to another device"
             if block_device.sequence(opened.st_rdev) != self.sequence:
                 return "the disk was exchanged"
             return block_device.use(opened.st_rdev)
         if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
-            return "its name stands for another file now"
+            return "its name now belongs to another file"
         if named.st_nlink != 1:
             return f"it has {named.st_nlink} names now"
         if opened.st_size != self.bytes:
@@ -193,7 +193,7 @@ def look(
     except FileNotFoundError:
         if path.is_symlink():
             raise IotraceError(
-                f"target '{name}' is a symbolic link that leads nowhere", hint="name the file itself"
+                f"target '{name}' is a symbolic link to nothing", hint="name the file itself"
             ) from None
         return None
     except OSError as problem:

@@ -55,7 +55,7 @@ def refuse_attributes(name: str, attributes: int, *, writes: bool, direct: bool)
     """Refuse links and the like before they are written, and files whose bytes are not on the disk as they are."""
     if writes and attributes & _REPARSE_POINT:
         raise IotraceError(
-            f"target '{name}' is a symbolic link or stands for data elsewhere (a reparse point), and is not written",
+            f"target '{name}' is a symbolic link or leads to data elsewhere (a reparse point), and is not written",
             hint="name the file itself",
         )
     if direct:

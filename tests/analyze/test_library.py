@@ -169,7 +169,7 @@ def test_a_column_whose_name_is_no_text_is_an_error_for_users(make_recording):
     pq.write_table(table.append_column("zzzz", pa.array([1])), path)
     path.write_bytes(path.read_bytes().replace(b"zzzz", b"\xff\xfe\xff\xfe"))
     with (
-        pytest.raises(IotraceError, match="damaged table io: the name of a column is no text"),
+        pytest.raises(IotraceError, match="damaged table io: the name of a column is not text"),
         library.opened(recording),
     ):
         pass

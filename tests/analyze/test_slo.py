@@ -43,7 +43,7 @@ def test_text_of_an_objective_reads_back():
         ("fast", "cannot read the objective 'fast'"),
         ("p99<15", "cannot read the objective 'p99<15'"),
         ("p99>15ms", "cannot read the objective 'p99>15ms'"),
-        ("p0<15ms", "is no percentile"),
+        ("p0<15ms", "is not a percentile"),
         ("p99<0ms", "not above zero"),
         ("journal write p99<2ms", "'journal' in 'journal write p99<2ms'"),
         ("read p95<5ms, log p99", "'log p99' in 'read p95<5ms, log p99'"),

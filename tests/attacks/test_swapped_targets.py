@@ -214,7 +214,7 @@ def test_a_device_whose_name_leads_elsewhere_before_the_first_write(tmp_path: Pa
         target = opened(node, everything(node))
         node.unlink()
         os.mknod(node, 0o600 | 0o060000, Path(other).stat().st_rdev)
-        with pytest.raises(IotraceError, match="stands for another device now"):
+        with pytest.raises(IotraceError, match="now belongs to another device"):
             overwrite(target)
         target.close()
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes() == bytes(8 * MIB)

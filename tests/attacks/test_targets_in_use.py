@@ -494,6 +494,6 @@ def test_a_setting_of_the_system_is_no_file_to_play_on(path: str) -> None:
     """They are plain files of 4 KiB, and writing to one may suspend the machine."""
     for permission in (Permission(), Permission(allow_writes=True), everything(path)):
         with pytest.raises(
-            IotraceError, match=r"it is no data but a setting|cannot be opened|cannot be read"
+            IotraceError, match=r"it is not data but a system setting|cannot be opened|cannot be read"
         ):
             opened(path, permission)

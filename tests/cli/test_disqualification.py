@@ -84,7 +84,7 @@ def test_describe_says_first_that_sources_share_no_time(two, capsys):
     run(["describe", str(two[0])])
     title, first, *_ = filter(None, capsys.readouterr().out.splitlines())
     assert title.startswith("a: captured")
-    assert first.startswith("not of one time: 'b.blg' begins 3.0 years after")
+    assert first.startswith("not the same time: 'b.blg' begins 3.0 years after")
 
 
 @pytest.mark.parametrize(

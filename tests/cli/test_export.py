@@ -102,10 +102,10 @@ def test_nothing_is_written_into_the_recording(iotrace: Run, mixed: Recording, k
     [
         (("--to", "hammerdb"), "--to hammerdb is not possible", "iotrace compare"),
         (("--to", "vdbench"), "no export to 'vdbench'", "diskspd, fio, csv"),
-        (("--to", "csv", "--target", "x"), "--target means nothing to --to csv", "leave --target out"),
-        (("--to", "diskspd", "--iolog"), "--iolog means nothing to --to diskspd", "leave"),
-        (("--to", "csv", "--seconds", "60"), "--seconds means nothing to --to csv", "leave --seconds out"),
-        (("--to", "fio", "--classes", "3"), "--classes means nothing to --to fio", "leave --classes out"),
+        (("--to", "csv", "--target", "x"), "--target has no effect with --to csv", "leave --target out"),
+        (("--to", "diskspd", "--iolog"), "--iolog has no effect with --to diskspd", "leave"),
+        (("--to", "csv", "--seconds", "60"), "--seconds has no effect with --to csv", "leave --seconds out"),
+        (("--to", "fio", "--classes", "3"), "--classes has no effect with --to fio", "leave --classes out"),
         (("--to", "fio", "--layer", "sql"), "no I/O of the layer 'sql'", "block"),
         (("--to", "fio", "--layer", "disk"), "no layer 'disk'", "layers are"),
         (("--to", "fio", "--window", "1s..2s", "--busiest", "1s"), "--window and --busiest", "one of them"),
@@ -124,4 +124,4 @@ def test_wrong_use(
 def test_an_output_in_no_folder(iotrace: Run, mixed: Recording, tmp_path: Path) -> None:
     result = iotrace("export", mixed.path, "--to", "fio", "-o", tmp_path / "none" / "out")
     assert result.status == 2
-    assert "no folder to write to" in result.err
+    assert "not a folder to write to" in result.err

@@ -116,7 +116,7 @@ class ArrayTrace:
         """The window runs from the first row's time to the last one's."""
         notes = ["array counters are means over the export's interval, not single I/Os"]
         if self._blocks.cut_tail:
-            notes.append("the last line has no end and is left out")
+            notes.append("the last line is cut off and is left out")
         if self._rejected:
             notes.append(
                 f"{counted(self._rejected, 'line')} without a readable time or with another number of columns"
@@ -147,7 +147,7 @@ class ArrayTrace:
             )
         except pa.ArrowInvalid as problem:
             raise IotraceError(
-                f"'{self._name}' is no CSV: {str(problem).splitlines()[0][:200]}", hint="check its quotes"
+                f"'{self._name}' is not CSV: {str(problem).splitlines()[0][:200]}", hint="check its quotes"
             ) from problem
         return table, rejected
 

@@ -122,7 +122,7 @@ def load_io_mapping(text: str, name: str) -> IoMapping | None:
     """The mapping in ``text``; None if it has no section ``io``. Raises `IotraceError` naming it and what is wrong."""
 
     def wrong(what: str) -> IotraceError:
-        return IotraceError(f"'{name}' is no column mapping: {what}", hint=_HINT)
+        return IotraceError(f"'{name}' is not a column mapping: {what}", hint=_HINT)
 
     try:
         data = tomllib.loads(text)

@@ -62,7 +62,7 @@ def mapping_text(path: Path) -> str:
     with naming(str(path)):
         data = read_plain(path, _BYTES_MAX)
     if len(data) > _BYTES_MAX:
-        raise IotraceError(f"'{path}' is no column mapping: it is over 1 MiB", hint=_HINT)
+        raise IotraceError(f"'{path}' is not a column mapping: it is over 1 MiB", hint=_HINT)
     return data.decode("utf-8-sig", "replace")
 
 
@@ -70,7 +70,7 @@ def load_mapping(text: str, name: str) -> Mapping:
     """Parse a mapping. Raises `IotraceError` naming it by ``name``, and the entry that is wrong."""
 
     def wrong(what: str) -> IotraceError:
-        return IotraceError(f"'{name}' is no column mapping: {what}", hint=_HINT)
+        return IotraceError(f"'{name}' is not a column mapping: {what}", hint=_HINT)
 
     try:
         data = tomllib.loads(text)

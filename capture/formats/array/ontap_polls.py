@@ -73,7 +73,7 @@ def _poll(path: Path, name: str) -> _Poll | None:
     found = _Elements()
     with naming(name), path.open("rb") as file:
         if path.stat().st_size > _FILE_BYTES_MAX:
-            raise IotraceError(f"'{name}' is over 256 MiB", hint="it is no single poll")
+            raise IotraceError(f"'{name}' is over 256 MiB", hint="it is more than one poll")
         if b"<!" in file.read(4096).replace(b"<!--", b""):
             raise IotraceError(
                 f"'{name}' defines a document type of its own", hint="polls of ONTAP have none"
@@ -85,7 +85,8 @@ def _poll(path: Path, name: str) -> _Poll | None:
                 parser.feed(block)
                 if len(found.totals) > _INSTANCES_MAX:
                     raise IotraceError(
-                        f"'{name}' tells of over {_INSTANCES_MAX:,} instances", hint="it is no poll of LUNs"
+                        f"'{name}' tells of over {_INSTANCES_MAX:,} instances",
+                        hint="that is not a poll of LUNs",
                     )
             parser.close()
         except (ET.ParseError, LookupError, ValueError):  # no XML, or in an encoding that there is not

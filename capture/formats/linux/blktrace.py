@@ -69,7 +69,7 @@ class BlockTrace:
         counts = self._native.counts()
         if counts["first_ns"] is None:
             raise IotraceError(
-                f"'{name}' holds no whole event of the block layer",
+                f"'{name}' holds no complete event of the block layer",
                 hint="check that the trace was stopped and copied completely",
             )
         offset = counts["utc_offset_ns"]
@@ -128,17 +128,17 @@ class BlockTrace:
 
     def _notes(self, counts: dict[str, Any]) -> Iterator[str]:
         if not self._has_date:
-            yield "the source names no date: its first event is put at 1970-01-01 00:00 UTC"
+            yield "the source has no date: its first event is put at 1970-01-01 00:00 UTC"
         if counts["truncated"]:
             yield "the end is cut off inside a record, which is left out"
         for count, words in (
             ("lost", "events are missing by their sequence numbers"),
-            ("rejected", "records or lines make no sense and are left out"),
+            ("rejected", "records or lines cannot be understood and are left out"),
             ("passthrough", "events of commands that read and write no sectors are left out"),
-            ("requeues", "requests were issued again: their device clock begins with the last issue"),
-            ("would_block", "I/Os were turned away because their caller would not wait, and are left out"),
+            ("requeues", "requests were issued again: their device time starts at the last issue"),
+            ("would_block", "I/Os were refused because their caller would not wait, and are left out"),
             ("backwards", "events are earlier than the event before them"),
-            ("unpaired_issues", "I/Os have no completion in the trace and keep no end"),
+            ("unpaired_issues", "I/Os have no completion in the trace, so when they ended is unknown"),
         ):
             if counts[count]:
                 yield f"{counts[count]:,} {words}"

@@ -131,10 +131,10 @@ class SysstatTrace:
         yield "counters are means between two reports, rounded as they were printed, not single I/Os"
         if not self.is_dated:
             yield (
-                "its reports tell no time (iostat without -t): they are put one second apart, whatever they were, "
+                "its reports show no time (iostat without -t): they are put one second apart, whatever they were, "
                 "and have no interval"
             )
-            yield "the source names no date: its first report is put at 1970-01-01 00:00 UTC"
+            yield "the source has no date: its first report is put at 1970-01-01 00:00 UTC"
         if self._zone is not None:
             yield f"its times are taken as those of {self._zone}, as --timezone says"
         if self._since_boot:
@@ -191,7 +191,7 @@ class SysstatTrace:
         found = load(data.decode(text_encoding(data), "replace").lstrip("\ufeff"))
         if found is None:
             raise IotraceError(
-                f"'{self._name}' is no whole JSON of sysstat", hint="copy it again, or take text"
+                f"'{self._name}' is not complete JSON of sysstat", hint="copy it again, or take text"
             )
         yield from self._watched(json_reports(found, times, self._odd), times)
 

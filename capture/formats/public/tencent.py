@@ -55,7 +55,7 @@ FORMAT: Final = Dialect(
     clock_name="Tencent block trace, seconds",
     notes=(
         "the source has no latencies",
-        "the source tells whole seconds: I/Os of one second look simultaneous, and nothing finer is known",
+        "the source gives whole seconds only: I/Os of the same second look simultaneous",
     ),
     headers=("timestamp,offset,",),
 ).format(_recognises)

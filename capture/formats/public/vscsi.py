@@ -118,7 +118,7 @@ class VscsiTrace:
         maker = self._maker
         quality = maker.quality()
         quality.truncated_tail = self._cut
-        quality.notes = ["the source names no date: its first I/O is put at 1970-01-01 00:00 UTC"]
+        quality.notes = ["the source has no date: its first I/O is put at 1970-01-01 00:00 UTC"]
         if self._dtype == _VERSION_1:
             quality.notes.append("the source has no latencies")
         if self._cut:

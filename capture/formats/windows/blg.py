@@ -59,7 +59,7 @@ def recognises(head: bytes, _path: Path) -> bool:
 def _other_kind(head: bytes) -> tuple[str, str] | None:
     if head.startswith(_BIBTEX) or _BIBER in head[:200]:
         return (
-            "is a log of BibTeX, which uses the suffix .blg too",
+            "is a log written by BibTeX, which also uses the suffix .blg",
             "bring the counter log that perfmon wrote",
         )
     if any(word in head[:64] for word in _NT4):

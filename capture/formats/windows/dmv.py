@@ -160,7 +160,7 @@ class DmvTrace:
         if self._lines_left_out:
             yield f"{counted(self._lines_left_out, 'line')} left out: cells that do not fit the columns"
         if self._is_cut:
-            yield "the last line has no end and is left out"
+            yield "the last line is cut off and is left out"
 
 
 def _layout(path: Path, name: str) -> Layout:

@@ -348,7 +348,7 @@ def _json_rows(path: Path, encoding: str, name: str) -> Iterator[dict[str, objec
             at += len(text) > at and text[at] == ","
     except (ValueError, RecursionError) as problem:
         raise IotraceError(
-            f"'{name}' is no whole JSON: {problem}", hint="check that it was copied completely"
+            f"'{name}' is not complete JSON: {problem}", hint="check that it was copied completely"
         ) from problem
 
 

@@ -343,18 +343,18 @@ class PerfmonTrace:
         if not self.samples:
             yield "this counter log holds no sample"
         if None in self._biases:
-            yield "the file tells no time zone: its local times are taken as UTC and may be hours off other traces"
+            yield "the file names no time zone: its local times are taken as UTC and may be hours off other traces"
         if self.header.is_guessed:
             yield f"names are not in UTF-8; they were read in the code page {self.header.encoding}, a guess"
         if self.series.has_untranslated():
             yield "some counters keep their localized names and have no metric"
         if len(self._biases) > 1:
-            yield "headers in this file tell different time zones"
+            yield "headers in this file name different time zones"
         counts = self._counts
         for count, noun, words in (
             (counts.daylight_steps, "time", "the local clock was set by an hour; taken as daylight saving"),
             (counts.cut_lines, "line", "left out with more or fewer cells than the header"),
-            (counts.bad_times, "line", "left out: the time makes no sense"),
+            (counts.bad_times, "line", "left out: the time cannot be right"),
             (counts.bad_values, "cell", "left out without a number"),
             (counts.foreign_lines, "line", "of other text left out"),
         ):

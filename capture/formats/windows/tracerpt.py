@@ -98,7 +98,7 @@ def _trace(path: Path, name: str, progress: Progress, parse: Any, clock: str) ->
     )
     notes = ["file objects are not resolved to paths: import the .etl itself for them"]
     if frequency is None:
-        notes.append("the text does not tell the counter's frequency: latencies are unknown")
+        notes.append("the text does not give the counter's frequency: latencies are unknown")
     first_ticks = None
     if first:
         first_ticks = int(first[1]) if "CSV" in clock else _xml_ticks(pa.array([first[1]]))[0][0].item()

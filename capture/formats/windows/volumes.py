@@ -79,7 +79,7 @@ def read_volumes(path: Path, name: str, into: Volumes) -> int:
 
 def _read(_path: Path, name: str, _progress: Progress) -> NoReturn:
     raise IotraceError(
-        f"'{name}' tells the paths of volumes and holds no I/O",
+        f"'{name}' lists the paths of volumes and holds no I/O",
         hint="import the folder that it was packed in, with its .etl files",
     )
 

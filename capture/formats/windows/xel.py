@@ -175,7 +175,7 @@ def _unit_notes(kinds: list[dict[str, Any]]) -> Iterator[str]:
     for kind in kinds:
         if kind["name"] in {"file_read_completed", "file_write_completed"} and kind["duration_unit_ns"]:
             unit = _UNITS[kind["duration_unit_ns"]]
-            yield f"{kind['name']} tells durations in whole {unit}: single latencies are no finer"
+            yield f"{kind['name']} gives durations in whole {unit}: single latencies are no finer"
 
 
 def _file_notes(files: list[DatabaseFile]) -> Iterator[str]:

@@ -29,8 +29,8 @@ def test_a_name_says_what_it_becomes(tmp_path, name, wanted, expected):
 
 @pytest.mark.parametrize(
     ("name", "wanted", "message"),
-    [("r.txt", None, "'r.txt' ends in no kind"), ("r.md", "html", "'r.md' is to be html by --to, but md"),
-     ("r", "docx", "'docx' is no kind of report")],
+    [("r.txt", None, "'r.txt' does not end in a kind"), ("r.md", "html", "'r.md' is html by --to, but md"),
+     ("r", "docx", "'docx' is not a kind of report")],
 )  # fmt: skip
 def test_what_it_cannot_become_is_refused(tmp_path, name, wanted, message):
     with pytest.raises(IotraceError, match=message):

@@ -158,7 +158,7 @@ def test_what_is_reported_on_is_not_overwritten(tmp_path, night):
     assert manifest.read_bytes() == before
     (tmp_path / "text").write_text("mine")
     for place in (tmp_path / "text" / "report.html", tmp_path / "none" / "report.html"):
-        with pytest.raises(IotraceError, match=r"cannot write .* is no folder"):
+        with pytest.raises(IotraceError, match=r"cannot write .* is not a folder"):
             write_report([night], place)
 
 

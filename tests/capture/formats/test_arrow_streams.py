@@ -198,7 +198,7 @@ def test_any_damage_gives_rows_or_a_word(folder, start):
 
 def test_a_table_of_other_columns_is_refused(folder, imported):
     data, _ = stream([pa.table({"surprise": [1]})])
-    with pytest.raises(IotraceError, match=r"io\.arrows' is no table of a recording"):
+    with pytest.raises(IotraceError, match=r"io\.arrows' is not a table of a recording"):
         imported(folder(data))
 
 

@@ -73,7 +73,7 @@ LOOKALIKES = {
     "crash.dmp": (b"PAGEDU64" + bytes(4096), "crash dump"),
     "x.exe": (b"MZ\x90\0" + bytes(200), "Windows program"),
     "zeros.etl": (bytes(70_000), "nothing but zeros"),
-    "notes.txt": (b"the disk was slow\nall night\n", "a text of another kind"),
+    "notes.txt": (b"the disk was slow\nall night\n", "some other text"),
 }
 
 
@@ -84,7 +84,7 @@ def test_the_error_names_what_it_looks_like(tmp_path, name):
     path.write_bytes(data)
     with pytest.raises(IotraceError) as caught:
         import_files([path], tmp_path / "out.iotrace")
-    assert f"'{path}' is no trace" in caught.value.message
+    assert f"'{path}' is not a trace" in caught.value.message
     assert words in caught.value.message
     assert caught.value.hint
     assert "\n" not in caught.value.message

@@ -79,7 +79,7 @@ def test_all_that_is_a_trace_is_taken_and_the_rest_is_told(tmp_path, collected, 
     assert all(len(source.sha256) == 64 for source in recording.manifest.sources)
     assert recording.manifest.rows["io"] == 5
     notes = "\n".join(recording.manifest.quality.notes)
-    assert "left out, as no trace that iotrace knows: " in notes
+    assert "left out, not a trace that iotrace knows: " in notes
     for name in ("facts.txt", "sql/version.csv"):
         assert f"{inner}/{name}" in notes
     assert f"left out: '{inner}/unfinished.etl' is empty" in notes

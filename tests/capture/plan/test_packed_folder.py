@@ -158,7 +158,7 @@ def test_everything_a_plan_brings_home_becomes_one_recording(packed, tmp_path):
     of_layers = {(row["layer"], row["file_id"]) for row in recording.read("io").to_pylist()}
     assert of_layers >= {("block", file["file_id"]), ("sql", file["file_id"])}
     notes = recording.manifest.quality.notes
-    assert [note for note in notes if "left out, as no trace" in note and "host-before.json" in note]
+    assert [note for note in notes if "left out, not a trace" in note and "host-before.json" in note]
     # The traces overlap, but each is of a layer of its own.
     assert not [note for note in notes if "counts twice" in note]
     # 2,000 reads of 2 ms each in 15 s, from the snapshots.

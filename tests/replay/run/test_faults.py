@@ -432,7 +432,9 @@ def test_a_target_that_freezes_while_it_is_filled_is_given_up(
     if asked:
         assert said == "stopped\n"
     else:
-        assert said == f"target '{target}' fell silent while it was filled: nothing was written for 1 s\n"
+        assert (
+            said == f"target '{target}' stopped answering while it was filled: nothing was written for 1 s\n"
+        )
     assert [entry.name for entry in small_file_system.iterdir()] == ["lost+found"]
 
 

@@ -158,7 +158,7 @@ def test_a_symbolic_link_is_not_written_wherever_it_leads(own: Path, tmp_path: P
 
 def test_a_dangling_link_makes_nothing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    refused(tmp_path / "link", "is a symbolic link that leads nowhere")
+    refused(tmp_path / "link", "is a symbolic link to nothing")
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -366,8 +366,8 @@ def spare_device(tmp_path: Path) -> Iterator[Path]:
     [
         (Permission(), "is a device and the replay writes"),
         (Permission(destroy_data=("DEVICE",)), "is a device and the replay writes"),
-        (Permission(allow_writes=True), "is a device whose data was not given up by name"),
-        (Permission(allow_writes=True, destroy_data=("/dev/another",)), "was not given up by name"),
+        (Permission(allow_writes=True), "is a device whose data you have not given up by name"),
+        (Permission(allow_writes=True, destroy_data=("/dev/another",)), "you have not given up by name"),
     ],
 )
 def test_a_device_needs_both_permissions(permission: Permission, message: str, spare_device: Path) -> None:

@@ -211,7 +211,7 @@ def test_no_room_is_said_before_anything_is_written(
 def test_folders_and_links_that_lead_nowhere_are_refused(targets: ModuleType, tmp_path: Path) -> None:
     refused(targets, tmp_path, "is a folder")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    refused(targets, tmp_path / "link", "leads nowhere")
+    refused(targets, tmp_path / "link", "to nothing")
     empty = tmp_path / "empty"
     empty.touch()
     refused(targets, empty, "is empty", allow_writes=True)

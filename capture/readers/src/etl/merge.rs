@@ -28,7 +28,7 @@ impl Tournament {
         }
     }
 
-    /// The earliest run's moment and its place, which means nothing if that is never.
+    /// The earliest run's moment and its place, which is not a known key if that is never.
     #[inline]
     pub fn first(&self) -> (Moment, usize) {
         (self.nodes[1], self.nodes[1] as u32 as usize)

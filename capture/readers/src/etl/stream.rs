@@ -2,7 +2,7 @@
 //!
 //! Method: a buffer is a run of events in order of time. Runs are merged; one enters when the merge gets to its earliest
 //! event. Runs that were not kept are decoded again shortly before that, a few at a time. This needs no faith in the order
-//! of buffers in the file, which means nothing in a circular log, and merges only the buffers that overlap in time. Of
+//! of buffers in the file, which is not a known key in a circular log, and merges only the buffers that overlap in time. Of
 //! events at one moment, those of one processor keep their order, and the lowest processor comes first.
 
 use std::collections::VecDeque;

@@ -11,7 +11,7 @@ const BELIEVED: Duration = Duration::from_millis(200);
 /// Descriptors remembered before the memory of them starts anew.
 const DESCRIPTORS_MAX: usize = 1 << 16;
 
-/// Device number and inode; none for what is no plain file.
+/// Device number and inode; none for what is not a regular file.
 type FileKey = Option<(u32, u64)>;
 
 /// Descriptors seen lately, by thread.

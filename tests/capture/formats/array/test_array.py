@@ -114,7 +114,7 @@ def test_a_mapping_handed_over(tmp_path):
         (('delimiter = ";"', 'delimiter = ";;"'), "delimiter"),
         (('delimiter = ";"', "delimiter = '\"'"), "delimiter"),
         (('delimiter = ";"', "delimiter = " + "[" * 50_000), "too deep"),
-        (("[time]", "[time"), "no column mapping"),
+        (("[time]", "[time"), "not a column mapping"),
     ],
 )
 def test_a_mapping_that_is_wrong_says_where(change, words):

@@ -89,7 +89,7 @@ def test_a_relative_time_in_seconds_names_no_date(imported):
     ]  # fmt: skip
     quality = recording.manifest.quality
     assert quality.events_lost == 1
-    assert any("names no date" in note for note in quality.notes)
+    assert any("has no date" in note for note in quality.notes)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_a_cut_line_is_left_out_and_said(rows, tmp_path):
 def test_a_first_record_that_is_cut_is_named(tmp_path):
     path = tmp_path / "trace"
     path.write_bytes(record(5, QUEUE | READ, payload=b"x" * 9)[:50])
-    with pytest.raises(IotraceError, match="holds no whole event") as caught:
+    with pytest.raises(IotraceError, match="holds no complete event") as caught:
         import_files([path], tmp_path / "out.iotrace")
     assert str(path) in caught.value.message
 

@@ -291,7 +291,7 @@ def test_quality_of_both(imported):
         quality = imported(name).manifest.quality
         assert quality.verdict == "good"
         # PerfView packs symbols and a log beside the trace.
-        assert [note for note in quality.notes if not note.startswith("left out, as no trace")] == []
+        assert [note for note in quality.notes if not note.startswith("left out, not a trace")] == []
         assert (quality.unpaired_issues, quality.unpaired_completions) == (unpaired, 0)
 
 

@@ -50,7 +50,7 @@ def test_the_older_form_without_a_processor_column(tmp_path):
     recording, rows = read(path, tmp_path)
     assert shape(rows[0]) == FIRST
     assert len(rows) == 3
-    assert any("names no date" in note for note in recording.manifest.quality.notes)
+    assert any("has no date" in note for note in recording.manifest.quality.notes)
 
 
 def test_losses_of_the_heading_count(tmp_path):
