@@ -2,16 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from iotrace.analyze.describe.presentation import results_sections
 from iotrace.analyze.describe.results import results_of
-from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment
 from iotrace.capture.importing.anonymizing import Anonymizer
 from iotrace.capture.importing.anonymous_copy import copy_anonymously, is_recording
-from iotrace.capture.importing.inspecting import inspect_path
 from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Recording, Sweep
 
@@ -19,8 +17,6 @@ from . import console
 from .options import Json, OutputPath, Overwrite, Title
 from .show import show_section
 from .summary import print_recording, recording_facts
-
-_FACTS_SHOWN: Final = 12
 
 capture_group = typer.Typer(
     help="Record production I/O.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
@@ -30,7 +26,6 @@ capture_group = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("import")(import_command)
-    app.command("inspect")(inspect_command)
     app.add_typer(capture_group, name="capture")
 
 
@@ -103,69 +98,6 @@ def import_command(
         show_recording(imported, json=json)
     else:
         show_sweep(imported, json=json)
-
-
-def inspect_command(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Trace files, or folders or zips of them.", show_default=False),
-    ],
-    json: Json = False,
-) -> int:
-    """Tell what is in a file, and whether it is whole.
-
-    Nothing is imported. Exit status 1 if a trace in it cannot be read.
-
-    Example: iotrace inspect kernel.etl
-    """
-    with console.working("inspecting"):
-        inspected = [inspect_path(path) for path in files]
-    found = [entry for at in inspected for entry in at.traces]
-    if json:
-        console.print_json([asdict(entry) for entry in found])
-    else:
-        for entry in found:
-            console.heading(f"{entry.name}: {entry.format}, {format_bytes(entry.bytes)}")
-            if entry.problem:
-                console.paragraph(f"cannot be read: {entry.problem}", indent=2)
-            for name, value in (entry.facts or {}).items():
-                console.paragraph(_fact(name, value), indent=2)
-        for note in [note for at in inspected for note in at.notes]:
-            console.paragraph(f"note: {note}")
-    return 1 if any(entry.problem for entry in found) else 0
-
-
-def _fact(name: str, value: object) -> str:
-    """A fact in words: times as dates or lengths, as their names say."""
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if number is not None and name.endswith("_utc_ns"):
-        label, words = name.removesuffix("_utc_ns"), format_moment(int(number)) or "no date"
-    elif number is not None and name.endswith("_ns"):
-        label, words = name.removesuffix("_ns"), format_duration_ns(number)
-    else:
-        label, words = name, _short(value)
-    return f"{label.replace('_', ' ')}: {words}"
-
-
-def _short(value: object) -> str:
-    """A fact in at most a few lines; what has facts of its own is counted."""
-    if isinstance(value, list | tuple) and any(isinstance(entry, dict) for entry in value):
-        return f"{len(value):,}, which --json describes"
-    if isinstance(value, dict | list | tuple):
-        entries = (
-            [f"{key} {_short(entry)}" for key, entry in value.items()]
-            if isinstance(value, dict)
-            else [_short(entry) for entry in value]
-        )
-        more = len(entries) - _FACTS_SHOWN
-        return (
-            ", ".join(entries[:_FACTS_SHOWN]) + (f", and {more} more" if more > 0 else "")
-            if entries
-            else "none"
-        )
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "unknown"}[value]
-    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**12 else str(value)
 
 
 def show_recording(recording: Recording, *, json: bool) -> None:

@@ -23,6 +23,7 @@ from . import (
     demo,
     export,
     incident,
+    inspect,
     model,
     query,
     replay,
@@ -43,6 +44,7 @@ app = typer.Typer(
 for group in (
     demo,
     capture,
+    inspect,
     capture_linux,
     capture_plan,
     analyze,

@@ -1,19 +1,21 @@
-"""What is in a file and whether it is whole, without importing it."""
+"""What is in a file, whether it is whole, and what an import would keep of it, without importing it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iotrace.capture.formats.format import naming
+from iotrace.capture.formats.format import naming, unreported
+from iotrace.capture.formats.windows import volumes
 from iotrace.schemas import IotraceError
 
+from .contents import Contents, contents_of
 from .inputs import Gathering, Group, unpacking_room
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """One trace. ``facts`` are the format's own; None where it tells nothing without being imported."""
+    """One trace. ``facts`` are the format's own; None where it has none."""
 
     name: str
     format: str
@@ -21,6 +23,8 @@ class Inspection:
     facts: dict[str, Any] | None
     problem: str | None = None
     """Why it cannot be read; None if it can."""
+    contents: Contents | None = None
+    """What an import would keep of it; None where it is no trace of its own, and where it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,13 @@ def _inspect(group: Group) -> Inspection:
             facts = chosen.family.inspect(paths, [file.name for file in group.files])
         else:
             facts = chosen.inspect(paths[0], name) if chosen.inspect else None
+        if chosen is volumes.FORMAT:
+            return Inspection(name, chosen.name, size, facts)
+        if chosen.family is not None:
+            trace = chosen.family.read(paths, [file.name for file in group.files], unreported)
+        else:
+            trace = chosen.read(paths[0], name, unreported)
+        contents = contents_of(trace)
     except IotraceError as problem:
         return Inspection(name, chosen.name, size, None, problem.message)
-    return Inspection(name, chosen.name, size, facts)
+    return Inspection(name, chosen.name, size, facts, contents=contents)

@@ -61,6 +61,6 @@ def test_inspect_tells_what_is_in_a_file_and_imports_nothing(
     iotrace: Callable[..., Result], tmp_path: Path
 ) -> None:
     (tmp_path / "trace.csv").write_text("128166372003061629,hm,0,Read,383496192,32768,113736\n" * 3)
-    (found,) = json.loads(iotrace("inspect", tmp_path / "trace.csv", "--json").out)
+    (found,) = json.loads(iotrace("inspect", tmp_path / "trace.csv", "--json").out)["traces"]
     assert (found["format"], found["problem"], found["facts"]["lines"]) == ("msr", None, 3)
     assert [entry.name for entry in tmp_path.iterdir()] == ["trace.csv"]

@@ -14,7 +14,9 @@ from .conftest import Result
 
 FOLDER = Path(__file__).parent / "transcripts"
 BUNDLED = Path(__file__).parents[2] / "cli" / "bundled" / "pgbench.iotrace"
+CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus"
 COMMANDS = {
+    "inspect": "inspect kernel.etl perfmon.blg results.json",
     "describe": "describe pgbench.iotrace",
     "describe_full": "describe pgbench.iotrace --full",
     "incident": "incident pgbench.iotrace",
@@ -35,6 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("transcripts")
     shutil.copytree(BUNDLED, folder / "pgbench.iotrace")
+    for fixture, name in (
+        ("etl/circular", "kernel.etl"),
+        ("blg/every-record", "perfmon.blg"),
+        ("fio-json/rate", "results.json"),
+    ):
+        shutil.copy(CORPUS / fixture, folder / name)
     night = write_night(folder / "night.iotrace")
     write_night(folder / "candidate.iotrace", replay_of=night.manifest.uuid)
     write_sweep(folder / "sweep.iotrace")
