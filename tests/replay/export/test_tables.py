@@ -204,7 +204,7 @@ def test_nothing_is_replaced_unasked(five: Recording, tmp_path: Path) -> None:
     ("options", "problem"),
     [
         ({"layer": "sql"}, "no I/O of the layer"),
-        ({"window_ns": (10**12, 2 * 10**12)}, "nothing of"),
+        ({"window_ns": (10**12, 2 * 10**12)}, "nothing in"),
     ],
 )
 def test_nothing_to_export_is_an_error_and_leaves_nothing(
