@@ -12,10 +12,10 @@ fn is_debug_build() -> bool {
 pub(crate) mod linux {
     use std::path::Path;
 
+    use iotrace_arrow::Batch;
     use pyo3::exceptions::{PyOSError, PyValueError};
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
-    use pyo3_arrow::PyRecordBatch;
 
     use crate::buffers::SessionError;
     use crate::event::EVENTS;
@@ -84,12 +84,12 @@ pub(crate) mod linux {
             let batch = py
                 .detach(|| self.with(|session| session.read(timeout_ms, last)))?
                 .map_err(to_python)?;
-            PyRecordBatch::new(batch).into_pyarrow(py)
+            Batch(batch).into_pyobject(py)
         }
 
         fn processes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
             let batch = self.with(|session| session.processes())?;
-            PyRecordBatch::new(batch).into_pyarrow(py)
+            Batch(batch).into_pyobject(py)
         }
 
         fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

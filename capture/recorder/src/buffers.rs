@@ -19,7 +19,9 @@ pub enum SessionError {
     /// Reading failed.
     #[error("{path}: {problem}")]
     Io {
+        /// The file.
         path: PathBuf,
+        /// What the system says.
         problem: std::io::Error,
     },
     /// A layout is not as expected.

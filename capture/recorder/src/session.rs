@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
-use iotrace_block::{Asker, Counts, Ended, Event, Kind, Pairing};
+pub use iotrace_block::Ended;
+use iotrace_block::{Asker, Counts, Event, Kind, Pairing};
 use rustc_hash::FxHashMap;
 use rustix::time::ClockId;
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use iotrace_arrow::Batch;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use pyo3_arrow::PyRecordBatch;
 
 use crate::backend::{Backend, Wish};
 use crate::device::RawFile;
@@ -79,8 +79,8 @@ impl Engine {
         })
     }
 
-    fn offer(&self, py: Python<'_>, plan: PyRecordBatch) -> PyResult<()> {
-        let batch = plan.into_inner();
+    fn offer(&self, py: Python<'_>, plan: Batch) -> PyResult<()> {
+        let batch = plan.0;
         py.detach(|| self.lock().offer(batch))
             .map_err(|problem| PyValueError::new_err(problem.to_string()))
     }
@@ -109,7 +109,7 @@ impl Engine {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         py.detach(|| self.lock().take())
             .map_err(|problem| PyRuntimeError::new_err(problem.to_string()))?
-            .map(|batch| PyRecordBatch::new(batch).into_pyarrow(py))
+            .map(|batch| Batch(batch).into_pyobject(py))
             .transpose()
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt8Type};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use iotrace_arrow::Batch;
 use iotrace_load::footprint;
 use iotrace_load::sequence;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use pyo3_arrow::PyRecordBatch;
 
 use crate::shape::{self, Columns};
 
@@ -32,8 +32,8 @@ impl Shape {
         }
     }
 
-    fn add(&mut self, py: Python<'_>, rows: PyRecordBatch) -> PyResult<()> {
-        let batch = rows.into_inner();
+    fn add(&mut self, py: Python<'_>, rows: Batch) -> PyResult<()> {
+        let batch = rows.0;
         let columns = Columns {
             at_ns: numbers_of::<Int64Type>(&batch, "at_ns")?,
             op: numbers_of::<UInt8Type>(&batch, "op")?,
@@ -99,8 +99,8 @@ impl Footprint {
         Self::default()
     }
 
-    fn add(&mut self, py: Python<'_>, transfers: PyRecordBatch) -> PyResult<()> {
-        let batch = transfers.into_inner();
+    fn add(&mut self, py: Python<'_>, transfers: Batch) -> PyResult<()> {
+        let batch = transfers.0;
         let slot = numbers_of::<Int64Type>(&batch, "slot")?;
         let offset_bytes = numbers_of::<Int64Type>(&batch, "offset_bytes")?;
         let size_bytes = numbers_of::<Int64Type>(&batch, "size_bytes")?;
@@ -137,12 +137,8 @@ impl Sequences {
         Self::default()
     }
 
-    fn add<'py>(
-        &mut self,
-        py: Python<'py>,
-        transfers: PyRecordBatch,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let batch = transfers.into_inner();
+    fn add<'py>(&mut self, py: Python<'py>, transfers: Batch) -> PyResult<Bound<'py, PyBytes>> {
+        let batch = transfers.0;
         let space = numbers_of::<Int64Type>(&batch, "space")?;
         let file_id = numbers_of::<Int32Type>(&batch, "file_id")?;
         let is_write = numbers_of::<UInt8Type>(&batch, "is_write")?;
@@ -210,7 +206,7 @@ fn stretches_of<'py>(
         RecordBatch::try_from_iter(columns)
             .map_err(|problem| PyRuntimeError::new_err(problem.to_string()))
     })?;
-    PyRecordBatch::new(batch).into_pyarrow(py)
+    Batch(batch).into_pyobject(py)
 }
 
 /// More than `most` stretches made that few: those nearest one another are joined. Slots stay apart.

@@ -7,10 +7,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use iotrace_arrow::Batch;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use pyo3_arrow::PyRecordBatch;
 
 use crate::gate::{Bucket, Held};
 use crate::simulator::{self, Arrivals, Outcome};
@@ -42,8 +42,8 @@ impl Simulator {
         })
     }
 
-    fn offer(&self, py: Python<'_>, arrivals: PyRecordBatch) -> PyResult<()> {
-        let batch = arrivals.into_inner();
+    fn offer(&self, py: Python<'_>, arrivals: Batch) -> PyResult<()> {
+        let batch = arrivals.0;
         py.detach(|| offer(&mut self.lock(), &batch))
     }
 
@@ -53,7 +53,7 @@ impl Simulator {
         };
         let batch =
             batch_of(outcome).map_err(|problem| PyRuntimeError::new_err(problem.to_string()))?;
-        PyRecordBatch::new(batch).into_pyarrow(py).map(Some)
+        Batch(batch).into_pyobject(py).map(Some)
     }
 
     fn end(&self, py: Python<'_>) {

@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use iotrace_arrow::Batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3_arrow::PyRecordBatch;
 
 use super::reader::Reader;
 use crate::bindings::guarded;
@@ -29,7 +29,7 @@ impl BlockEvents {
 
 #[pymethods]
 impl BlockEvents {
-    fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
+    fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<Batch>> {
         let batch = guarded(py, || {
             let mut reader = self.reader();
             let Some(rows) = reader.next_rows(rows)? else {
@@ -38,7 +38,7 @@ impl BlockEvents {
             let batch = reader.ios(&rows).map(Some);
             batch.map_err(|problem| Unreadable::tables(&problem))
         })?;
-        Ok(batch.map(PyRecordBatch::new))
+        Ok(batch.map(Batch))
     }
 
     fn new_devices(&self) -> Vec<(i32, u32)> {
@@ -49,12 +49,12 @@ impl BlockEvents {
         self.reader().take_partitions()
     }
 
-    fn new_processes(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+    fn new_processes(&self, py: Python<'_>) -> PyResult<Batch> {
         let batch = guarded(py, || {
             let threads = self.reader().take_threads();
             threads.map_err(|problem| Unreadable::tables(&problem))
         })?;
-        Ok(PyRecordBatch::new(batch))
+        Ok(Batch(batch))
     }
 
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

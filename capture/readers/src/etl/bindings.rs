@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
+use iotrace_arrow::Batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3_arrow::PyRecordBatch;
 
 use super::{
     Compression, KEPT_EVENTS, LogHeader, Origin, Trace, devices, files, inspect, open, processes,
@@ -87,34 +87,34 @@ impl EtlTrace {
         &self,
         py: Python<'_>,
         of: impl FnOnce(&Trace) -> Result<RecordBatch, ArrowError> + Send,
-    ) -> PyResult<PyRecordBatch> {
+    ) -> PyResult<Batch> {
         let batch = guarded(py, || {
             of(&self.trace.lock().unwrap_or_else(PoisonError::into_inner))
                 .map_err(|problem| Unreadable::tables(&problem))
         })?;
-        Ok(PyRecordBatch::new(batch))
+        Ok(Batch(batch))
     }
 }
 
 #[pymethods]
 impl EtlTrace {
-    fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<PyRecordBatch>> {
+    fn next_io(&self, py: Python<'_>, rows: usize) -> PyResult<Option<Batch>> {
         let batch = guarded(py, || {
             let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
             trace.next_io(rows)
         })?;
-        Ok(batch.map(PyRecordBatch::new))
+        Ok(batch.map(Batch))
     }
 
-    fn devices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
+    fn devices(&self, py: Python<'_>) -> PyResult<Batch> {
         self.table(py, devices)
     }
 
-    fn files(&self, py: Python<'_>, first: usize) -> PyResult<PyRecordBatch> {
+    fn files(&self, py: Python<'_>, first: usize) -> PyResult<Batch> {
         self.table(py, |trace| files(trace, first))
     }
 
-    fn processes(&self, py: Python<'_>, first: usize) -> PyResult<PyRecordBatch> {
+    fn processes(&self, py: Python<'_>, first: usize) -> PyResult<Batch> {
         self.table(py, |trace| processes(trace, first))
     }
 

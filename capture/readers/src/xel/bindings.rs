@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use iotrace_arrow::Batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3_arrow::PyRecordBatch;
 
 use super::rows::Reader;
 use super::scan::scan;
@@ -19,7 +19,7 @@ use crate::bindings::guarded;
 use crate::error::Unreadable;
 
 type FileTuple = (Option<u64>, Option<u64>, Option<String>, Option<String>);
-type TableBatches = Vec<(String, PyRecordBatch)>;
+type TableBatches = Vec<(String, Batch)>;
 
 /// A file of an event session; its rows are taken out batch by batch.
 #[pyclass(frozen, module = "iotrace.capture._readers")]
@@ -48,7 +48,7 @@ impl XelTrace {
         Ok(batches.map(|batches| {
             batches
                 .into_iter()
-                .map(|(table, batch)| (table.to_owned(), PyRecordBatch::new(batch)))
+                .map(|(table, batch)| (table.to_owned(), Batch(batch)))
                 .collect()
         }))
     }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use iotrace_arrow::Batch;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3_arrow::PyRecordBatch;
 
 use super::catalogue::Mounted;
 use super::session::{FileSession, Options};
@@ -117,20 +117,20 @@ impl FileTrace {
         let batch = py
             .detach(|| self.with(|session| session.read(last)))?
             .map_err(to_python)?;
-        PyRecordBatch::new(batch).into_pyarrow(py)
+        Batch(batch).into_pyobject(py)
     }
 
-    fn attribute<'py>(&self, py: Python<'py>, batch: PyRecordBatch) -> PyResult<Bound<'py, PyAny>> {
-        let batch = batch.into_inner();
+    fn attribute<'py>(&self, py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyAny>> {
+        let batch = batch.0;
         let attributed = py
             .detach(|| self.with(|session| session.attribute(&batch)))?
             .map_err(|problem| PyValueError::new_err(problem.to_string()))?;
-        PyRecordBatch::new(attributed).into_pyarrow(py)
+        Batch(attributed).into_pyobject(py)
     }
 
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let batch = self.with(FileSession::files)?;
-        PyRecordBatch::new(batch).into_pyarrow(py)
+        Batch(batch).into_pyobject(py)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
