@@ -13,6 +13,7 @@ from iotrace.schemas import IotraceError
 from . import console
 from .amounts import parse_bytes
 from .capture import capture_group, show_recording
+from .live import live
 from .options import Json, OutputPath, Overwrite, Title, finite
 from .watching import stop_with_input
 
@@ -98,7 +99,7 @@ def linux_command(
         raise IotraceError(f"--max-size {max_size} is too small to record in", hint="use at least 16M")
     if seconds is None:
         console.say("recording until Ctrl-C")
-    with console.progress("recording") as meter:
+    with live("recording") as meter:
 
         def show(state: dict[str, Any]) -> None:
             detail = (
@@ -107,6 +108,7 @@ def linux_command(
             )
             if state["events_lost"]:
                 detail += f", {state['events_lost']:,} events lost"
+            meter.load.take(state["elapsed_ns"], state["ios"], state["latency_ns_mean"])
             meter.update(state["elapsed_ns"] / 1e9, seconds, detail)
 
         recording = linux.record(

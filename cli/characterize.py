@@ -43,6 +43,7 @@ from .characterize_run import (
     run_series,
     started_folder,
 )
+from .live import LiveMeter, live
 from .meters import show_replay
 from .options import COUNT_MAX, INTERRUPTED, Full, Json, Overwrite
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
@@ -225,7 +226,7 @@ def characterize_command(
         _check_output(output, options, overwrite=overwrite)
     with ExitStack() as stack:
         folder = stack.enter_context(private_room()) if output is None or to_html else output
-        with console.progress("") as meter:  # no title: what a run is takes the whole line
+        with live("") as meter:  # no title: what a run is takes the whole line
             running = stack.enter_context(
                 Characterization(series, options, cells, progress=lambda state: show_replay(meter, state))
             )
@@ -291,7 +292,7 @@ def _check_output(output: Path, options: ReplayOptions, *, overwrite: bool) -> N
 class _Watch:
     """Says how far it is."""
 
-    def __init__(self, meter: console.Meter, count: int, run_seconds: float) -> None:
+    def __init__(self, meter: LiveMeter, count: int, run_seconds: float) -> None:
         self._meter, self._count, self._seconds = meter, count, run_seconds
         self._number = 0
         self.finished = 0
@@ -304,10 +305,12 @@ class _Watch:
         def show(state: Progress) -> None:
             done = (number - 1) * self._seconds + min(state.elapsed_ns / 1e9, self._seconds)
             left = _coarse(max(0.0, self._count * self._seconds - done))
-            rate = "" if state.rate_per_s is None else f": {state.rate_per_s:,.0f} IOPS"
             what = f"{kind_text(cell)} {size_text(cell.size_bytes)} x{cell.outstanding}"
+            self._meter.load.take(
+                state.elapsed_ns, state.completed_ios, state.response_ns_mean, in_flight=state.in_flight
+            )
             self._meter.update(
-                done, self._count * self._seconds, f"{number}/{self._count}, {left} left: {what}{rate}"
+                done, self._count * self._seconds, f"{number}/{self._count}, {left} left: {what}"
             )
 
         return show

@@ -48,7 +48,7 @@ data = _Data(markup=False, highlight=False, emoji=False)
 words = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 _TEXT_CHARACTERS_MAX: Final = 1000
-_BAR_CHARACTERS: Final = 24
+BAR_CHARACTERS: Final = 24
 _BAR_CHARACTERS_MIN: Final = 6
 _ELAPSED_CHARACTERS: Final = len("0:00:00")
 _BEYOND_ASCII: Final = re.compile(r"[^\n\x20-\x7e]")
@@ -189,15 +189,15 @@ def working(title: str) -> Iterator[None]:
 @contextmanager
 def progress(title: str) -> Iterator["Meter"]:
     """Show a bar on a terminal, and nothing when stderr is piped."""
-    bar = BarColumn(bar_width=_BAR_CHARACTERS, table_column=Column(no_wrap=True))
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        bar,
-        _Detail(),
-        TimeElapsedColumn(table_column=Column(no_wrap=True)),
-    )
-    with Progress(*columns, console=words, transient=True, disable=not words.is_terminal) as lines:
+    bar = BarColumn(bar_width=BAR_CHARACTERS, table_column=Column(no_wrap=True))
+    with Progress(*bar_columns(bar), console=words, transient=True, disable=not words.is_terminal) as lines:
         yield Meter(lines, title, bar)
+
+
+def bar_columns(bar: BarColumn) -> tuple[ProgressColumn, ...]:
+    """What stands on the line of a bar."""
+    elapsed = TimeElapsedColumn(table_column=Column(no_wrap=True))
+    return TextColumn("{task.description}", markup=False), bar, _Detail(), elapsed
 
 
 class _Detail(ProgressColumn):
@@ -223,6 +223,6 @@ class Meter:
         self.detail = detail = printable(detail)
         # The bar gives way to the words. It never grows again, or the words would jump about.
         room = words.width - cell_len(self._title) - cell_len(detail) - _ELAPSED_CHARACTERS - 3
-        width = min(self._bar.bar_width or _BAR_CHARACTERS, room)
+        width = min(self._bar.bar_width or BAR_CHARACTERS, room)
         self._bar.bar_width = max(width, _BAR_CHARACTERS_MIN)
         self._lines.update(self._task, completed=done, total=total, detail=detail)

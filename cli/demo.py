@@ -29,6 +29,7 @@ from iotrace.schemas.models import model_words
 from iotrace.schemas.replacing import check_file
 
 from . import console
+from .live import Point, live
 from .meters import show_replay
 from .options import Json, finite
 from .show import say, show, show_section
@@ -220,15 +221,13 @@ class _Story:
             return self._sweep(replace(options, buffered=True), overwrite=True)
 
     def _sweep(self, options: ReplayOptions, *, overwrite: bool = False) -> Sweep:
-        with console.progress("sweep") as meter:
+        with live("sweep") as meter:
 
             def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:
                 return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
 
             def done(step: StepSummary, _recording: Recording) -> None:
-                console.say(
-                    f"{step.scale:g}x: {step.achieved_iops:,.0f} of {step.offered_iops:,.0f} IOPS carried"
-                )
+                meter.point(Point(step.scale, step.achieved_iops, step.offered_iops, step.latency_ns))
 
             return run_sweep(
                 self._recording,

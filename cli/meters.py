@@ -1,13 +1,13 @@
-"""What the progress bar of a replay says."""
+"""What a replay shows while it runs."""
 
-from iotrace.analyze.units import format_bytes, format_duration_ns
+from iotrace.analyze.units import format_bytes
 from iotrace.replay import Progress
 
-from . import console
+from .live import LiveMeter
 
 
-def show_replay(meter: console.Meter, state: Progress, prefix: str = "") -> None:
-    """Elapsed over planned, achieved over offered rate, latency now, in flight; or how far a target is filled."""
+def show_replay(meter: LiveMeter, state: Progress, prefix: str = "") -> None:
+    """Elapsed over planned, and the load, latency and I/Os in flight; or how far a target is filled."""
     if state.phase == "survey":
         detail = f"reading the recording, {state.due_ios:,} I/Os"
         meter.update(state.due_ios, state.planned_ios, prefix + detail)
@@ -19,13 +19,14 @@ def show_replay(meter: console.Meter, state: Progress, prefix: str = "") -> None
         detail = f"filling {state.target}, {format_bytes(state.fill_bytes)}"
         meter.update(state.fill_bytes, state.fill_bytes_total, prefix + detail)
         return
-    rate = (
-        ""
-        if state.rate_per_s is None
-        else f"{state.rate_per_s:,.0f} of {state.offered_per_s or 0:,.0f} IOPS, "
+    meter.load.take(
+        state.elapsed_ns,
+        state.completed_ios,
+        state.response_ns_mean,
+        due=state.due_ios,
+        in_flight=state.in_flight,
     )
-    response = format_duration_ns(state.response_ns_mean)
-    detail = f"{rate}{response}, {state.in_flight:,} in flight"
+    detail = prefix.rstrip(": ")
     if state.failed_ios:
-        detail += f", {state.failed_ios:,} errors"
-    meter.update(min(state.elapsed_ns, state.planned_ns), state.planned_ns, prefix + detail)
+        detail = ", ".join(part for part in (detail, f"{state.failed_ios:,} errors") if part)
+    meter.update(min(state.elapsed_ns, state.planned_ns), state.planned_ns, detail)

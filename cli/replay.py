@@ -15,6 +15,7 @@ from iotrace.schemas.sweep import watched_path
 
 from . import console
 from .amounts import parse_loop, parse_seconds
+from .live import live
 from .meters import show_replay
 from .options import INTERRUPTED, Full, Json, OutputPath, Overwrite, RecordingPath, Title
 from .play_options import HOW, RUN, GroupedCommand, PlayOptions, takes_play_options
@@ -90,7 +91,7 @@ def replay_command(
     )
     seen_path = watched_path(output)
     beside = watched(options.all_targets, seen_path, overwrite=overwrite) if watch else nullcontext()
-    with console.progress("replay") as meter, beside:
+    with live("replay") as meter, beside:
         result = replay(
             source, output, options, overwrite=overwrite, progress=lambda state: show_replay(meter, state)
         )

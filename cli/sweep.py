@@ -26,6 +26,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.models import model_words
 
 from . import console
+from .live import Point, live
 from .meters import show_replay
 from .options import (
     INTERRUPTED,
@@ -125,16 +126,13 @@ def sweep_command(
     if ladder is not None and not ladder:
         raise IotraceError(f"--scales '{scales}' names no load", hint="for example --scales 1x,2x,4x,8x")
     options = play.build(source)
-    with console.progress("sweep") as meter:
+    with live("sweep") as meter:
 
         def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:
             return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
 
         def done(summary: StepSummary, _step: Recording) -> None:
-            console.say(
-                f"{summary.scale:g}x{_why_again(summary)}: {summary.achieved_iops:,.0f} of "
-                f"{summary.offered_iops:,.0f} IOPS, response {summary.latency_ns / 1e6:,.2f} ms"
-            )
+            meter.point(point_of(summary))
 
         sweep = run_sweep(
             source,
@@ -155,6 +153,17 @@ def sweep_command(
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
     status = _answer_sweep(sweep, slo, need=needed, full=full, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
+
+
+def point_of(summary: StepSummary) -> Point:
+    """A step that is done, as the live display shows it."""
+    return Point(
+        summary.scale,
+        summary.achieved_iops,
+        summary.offered_iops,
+        summary.latency_ns,
+        _why_again(summary),
+    )
 
 
 def _why_again(summary: StepSummary) -> str:

@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_what_was_measured(iotrace: Callable[..., Result], tmp_path
         (("--op", "erase"), "erase"),
         (("--profile", "olap"), "olap"),
         (("--preset", "sqlio", "--profile", "log"), "--preset"),
-        (("--op", "mix", "--mix", "100:0"), "no mix"),
+        (("--op", "mix", "--mix", "100:0"), "not a mix"),
         (("--seconds", "0"), "0 s"),
         (("--size", "1M", "--file-size", "1M"), "too small"),
     ],

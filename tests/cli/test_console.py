@@ -13,6 +13,7 @@ from rich.console import Console
 import iotrace.cli
 from iotrace.cli import console
 from iotrace.cli.characterize import _Watch
+from iotrace.cli.live import live
 from iotrace.replay import Progress
 from iotrace.replay.characterize import PRESETS
 
@@ -57,7 +58,7 @@ def test_words_that_are_too_long_leave_the_rest_in_place(screen: io.StringIO) ->
 
 def test_every_run_of_the_largest_matrix_is_named_within_80_columns(screen: io.StringIO) -> None:
     cells = [cell for one in PRESETS["sqlio"].series() for cell in one.cells]
-    with console.progress("") as meter:
+    with live("") as meter:
         watch = _Watch(meter, len(cells), 12.0)
         for number, cell in enumerate(cells, start=1):
             watch.start(cell)(Progress("play", elapsed_ns=11_999_000_000, rate_per_s=123_456.7))
