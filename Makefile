@@ -87,9 +87,9 @@ fuzz: $(SETUP) ## damaged bytes against every reader (SECONDS_EACH=60; TARGET=et
 SAMPLE ?= 150
 SEED ?= 0
 
-mutants: $(SETUP) ## small faults in the deciding code: which ones no test notices (SAMPLE=150, 0 for all; SEED=0; GROUP=knee)
+mutants: $(SETUP) ## small faults in the deciding code: which ones no test notices (SAMPLE=150, 0 for all; SEED=0; GROUP=knee; MINUTES=10)
 	$(UV) pip install --quiet --python $(BIN)/python --group mutants
-	$(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(GROUP),--group $(GROUP))
+	$(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(GROUP),--group $(GROUP))
 
 docs: $(SETUP) build/rooms ## the documentation as a site in build/site, reference drawn from the code
 	$(BIN)/python tools/build_docs.py

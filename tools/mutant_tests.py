@@ -1,10 +1,15 @@
-"""Runs tests in forks of a process that has loaded the libraries: all of them once, then those of one function.
+"""Runs tests against small faults: all of them once without any, then for each fault those that call what it changes.
 
-`record` notes which functions of the modules in question each test calls and how long it takes. `fails` then runs only
-the tests that call a function, the quickest first, until one fails. What a fixture of a whole file or session calls
-counts for all tests of that file; a test that starts a program may call anything.
+The tests are imported and collected once. `Collected.record` runs them in a fork and notes which functions of the
+modules in question each test calls and how long it takes. `Collected.fails` forks again, puts the changed function in
+the place of the one in memory, and runs only the tests that call it, the quickest first, until one fails. What is
+needed while modules are imported (constants, what decorators and tables call) is tried in a process of its own.
+
+What a fixture of a whole file or session calls counts for all tests of that file; a test that starts a program may call
+anything, and the program reads the fault from the file.
 """
 
+import gc
 import json
 import os
 import resource
@@ -14,34 +19,35 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
-# What every test file imports, and forks need not import again.
-import duckdb  # noqa: F401
-import numpy as np  # noqa: F401
-import pyarrow.parquet  # noqa: F401
 import pytest
-import scipy.ndimage
-import scipy.optimize
-import scipy.stats  # noqa: F401
-
-Places = frozenset[tuple[str, int]]
 
 WAIT_S: Final = 900
 _ANYTHING: Final = ("", 0)
+_OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--basetemp", "build/tests")
 
 
 @dataclass(frozen=True)
 class Tests:
     """What one group's tests call, as (module, first line of a function), and how long each takes, in seconds."""
 
-    files: list[str]
-    calls: Mapping[str, Places]
+    calls: Mapping[str, frozenset[tuple[str, int]]]
     seconds: Mapping[str, float]
+    imported: frozenset[tuple[str, int]]
+    """What is called while modules are imported."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Tests":
+        """What `Collected.record` wrote."""
+        noted = json.loads(path.read_text("utf-8"))
+        calls = {name: _places(one) for name, one in noted["calls"].items()}
+        return cls(calls, noted["seconds"], _places(noted["imported"]))
 
     def calling(self, module: str, first: int, last: int) -> list[str]:
         """The tests that call what lies in these lines of the module, the quickest first."""
@@ -59,22 +65,102 @@ class Tests:
         return sorted(names, key=lambda name: self.seconds[name])
 
 
-@dataclass(eq=False)
-class _Recorder:
-    """A plugin of pytest that notes what each test calls in the modules of a checkout."""
+def _places(rows: list[list[Any]]) -> frozenset[tuple[str, int]]:
+    return frozenset((str(path), int(line)) for path, line in rows)
 
+
+@dataclass(eq=False)
+class Collected:
+    """A plugin of pytest that keeps the collected tests, and hands itself to ``work`` instead of running them."""
+
+    copy: Path
     modules: Mapping[str, str]
     """By the name of the file that is imported."""
+    work: Callable[["Collected"], None]
     calls: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     shared: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     now: set[tuple[str, int]] = field(default_factory=set)
+    imported: set[tuple[str, int]] = field(default_factory=set)
+    items: dict[str, pytest.Item] = field(default_factory=dict)
+    session: pytest.Session | None = None
 
-    def trace(self, frame: FrameType, event: str, _: object) -> None:
+    def record(self, into: Path) -> bool:
+        """Run all tests and note what they call; false if one fails."""
+
+        def run() -> int:
+            started = subprocess.Popen.__init__
+
+            def start(*args: Any, **options: Any) -> None:  # noqa: ANN401 - whatever Popen takes
+                self.now.add(_ANYTHING)
+                started(*args, **options)
+
+            subprocess.Popen.__init__ = start  # type: ignore[method-assign]
+            threading.settrace(self._trace)
+            sys.settrace(self._trace)
+            status = self._run(list(self.items.values()))
+            sys.settrace(None)
+            every = {
+                name: sorted(
+                    places | self.shared.get(name.split("::")[0], set()) | self.shared.get("", set())
+                )
+                for name, places in self.calls.items()
+            }
+            noted = {"calls": every, "seconds": self.seconds, "imported": sorted(self.imported)}
+            if status == 0:
+                into.write_text(json.dumps(noted), "utf-8")
+            return status
+
+        return _forked(self.copy, run) == 0
+
+    def fails(self, tests: Tests, names: list[str], path: str, after: str, line: int | None) -> bool:
+        """Whether one of the tests fails with ``after`` as the text of the file ``path``, in which it stands already.
+
+        Taking twenty times as long as it should, or never ending, is failing. ``line`` is the first of the changed
+        function, None for what is no function's.
+        """
+        if not names:
+            return False
+        seconds = 60 + 20 * sum(tests.seconds[name] for name in names)
+        module = self.modules[path]
+        in_place = line is not None and (module, line) not in tests.imported
+        with warnings.catch_warnings(action="ignore"):
+            changed = _code_at(compile(after, path, "exec"), line) if in_place else None
+
+        def run() -> int:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+            # Bytecode of a fault must not outlive it; that of everything else lies there since `record`.
+            sys.dont_write_bytecode = True
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            if changed is None or not _put(changed, path):
+                os.execv(sys.executable, [sys.executable, "-m", "pytest", *_OPTIONS, *names])
+            return self._run([self.items[name] for name in names])
+
+        return _forked(self.copy, run) != 0
+
+    def _run(self, items: list[pytest.Item]) -> int:
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.session is None or self.session.testsfailed:
+                return 1
+        return 0
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> None:
         """Note a call; nothing is followed line by line."""
         module = self.modules.get(frame.f_code.co_filename)
         if event == "call" and module is not None:
             self.now.add((module, frame.f_code.co_firstlineno))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Everything is imported: do the work instead."""
+        sys.settrace(None)
+        if session.testsfailed:
+            return True
+        self.session = session
+        self.items = {item.nodeid: item for item in session.items}
+        self.work(self)
+        return True
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:
@@ -95,93 +181,59 @@ class _Recorder:
         yield
         self.now = before
 
-    def result(self) -> dict[str, Any]:
-        """Calls and seconds, as JSON has them."""
-        every = {
-            name: places | self.shared.get(name.split("::")[0], set()) | self.shared.get("", set())
-            for name, places in self.calls.items()
-        }
-        return {"calls": {name: sorted(places) for name, places in every.items()}, "seconds": self.seconds}
 
-
-class _Chosen:
-    """A plugin of pytest that runs some tests in a given order."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.place = {name: index for index, name in enumerate(names)}
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave the rest out."""
-        items[:] = sorted(
-            (item for item in items if item.nodeid in self.place), key=lambda item: self.place[item.nodeid]
-        )
-
-
-def record(copy: Path, files: list[str], modules: list[Path], into: Path) -> Tests | None:
-    """What each test in ``files`` calls of ``modules``, in the copy of a checkout; None if a test fails."""
-    into.unlink(missing_ok=True)
+def collected(copy: Path, files: list[str], modules: list[Path], work: Callable[[Collected], None]) -> bool:
+    """Do ``work`` in a fork that has collected the tests in ``files`` of the copy; false if they cannot be."""
+    rooms = copy / "build" / "rooms" / "iotrace"
+    plugin = Collected(copy, {str(rooms / module): module.as_posix() for module in modules}, work)
 
     def run() -> int:
-        rooms = copy / "build" / "rooms" / "iotrace"
-        recorder = _Recorder({str(rooms / module): module.as_posix() for module in modules})
-        started = subprocess.Popen.__init__
+        plugin.now = plugin.imported
+        sys.settrace(plugin._trace)  # noqa: SLF001 - its own
+        pytest.main([*_OPTIONS, *files], plugins=[plugin])
+        return int(plugin.session is None)
 
-        def start(*args: Any, **options: Any) -> None:  # noqa: ANN401 - whatever Popen takes
-            recorder.now.add(_ANYTHING)
-            started(*args, **options)
-
-        subprocess.Popen.__init__ = start  # type: ignore[method-assign]
-        threading.settrace(recorder.trace)
-        sys.settrace(recorder.trace)
-        status = _pytest(files, recorder)
-        sys.settrace(None)
-        into.write_text(json.dumps(recorder.result()), "utf-8")
-        return status
-
-    if _forked(copy, run) != 0:
-        return None
-    noted = json.loads(into.read_text("utf-8"))
-    calls = {
-        name: frozenset((str(path), int(line)) for path, line in one) for name, one in noted["calls"].items()
-    }
-    return Tests(files, calls, noted["seconds"])
+    return _forked(copy, run, wait_s=None) == 0
 
 
-def fails(copy: Path, tests: Tests, names: list[str]) -> bool:
-    """Whether one of the tests fails in the copy, takes twenty times as long as it should, or never ends."""
-    if not names:
-        return False
-    files = sorted({name.split("::")[0] for name in names})
-    seconds = 60 + 20 * sum(tests.seconds[name] for name in names)
-
-    def run() -> int:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
-        # Bytecode of a fault must not outlive it; that of everything else lies there since `record`.
-        sys.dont_write_bytecode = True
-        return _pytest(files, _Chosen(names))
-
-    return _forked(copy, run) != 0
+def _code_at(module: CodeType, line: int | None) -> CodeType | None:
+    """The code of the function that begins at a line, at whatever depth; None if there is none."""
+    inner = [one for one in module.co_consts if isinstance(one, CodeType)]
+    found = [one for one in inner if one.co_firstlineno == line and not one.co_name.startswith("<")]
+    deeper = (_code_at(one, line) for one in inner)
+    return found[0] if found else next((one for one in deeper if one is not None), None)
 
 
-def _pytest(files: list[str], plugin: object) -> int:
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--basetemp", "build/tests"]
-    return int(pytest.main([*options, *files], plugins=[plugin]))
+def _put(code: CodeType, path: str) -> bool:
+    """Let every function made of the code in this place of the file run ``code`` instead; false if there is none."""
+    there = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, FunctionType)
+        and (one.__code__.co_filename, one.__code__.co_firstlineno, one.__code__.co_qualname)
+        == (path, code.co_firstlineno, code.co_qualname)
+        and len(one.__code__.co_freevars) == len(code.co_freevars)
+    ]
+    for one in there:
+        one.__code__ = code
+    return bool(there)
 
 
-def _forked(copy: Path, run: Callable[[], int]) -> int:
+def _forked(copy: Path, run: Callable[[], int], wait_s: float | None = WAIT_S) -> int:
     """The status of ``run`` in a child whose rooms are those of the copy; its words go to a file beside that."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            os.setsid()
+            if wait_s is not None:
+                os.setsid()
             words = os.open(copy.parent / "tests.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number in (1, 2):
                 os.dup2(words, number)
             os.chdir(copy)
             rooms = str(copy / "build" / "rooms")
-            sys.path[:0] = [rooms]
+            if rooms not in sys.path:
+                sys.path[:0] = [rooms]
             os.environ["PYTHONPATH"] = rooms
             status = run()
         except BaseException:  # noqa: BLE001 - a fork that lives on would go on as its parent
@@ -190,12 +242,17 @@ def _forked(copy: Path, run: Callable[[], int]) -> int:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
-    ended = time.monotonic() + WAIT_S
-    while time.monotonic() < ended:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    if wait_s is None:
+        return os.waitpid(child, 0)[1]
+    done, ended = 0, time.monotonic() + wait_s
+    try:
+        while time.monotonic() < ended:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status
+            time.sleep(0.01)
+    finally:
+        if not done:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     return 1

@@ -2,12 +2,15 @@
 
 Cosmic Ray makes the faults (a comparison turned, a number changed, a condition negated); what this adds is which tests
 answer for which modules, a sample of stated size, and the list of survivors that are in order (`tests/mutants.toml`).
-Of a group's tests those are run that call the changed function (`mutant_tests`). Everything happens in copies of the
-checkout; the checkout itself is not touched.
+Of a group's tests those are run that call the changed function (`mutant_tests`). Everything happens in a copy of the
+checkout; the checkout itself is not touched. A run that was interrupted goes on where it stopped, as long as the
+checkout is what it was.
 """
 
 import argparse
 import ast
+import hashlib
+import json
 import math
 import os
 import random
@@ -15,7 +18,9 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +31,10 @@ from cosmic_ray.ast import ast_nodes, get_ast_from_path
 from cosmic_ray.mutating import apply_mutation
 from cosmic_ray.operators.number_replacer import NumberReplacer
 from cosmic_ray.operators.provider import OperatorProvider
-from mutant_tests import Tests, fails, record
+from mutant_tests import Collected, Tests, collected
 
 ROOT = Path(__file__).parents[1]
-COPY: Final = ROOT / "build" / "mutants" / "copy"
+FOLDER: Final = ROOT / "build" / "mutants"
 ROOMS: Final = ("schemas", "capture", "replay", "analyze", "cli")
 
 # Annotations (X | None) and decorators decide nothing; numbers are changed by ChangeNumber.
@@ -77,20 +82,40 @@ def mutants_of(module: Path) -> Iterator[Mutant]:
         yield from (Mutant(module, name, index, start[0]) for index, start in enumerate(places))
 
 
-def make_copy(copy: Path) -> None:
-    """A copy of the checkout whose rooms are imported before the installed ones."""
-    shutil.rmtree(copy, ignore_errors=True)
+def files() -> list[str]:
+    """What is in the checkout, native modules included, below the root."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     natives = [path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).glob("*.so")]
-    for name in [*listed.stdout.splitlines(), *natives]:
+    return [*listed.stdout.splitlines(), *natives]
+
+
+def make_copy(folder: Path) -> Path:
+    """A copy of the checkout, in ``folder``, whose rooms are imported before the installed ones."""
+    copy = folder / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    for name in files():
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name)
     (copy / "build/rooms/iotrace").mkdir(parents=True)
     for room in ROOMS:
         (copy / "build/rooms/iotrace" / room).symlink_to(copy / room)
-    (copy.parent / "shared").unlink(missing_ok=True)
+    (folder / "shared").unlink(missing_ok=True)
     if (ROOT.parent / "shared").exists():
-        (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
+    return copy
+
+
+def folder_of_this_state() -> Path:
+    """Where verdicts on the checkout as it is are kept; those on any other state go."""
+    digest = hashlib.sha256()
+    for name in files():
+        digest.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
+    folder = FOLDER / digest.hexdigest()[:12]
+    for other in FOLDER.glob("*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def changed_lines(before: str, after: str) -> str:
@@ -100,18 +125,17 @@ def changed_lines(before: str, after: str) -> str:
     return f"{was.strip()}  ->  {became.strip()}"
 
 
-def function_at(module: Path, line: int) -> tuple[int, int] | None:
-    """First and last line of the innermost function around a line, its decorators included; None outside of any."""
+def functions_at(module: Path, line: int) -> list[tuple[int, int]]:
+    """First and last line of the functions around a line, decorators included, from the outermost to the innermost."""
     tree = ast.parse((ROOT / module).read_text("utf-8"))
-    spans = [
+    return sorted(
         (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or node.lineno)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= line <= (node.end_lineno or 0)
-    ]
-    return max(spans, default=None)
+    )
 
 
-def survives(mutant: Mutant, copy: Path, tests: Tests) -> tuple[bool | None, str]:
+def survives(mutant: Mutant, copy: Path, tests: Tests, collected: Collected) -> tuple[bool | None, str]:
     """Whether no test notices the fault while it is in ``copy``, None where it is no fault; and the fault in words."""
     path = copy / mutant.module
     original, times = path.read_text("utf-8"), path.stat()
@@ -120,13 +144,17 @@ def survives(mutant: Mutant, copy: Path, tests: Tests) -> tuple[bool | None, str
         path.write_text(original, "utf-8")
         return None, ""
     change = changed_lines(before, after)
-    span = function_at(mutant.module, mutant.line)
+    around = functions_at(mutant.module, mutant.line)
     # A constant is used by who knows whom.
-    names = tests.calling(mutant.module.as_posix(), *span) if span else tests.calling_any()
+    names = tests.calling(mutant.module.as_posix(), *around[-1]) if around else tests.calling_any()
     try:
-        compile(after, str(path), "exec")
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # tests make an error of every warning, as of `is` with a number
+            compile(after, str(path), "exec")
         path.write_text(after, "utf-8")
-        return not fails(copy, tests, names), change
+        imported = str(copy / "build" / "rooms" / "iotrace" / mutant.module)
+        return not collected.fails(tests, names, imported, after, around[0][0] if around else None), change
     except (SyntaxError, ValueError):
         return None, change
     finally:
@@ -166,6 +194,46 @@ def modules_of(group: dict[str, Any]) -> list[Path]:
     return sorted({path for paths in named.values() for path in paths})
 
 
+@dataclass(frozen=True)
+class Tried:
+    """What is known of the faults of one state of the checkout: ``tried.jsonl``, a line for each."""
+
+    path: Path
+
+    def read(self) -> dict[str, tuple[bool | None, str]]:
+        """Whether no test notices it, and the fault in words, by fault."""
+        if not self.path.exists():
+            return {}
+        rows = map(json.loads, self.path.read_text("utf-8").splitlines())
+        return {fault: (is_alive, change) for fault, is_alive, change in rows}
+
+    def add(self, mutant: Mutant, verdict: tuple[bool | None, str]) -> None:
+        """One more."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([str(mutant), *verdict]) + "\n")
+
+
+def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, calls: Path, until: float) -> bool:
+    """Try what was not tried yet, until that time; false where the tests fail without any fault planted."""
+    tried = Tried(folder / "tried.jsonl")
+    known = tried.read()
+    left = [mutant for mutant in mutants if str(mutant) not in known]
+    if not left or time.monotonic() > until:
+        return True
+    copy = make_copy(folder)
+
+    def work(collected: Collected) -> None:
+        if not calls.exists() and not collected.record(calls):
+            return
+        tests = Tests.read(calls)
+        for mutant in left:
+            if time.monotonic() > until:
+                break
+            tried.add(mutant, survives(mutant, copy, tests, collected))
+
+    return collected(copy, group["tests"], modules_of(group), work) and calls.exists()
+
+
 def main() -> int:
     """Try a sample of faults; the status is 1 where more than one in twenty survived without a reason."""
     plan = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text("utf-8"))
@@ -175,27 +243,33 @@ def main() -> int:
     )
     parser.add_argument("--sample", type=int, default=150, help="mutants drawn by chance; 0 for all")
     parser.add_argument("--seed", type=int, default=0, help="another one draws others")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="then stop; the next run goes on")
     asked = parser.parse_args()
+    until = time.monotonic() + 60 * asked.minutes
     reasons = {(entry["module"], entry["change"]): entry["why"] for entry in plan.get("survivors", [])}
     chosen, count = drawn(plan, asked.group or sorted(plan["groups"]), asked.sample, asked.seed)
-    make_copy(COPY)
-    tried = survived = unexplained = 0
+    folder = folder_of_this_state()
+    tried = unexplained = 0
     for name, mutants in chosen.items():
-        group = plan["groups"][name]
-        tests = record(COPY, group["tests"], modules_of(group), COPY.parent / "calls.json")
-        if tests is None:
-            print(f"{name}: its tests fail without any fault planted; mend that first")
+        if not try_group(plan["groups"][name], mutants, folder, folder / f"calls-{name}.json", until):
+            print(
+                f"{name}: its tests fail without any fault planted; mend that first ({folder / 'tests.txt'})"
+            )
             return 2
-        for mutant in mutants:
-            is_alive, change = survives(mutant, COPY, tests)
-            tried += is_alive is not None
-            if not is_alive:
-                continue
-            survived += 1
+        known = Tried(folder / "tried.jsonl").read()
+        verdicts = [(mutant, *known[str(mutant)]) for mutant in mutants if str(mutant) in known]
+        faults = [(mutant, is_alive, change) for mutant, is_alive, change in verdicts if is_alive is not None]
+        alive = [(mutant, change) for mutant, is_alive, change in faults if is_alive]
+        for mutant, change in alive:
             why = reasons.get((str(mutant.module), change))
             unexplained += why is None
-            print(f"  {mutant.module}:{mutant.line}  {change}{f'  ({why})' if why else ''}", flush=True)
-        print(f"{name}: {len(mutants)} tried; so far {survived} of {tried} survived", flush=True)
+            print(f"  {mutant.module}:{mutant.line}  {change}{f'  ({why})' if why else ''}")
+        tried += len(faults)
+        left = len(mutants) - len(verdicts)
+        print(
+            f"{name}: {len(alive)} of {len(faults)} survived{f', {left} not tried' if left else ''}",
+            flush=True,
+        )
     low, high = wilson(unexplained, tried)
     print(
         f"in all: {unexplained} of {tried} survived without a reason ({low:.1%} to {high:.1%} of all {count:,} mutants)"

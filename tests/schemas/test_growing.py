@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from iotrace.capture.linux import recover
-from iotrace.schemas import validate
+from iotrace.schemas import GrowingRecording, IotraceError, validate
 
 WRITER = """
 import os, sys
@@ -34,3 +34,14 @@ def test_killed_while_a_small_file_is_replaced(name, tmp_path):
     assert recovered.read("io", ["completed_ns"])["completed_ns"].to_pylist() == [9]
     assert validate(path) == []
     assert not [file for file in path.rglob("*") if file.name.startswith(".")]
+
+
+def test_whether_its_writer_lives_is_said_to_who_wants_its_name(tmp_path):
+    path = tmp_path / "r.iotrace"
+    alive = GrowingRecording.create(path)
+    with pytest.raises(IotraceError, match="is being recorded just now"):
+        GrowingRecording.create(path)
+    alive.discard()
+    subprocess.run([sys.executable, "-c", WRITER, path], check=False)
+    with pytest.raises(IotraceError, match="was cut off"):
+        GrowingRecording.create(path)

@@ -45,6 +45,16 @@ def test_existing_folders_are_not_overwritten(tmp_path: Path) -> None:
         SweepWriter(tmp_path / "mine", title="t", source_uuid=None, overwrite=True)
 
 
+def test_a_sweep_takes_the_place_of_another_unless_a_stranger_lies_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.iotrace"
+    add_step(SweepWriter(path, title="first", source_uuid=None), 1)
+    add_step(SweepWriter(path, title="second", source_uuid=None, overwrite=True), 2)
+    assert [step.scale for step in Sweep.open(path).steps] == [2]
+    (path / Sweep.open(path).steps[0].folder / "letters.txt").write_text("mine")
+    with pytest.raises(IotraceError, match=r"letters\.txt"):
+        SweepWriter(path, title="third", source_uuid=None, overwrite=True)
+
+
 @pytest.mark.parametrize(
     "folder",
     ["../elsewhere", "/etc", "steps/../../x", "..\\elsewhere", "\\Windows", "C:x", r"\\server\share\x"],

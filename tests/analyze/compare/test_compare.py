@@ -175,11 +175,20 @@ def placed(make_recording):
 )
 def test_a_watched_replay_is_paired_with_its_source(make_recording, placed, factor, tail, direction):
     """A difference that one storage shows from one round to the next is none; a tail twice as slow is one."""
-    found = compare(placed, _watched(make_recording, placed, factor, tail))
+    watched = _watched(make_recording, placed, factor, tail)
+    found = compare(placed, watched)
     assert found.is_replay_of_a
     assert found.same_work, found.warnings
-    assert [verdict.direction for verdict in found.verdicts] == [direction]
+    (verdict,) = found.verdicts
+    assert verdict.direction == direction
+    assert f": {direction}" in verdict.sentence
     (one,) = found.paired
+    # The first 14 that were seen are the look at the target.
+    before, after = (
+        io["completed_ns"].to_numpy() - io["issued_ns"].to_numpy()
+        for io in (placed.read("io"), watched.read("io").slice(14))
+    )
+    assert one.difference_ns == pytest.approx(after.mean() - before.mean(), rel=1e-6)
     assert (one.by, one.pair_count) == ("address, size and order", 20_000)
     # 5 % of the I/Os took `tail` times as long.
     truth = factor * tail**0.05

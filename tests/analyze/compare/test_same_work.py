@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.compare.recordings import compare
-from iotrace.analyze.compare.same_work import Work, check_same_work
+from iotrace.analyze.compare.same_work import Work, check_same_work, mix_distance
 from iotrace.schemas.run import run_of
 
 MS = 1_000_000
@@ -60,6 +60,19 @@ def test_different_work_is_said(mix, span_ns, replay, warning):
     a, b = Work("a", "block", SECOND, {("read", 8192): 1000}), Work("b", "block", span_ns, mix)
     warnings = check_same_work(a, b, None if replay is None else run_of(replay)).warnings
     assert warnings == [] if warning is None else any(warning in words for words in warnings), warnings
+
+
+@pytest.mark.parametrize(
+    ("mix", "distance"),
+    [({"read": 4}, 0.0), ({"read": 1, "write": 1}, 0.5), ({"write": 1}, 1.0), ({}, 0.5)],
+)
+def test_the_distance_of_two_mixes_is_their_total_variation(mix, distance):
+    """Half the sum of what the shares differ by (Levin, Peres & Wilmer 2009, Markov Chains and Mixing Times, 4.1)."""
+    a, b = (
+        Work("a", "block", SECOND, {(op, 8192): count for op, count in one.items()})
+        for one in ({"read": 3}, mix)
+    )
+    assert (mix_distance(a, b), mix_distance(b, a)) == (distance, distance)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,15 @@ def test_intervals_of_layer_shares_cover_what_chance_allows():
     assert all(0.88 <= share <= 0.999 for share in covered.values()), covered
 
 
+def test_a_load_that_changes_says_nothing_against_means_that_do_not():
+    """Every I/O of a layer takes as long as any other: how many there are in a slot of time makes no uncertainty."""
+    times, _ = _latencies(1)
+    told = {"block": np.full(len(times), 500_000), "device": np.full(len(times), 300_000)}
+    block, device = waterfall_with_intervals(_slots(times, told), SLOTS, np.random.default_rng(1))
+    assert block.mean_interval_ns == pytest.approx((500_000, 500_000), rel=1e-9)
+    assert device.share_interval == pytest.approx((0.6, 0.6), rel=1e-9)
+
+
 def test_planted_shares_are_found_in_a_recording(make_recording):
     times, latencies = _latencies(1, count=12_000)
     rows = {

@@ -80,7 +80,9 @@ def test_results_of_another_tool_are_as_long_as_their_runs(tmp_path, seconds, fi
 def test_latency_that_climbs_with_the_load_is_no_backlog(make_recording):
     climbing = speeding_up(0.6)
     took = np.linspace(1e6, 4e6, len(climbing["issued_ns"])).astype(np.int64)
-    case = Case(io=climbing | {"completed_ns": climbing["issued_ns"] + took})
+    case = Case(
+        io=climbing | {"intended_ns": climbing["issued_ns"], "completed_ns": climbing["issued_ns"] + took}
+    )
     assert _fired("backlog-grew", case, make_recording) is None
 
 
