@@ -124,11 +124,26 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
     check_folder(folder, _CHARACTERIZATION, overwrite=overwrite)
 
 
+def series_of(folder: Path) -> list[Path]:
+    """The sweeps of the characterization in ``folder``, in their order. Raises `IotraceError` for a damaged one."""
+    try:
+        names = _names_in(folder)
+    except (ValueError, RecursionError, TypeError, KeyError) as problem:
+        raise IotraceError(
+            f"'{folder}' has a damaged {MARK}", hint="its series are sweeps and can be named alone"
+        ) from problem
+    return [folder / name for name in names]
+
+
+def _names_in(folder: Path) -> list[str]:
+    names = json.loads(read_index(folder / MARK) or b"")["series"]
+    return [Path(str(name)).name for name in names]
+
+
 def _written_in(folder: Path) -> Written | None:
     try:
-        names = json.loads(read_index(folder / MARK) or b"")["series"]
         written: dict[str, str | None] = {MARK: None}
-        for name in map(str, names):
+        for name in _names_in(folder):
             found = RECORDING.written_in(folder / name) or {}
             written |= {f"{name}/{file}": known for file, known in found.items()}
     except (ValueError, RecursionError, TypeError, KeyError):

@@ -223,7 +223,9 @@ class _Story:
     def _sweep(self, options: ReplayOptions, *, overwrite: bool = False) -> Sweep:
         with live("sweep") as meter:
 
-            def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:
+            def start(
+                number: int, scale: float, _seconds: float, _said: object
+            ) -> Callable[[Progress], None]:
                 return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
 
             def done(step: StepSummary, _recording: Recording) -> None:

@@ -12,6 +12,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.models import Disk, Limit, Machine, catalogue, catalogue_names, example
 
 from . import console
+from .characterize_run import MARK, series_of
 from .options import Json
 
 
@@ -92,12 +93,25 @@ def fit_command(
         f"each run predicted from the others: response off by up to {tested.response_p50_error:.0%} at the p50 and "
         f"{tested.response_p99_error:.0%} at the p99"
     )
+    within = (
+        f"{low:.2g} to {high:.2g} times at the {name}"
+        for name, (low, high) in (("p50", tested.response_p50_ratio), ("p99", tested.response_p99_ratio))
+    )
+    console.paragraph(f"90 % intervals of what is measured over what it says: {', '.join(within)}")
     console.paragraph(f"not tested: {tested.beyond}")
+    for limit in model.disks[0].limits:
+        rates = [
+            f"{rate:,.0f} {unit}" for rate, unit in ((limit.iops, "IOPS"), (limit.mb_per_s, "MB/s")) if rate
+        ]
+        slices = f", in slices of {limit.slice_ms:g} ms" if limit.slice_ms else ""
+        console.paragraph(f"{limit.ops}s are capped at {' and '.join(rates)}{slices}")
     return 0
 
 
 def _recordings(path: Path) -> list[Recording]:
-    """A recording, or the steps of a sweep or of a characterization's series."""
+    """A recording, or the steps of a sweep, or of all series of a characterization."""
+    if (path / MARK).is_file():
+        return [one for series in series_of(path) for one in Sweep.open(series).recordings()]
     if (path / "sweep.json").is_file():
         return Sweep.open(path).recordings()
     return [Recording.open(path)]

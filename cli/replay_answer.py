@@ -51,7 +51,7 @@ def replay_answer(
             Sentence(_what(result, run), "answer"),
             Sentence(_played(run)),
             Sentence(_slow(run)),
-            *([Sentence(f"every time is {tested_words(model)}", "doubt")] if model is not None else []),
+            *([Sentence(words, "doubt") for words in _by_model(model)] if model is not None else []),
             *trust(manifest.quality, findings),
             Sentence(written),
         ],
@@ -148,6 +148,22 @@ def _pacing(run: Replay) -> Iterator[Section]:
         )
         sentences.append(Sentence(own))
     yield Section("How it waited between I/Os", sentences=sentences, detail=True)
+
+
+def _by_model(model: ModelFacts) -> Iterator[str]:
+    """What answered, and how far it can be believed."""
+    yield f"every time is {tested_words(model)}"
+    if (said := model.predicted) is not None:
+        known = [
+            f"{name} {format_duration_ns(one.low)} to {format_duration_ns(one.high)}"
+            for name, one in (("p50", said.response_ns_p50), ("p99", said.response_ns_p99))
+            if one is not None
+        ]
+        refused = (
+            f"not to be relied on{' beyond that' if known else ''}: {said.refused}" if said.refused else ""
+        )
+        held = f"response by its 90 % intervals: {', '.join(known)}" if known else ""
+        yield "; ".join(words for words in (held, refused) if words)
 
 
 def _model(model: ModelFacts) -> list[Section]:

@@ -1,6 +1,6 @@
 """Commands that walk the load up and say where it broke: sweep, and knee."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,11 +19,13 @@ from iotrace.analyze.knee.results import is_tested
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.present import as_json
 from iotrace.analyze.present.trust import disqualifying, has_invalid
+from iotrace.analyze.units import format_duration_ns
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.models import model_words
+from iotrace.schemas.run import PredictedNs, Prediction
 
 from . import console
 from .live import Point, live
@@ -128,7 +130,11 @@ def sweep_command(
     options = play.build(source)
     with live("sweep") as meter:
 
-        def start(number: int, scale: float, _seconds: float) -> Callable[[Progress], None]:
+        def start(
+            number: int, scale: float, _seconds: float, said: Prediction | None
+        ) -> Callable[[Progress], None]:
+            if said is not None and said.response_ns_p50 is not None:
+                console.say(f"{scale:g}x: {_expected(said.response_ns_p50)}")
             return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
 
         def done(summary: StepSummary, _step: Recording) -> None:
@@ -164,6 +170,12 @@ def point_of(summary: StepSummary) -> Point:
         summary.latency_ns,
         _why_again(summary),
     )
+
+
+def _expected(said: PredictedNs) -> str:
+    """What is predicted of a step that is about to be played."""
+    low, high = format_duration_ns(said.low), format_duration_ns(said.high)
+    return f"response p50 of {format_duration_ns(said.value)} expected ({low} to {high})"
 
 
 def _why_again(summary: StepSummary) -> str:
@@ -242,6 +254,7 @@ def _answer_sweep(
     scales = [step.scale for step in sweep.steps]
     load = sweep.settings.load
     steps, watched = sweep.recordings(), sweep.watched()
+    predicted = [step.predicted for step in sweep.steps]
     return _answer(
         steps,
         scales,
@@ -253,6 +266,7 @@ def _answer_sweep(
         json=json,
         watched=watched,
         baseline=load,
+        predicted=predicted,
     )
 
 
@@ -268,8 +282,9 @@ def _answer(
     json: bool,
     watched: list[Recording | None] | None = None,
     baseline: str = "1x",
+    predicted: Sequence[Prediction | None] = (),
 ) -> int:
-    found = knee(steps, slo=slo, scales=scales, watched=watched, baseline=baseline)
+    found = knee(steps, slo=slo, scales=scales, watched=watched, baseline=baseline, predicted=predicted)
     findings = check_sweep(steps)
     model = model_words(steps)
     needed = judge_need(found, need, spoiled=_titles(findings), model=model) if need is not None else None

@@ -3,13 +3,23 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from iotrace.analyze.knee.next_load import NextStep, StepSummary, next_step, summarise_step, why_ended
+from iotrace.analyze.knee.next_load import (
+    NextStep,
+    StepSummary,
+    is_too_much,
+    next_step,
+    summarise_step,
+    why_ended,
+)
 from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
+from iotrace.replay.virtual.predict import Predictor
 from iotrace.schemas import Recording, Sweep, SweepWriter
+from iotrace.schemas.models import is_model_target
+from iotrace.schemas.run import Prediction
 from iotrace.schemas.sweep import SweepSettings, watched_path
 from iotrace.schemas.writer import refuse_over_source
 
@@ -20,8 +30,11 @@ STEP_SECONDS: Final = 10.0
 STEPS_MAX: Final = 24
 """Enough to double the load a dozen times, close in on the knee, and run some steps again."""
 
-StepStarts = Callable[[int, float, float], Callable[[Progress], None] | None]
-"""Called with the step's number, its scale and its planned seconds; returns what to call with its progress."""
+StepStarts = Callable[[int, float, float, Prediction | None], Callable[[Progress], None] | None]
+"""Called with a step's number, its scale, its planned seconds and what is predicted of it; returns what to call with
+its progress."""
+_WRONG_MAX: Final = 2
+"""After so many loads that came out otherwise than was said the walk goes by itself."""
 
 
 def run_sweep(
@@ -38,7 +51,7 @@ def run_sweep(
     overwrite: bool = False,
     watch: bool = False,
     load: str = "1x",
-    on_start: StepStarts = lambda _number, _scale, _seconds: None,
+    on_start: StepStarts = lambda _number, _scale, _seconds, _said: None,
     on_done: Callable[[StepSummary, Recording], None] = lambda _summary, _recording: None,
 ) -> Sweep:
     """Walk the load up on the targets of ``options`` and keep each step as a recording of the sweep ``output``.
@@ -46,7 +59,8 @@ def run_sweep(
     A step plays the recording, or the part ``options.window_ns`` names, again and again until it has lasted
     ``step_seconds``, or some times that (`knee.next_load`); a higher load therefore repeats it more often, and
     every step does the same kind of work (copies of mode superpose last as long as the recording at any load). An
-    interrupted step is kept and ends the sweep. With ``watch`` the Linux recorder runs beside every step, and its
+    interrupted step is kept and ends the sweep. What those before it say of a step is kept beside it, and
+    tells where to look for the knee (`Predictor`). With ``watch`` the Linux recorder runs beside every step, and its
     recording is kept beside it. ``load`` says what 1x is. Why the sweep ended is kept in its settings, as ``ended``.
     """
     refuse_over_source(output, [recording.path])
@@ -63,11 +77,17 @@ def run_sweep(
         overwrite=overwrite,
     )
     done: list[StepSummary] = []
+    guide = _Guide(None if is_model_target(options.all_targets) else Predictor(recording, options))
     is_whole = scales is None and options.mode == "superpose"
     with writer:
         while True:
             following = next_step(
-                done, scales=scales, steps_max=steps_max, resolution=resolution, scale_max=scale_max
+                done,
+                scales=scales,
+                steps_max=steps_max,
+                resolution=resolution,
+                scale_max=scale_max,
+                wall=guide.wall,
             )
             if following is not None and is_whole:
                 following = _of_whole_copies(following, done)
@@ -77,6 +97,7 @@ def run_sweep(
             scale, times = following.scale, following.times
             speed = 1.0 if options.mode == "superpose" else scale
             repeat = max(1, math.ceil(step_seconds * times * speed / window_seconds - 1e-9))
+            said = guide.predict(scale, repeat)
             path = writer.step_path(scale)
             beside = watched(options.all_targets, watched_path(path)) if watch else nullcontext()
             with beside:
@@ -86,13 +107,44 @@ def run_sweep(
                     replace(
                         options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
                     ),
-                    progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed),
+                    progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed, said),
                 )
-            writer.add(scale, step)
+            writer.add(scale, step, said)
             if _is_interrupted(step):
                 return writer.sweep
             done.append(summarise_step(step, scale, times=times))
+            guide.learn(step, done[-1])
             on_done(done[-1], step)
+
+
+@dataclass(slots=True)
+class _Guide:
+    """Predictions for the walk; without a predictor (on a model, which needs no prediction) it says nothing."""
+
+    predictor: Predictor | None
+    wrong: int = 0
+    """Loads that were said to be held, or not, and came out otherwise."""
+    expected: float | None = None
+
+    def wall(self, held: float, failed: float) -> float | None:
+        """`next_load.Wall`."""
+        if self.predictor is not None and self.wrong < _WRONG_MAX:
+            self.expected = self.predictor.wall(held, failed)
+        return self.expected
+
+    def predict(self, scale: float, repeat: int) -> Prediction | None:
+        """What the steps before say of the next; None before the first."""
+        if self.predictor is None or not self.predictor.runs:
+            return None
+        return self.predictor.predict(scale, repeat)
+
+    def learn(self, step: Recording, summary: StepSummary) -> None:
+        """From a step that was played."""
+        if self.predictor is not None:
+            self.predictor.learn(step, summary.scale)
+        if self.expected is not None:
+            self.wrong += is_too_much(summary) != (summary.scale > self.expected)
+        self.expected = None
 
 
 def _of_whole_copies(step: NextStep, done: Sequence[StepSummary]) -> NextStep | None:

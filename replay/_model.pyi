@@ -41,7 +41,8 @@ class Simulator:
         mean_ns, max_ns, p50_ns, p90_ns, p95_ns, p99_ns and p999_ns (within 0.1 %); seconds: second, issued, completed,
         delayed, bytes; gates: waited (I/Os), wait_ns_sum, wait_ns_max, throttled_ns (time during which any waited) and
         buckets: the same of each for the I/O at the head of the queue, with tokens_least, tokens_end and demand
-        (tokens asked for, by second); disks: busy_ns (sum over servers), in_flight_max.
+        (tokens asked for, by second); disks: busy_ns (sum over servers), in_flight_max and
+        beyond_ios (whose size, or number in flight, lies beyond what was measured).
         """
 
     def response_ns_of(self, classes: list[int], shares: list[float]) -> list[int | None]:

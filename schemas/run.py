@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .contract import load
+from .sections import key, list_of, not_negative, positive, share, text, whole
 
 
 @dataclass(slots=True)
@@ -207,16 +208,45 @@ class Pacing:
     """Share of the time that the hypervisor took."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTest:
-    """What a model was held against, and its largest relative errors there; ``beyond``: where it was never tested."""
+    """What a model was held against, and how far off it was: ``[tested]`` of a model file."""
 
-    on: str
-    date: str
-    runs: int
-    response_p50_error: float
-    response_p99_error: float
-    beyond: str = ""
+    on: str = key(text)
+    """What was measured."""
+    date: str = key(text)
+    runs: int = key(whole)
+    """Runs that were not used to make the model."""
+    response_p50_error: float = key(not_negative)
+    """Largest relative error over these runs."""
+    response_p99_error: float = key(not_negative)
+    response_p50_ratio: tuple[float, ...] = key(list_of(positive), ())
+    """Measured over predicted lies between these two for 90 % of runs like those."""
+    response_p99_ratio: tuple[float, ...] = key(list_of(positive), ())
+    read_shares: tuple[float, ...] = key(list_of(share), ())
+    """Least and largest share of reads among the I/Os of these runs."""
+    beyond: str = key(text, "")
+    """Where it was never tested."""
+
+
+@dataclass(slots=True)
+class PredictedNs:
+    """What a model says of a quantile, and between what the measured one lies in 90 % of cases."""
+
+    value: int
+    low: int
+    high: int
+
+
+@dataclass(slots=True)
+class Prediction:
+    """Response to a load before it is played. A quantile is None where ``refused`` says why it is not known."""
+
+    response_ns_p50: PredictedNs | None = None
+    response_ns_p99: PredictedNs | None = None
+    refused: str = ""
+    runs: int = 0
+    """Runs that were learnt from."""
 
 
 @dataclass(slots=True)
@@ -242,6 +272,8 @@ class ModelFacts:
     source: str | None = None
     date: str | None = None
     tested: ModelTest | None = None
+    predicted: Prediction | None = None
+    """Of a model with tests: response with its intervals."""
     limits: list[ModelLimit] = field(default_factory=list)
     seconds: float | None = None
 

@@ -23,6 +23,13 @@ def positive(value: object) -> float:
     return float(value)
 
 
+def not_negative(value: object) -> float:
+    """A number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise ValueError("a number from 0 on")
+    return float(value)
+
+
 def whole(value: object) -> int:
     """A whole number above 0."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**6:

@@ -13,7 +13,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from .contract import ContractError, load
 from .durable import create_private_folder, replace_text, sync_folder
@@ -22,6 +22,7 @@ from .partials import Partial
 from .plain_files import read_plain
 from .recording import Recording
 from .replacing import INDEX_BYTES_MAX, put_in_place
+from .run import Prediction
 from .tables import FORMAT_VERSION
 from .writer import RECORDING, check_replaceable
 
@@ -32,6 +33,8 @@ class SweepStep:
 
     scale: float
     folder: str
+    predicted: Prediction | None = None
+    """What was said of it before it was played."""
 
 
 @dataclass(slots=True)
@@ -88,7 +91,7 @@ class Sweep:
                 raise IotraceError(
                     f"'{path}' was written by a newer iotrace", hint="update iotrace on this machine"
                 )
-            steps = [SweepStep(float(step["scale"]), str(step["folder"])) for step in data["steps"]]
+            steps = [_step(step) for step in data["steps"]]
             settings = load(SweepSettings, data.get("settings", {}))
             sweep = cls(folder, str(data["title"]), data.get("source_uuid"), steps, settings)
         except (
@@ -119,6 +122,13 @@ class Sweep:
     def recordings(self) -> list[Recording]:
         """Open the recordings of all steps, in order."""
         return [Recording.open(self.path / step.folder) for step in self.steps]
+
+
+def _step(data: dict[str, Any]) -> SweepStep:
+    said = data.get("predicted")
+    return SweepStep(
+        float(data["scale"]), str(data["folder"]), None if said is None else load(Prediction, said)
+    )
 
 
 def _leads_out(folder: str) -> bool:
@@ -175,10 +185,10 @@ class SweepWriter:
         """Where the recording of the next step belongs."""
         return self.sweep.path / "steps" / f"{len(self.sweep.steps):03}-{scale:g}x.iotrace"
 
-    def add(self, scale: float, recording: Recording) -> None:
-        """Note a finished step, written to `step_path`."""
+    def add(self, scale: float, recording: Recording, predicted: Prediction | None = None) -> None:
+        """Note a finished step, written to `step_path`, and what was said of it before."""
         folder = recording.path.relative_to(self.sweep.path).as_posix()
-        self.sweep.steps.append(SweepStep(scale, folder))
+        self.sweep.steps.append(SweepStep(scale, folder, predicted))
         self._save()
 
     def end(self, why: str) -> None:

@@ -7,6 +7,7 @@ from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats.estimate import Estimate
 
 from .estimators import Usl
+from .predicted import Predicted
 from .step import Step, Transactions
 
 State = Literal["reached", "onset", "not_reached", "before_range", "not_judged"]
@@ -156,6 +157,8 @@ class Knee:
     watched_s: float | None = None
     """Longest stretch of time that the highest load was carried, or storage at its limit was watched: credits that last
     longer would not have shown."""
+    predicted: Predicted | None = None
+    """How good what was said of the steps before they were played was, where it was said."""
     work: dict[str, Any] = field(default_factory=dict)
     """What every I/O of a series of closed loops was: pattern, read_share, size_bytes, durable."""
 
@@ -208,6 +211,7 @@ class Knee:
             "work": self.work,
             "usl": self.usl and self.usl.to_dict(),
             "notes": self.notes,
+            "predicted": self.predicted and self.predicted.to_dict(),
             "steps": [step.to_dict() for step in self.steps],
         }
 

@@ -13,7 +13,7 @@ lead to the same next one.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ RESOLUTION: Final = 0.05
 STEPS_MAX: Final = 12
 PROOF_TIMES: Final = 3.0
 """The load that is said to be held is held for this many times the length of a step."""
+Wall = Callable[[float, float], float | None]
+"""Between a load that was held and one that was not, the highest that a prediction says will be held; None: unknown."""
 _LONGER: Final = 2.0
 _STEPS_WITH_PROOF: Final = 6
 """Of so many steps the last is kept for the proof."""
@@ -109,6 +111,7 @@ def next_step(
     scale_max: float | None = None,
     resolution: float = RESOLUTION,
     steps_max: int = STEPS_MAX,
+    wall: Wall | None = None,
 ) -> NextStep | None:
     """The next step of a sweep, or None when it is done: what to run again, then `next_scale`, then the proof.
 
@@ -127,6 +130,7 @@ def next_step(
         resolution=resolution,
         steps_max=steps_max - (len(done) - len(sound)) - (scales is None and steps_max >= _STEPS_WITH_PROOF),
         refine=scales is None,
+        wall=wall,
     )
     if scale is not None:
         return NextStep(scale)
@@ -228,6 +232,7 @@ def next_scale(
     steps_max: int = STEPS_MAX,
     latency_factor: float = LATENCY_FACTOR,
     refine: bool = True,
+    wall: Wall | None = None,
 ) -> float | None:
     """The scale of the next step, or None when the sweep is done.
 
@@ -235,11 +240,12 @@ def next_scale(
     one, until a step is too much for the storage (see `is_too_much`) or for the load generator. With ``scales`` those
     are taken in rising order instead, likewise no further than the first that is too much. If the very first is too
     much, it is halved, down to a sixteenth. Then the gap between the highest scale that was held and the lowest that
-    was not is halved (in ratio) until it is within ``resolution`` (0.05: 5 %); if no step offered `WELL_BEYOND` times
-    what was held, one does (not with ``scales``); after it the gap in which latency first passes ``latency_factor``
-    times that of the lowest load, until within ``bend_resolution``; never more than ``steps_max`` steps in all. With
-    ``refine`` False only the ladder is climbed. A scale that the generator could not drive bounds the walk from above
-    but is no bend: the gap below it is halved down to a quarter at most.
+    was not is halved (in ratio) until it is within ``resolution`` (0.05: 5 %), or, where ``wall`` says where between
+    them it lies, cut just below that and just above; if no step offered `WELL_BEYOND` times what was held, one does
+    (not with ``scales``); after it the gap in which latency first passes ``latency_factor`` times that of the lowest
+    load, until within ``bend_resolution``; never more than ``steps_max`` steps in all. With ``refine`` False only the
+    ladder is climbed. A scale that the generator could not drive bounds the walk from above but is no bend: the gap
+    below it is halved down to a quarter at most.
     """
     if len(done) >= steps_max:
         return None
@@ -263,7 +269,7 @@ def next_scale(
         return lower if lower >= first / 16 * (1 - 1e-9) else None
     goal = resolution if ceiling == failed else max(resolution, 0.25)
     return (
-        _between(held, ceiling, goal)
+        _beside_wall(held, ceiling, goal, wall if ceiling == failed else None)
         or (_well_beyond(done, held) if ladder is None and ceiling == failed else None)
         or _around_bend(done, latency_factor, bend_resolution)
     )
@@ -319,6 +325,19 @@ def _above(
     if scale_max is None:
         return held * factor
     return None if held >= scale_max * (1 - 1e-9) else min(held * factor, scale_max)
+
+
+def _beside_wall(held: float, ceiling: float, goal: float, wall: Wall | None) -> float | None:
+    """A load just below the wall that is predicted between two, then one just above; else one in the middle."""
+    middle = _between(held, ceiling, goal)
+    expected = wall(held, ceiling) if wall is not None and middle is not None else None
+    if expected is None:
+        return middle
+    apart = 1 + goal / 2
+    for guess in (float(f"{expected / apart**0.9:.3g}"), float(f"{expected * apart**0.9:.3g}")):
+        if held * apart**0.5 < guess < ceiling / apart**0.5:
+            return guess
+    return middle
 
 
 def _between(held: float, ceiling: float, goal: float) -> float | None:

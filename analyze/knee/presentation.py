@@ -16,6 +16,7 @@ from iotrace.schemas import Recording, counted
 from .agreement import place, usl_text
 from .answer import Knee
 from .need import Need
+from .predicted import predicted_sections
 from .step import Step
 
 NEED_TONES: Final[dict[str, Tone]] = {"yes": "good", "no": "bad", "cannot_tell": "doubt"}
@@ -60,6 +61,7 @@ def knee_sections(found: Knee) -> list[Section]:
     """The steps, and what other estimators say."""
     return [
         Section("Steps", _steps(found.steps) if found.per_minute is None else _transactions(found.steps)),
+        *(predicted_sections(found.predicted) if found.predicted is not None else []),
         *_estimators(found),
     ]
 

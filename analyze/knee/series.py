@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from iotrace.analyze import slo as slo_module
 from iotrace.schemas import IotraceError, Recording
-from iotrace.schemas.run import Replay
+from iotrace.schemas.run import Prediction, Replay
 
 from .answer import Knee
 from .closed_loop import is_closed, knee_closed
+from .predicted import predicted_of
 from .results import is_tested, knee_results
 from .step import measure
 from .sweep import knee_of
@@ -72,13 +73,15 @@ def knee(
     scales: Sequence[float] | None = None,
     watched: Sequence[Recording | None] | None = None,
     baseline: str = "1x",
+    predicted: Sequence[Prediction | None] = (),
     seed: int = 0,
 ) -> Knee:
     """Find the knee of a sweep's steps, in any order, and the load at which each objective of ``slo`` is crossed.
 
     ``slo`` is text as `slo.parse` takes it, or its result. ``scales`` are the steps' loads relative to the recording
     they replay; by default what each replay noted. ``watched`` has for each step what a recorder saw of its target
-    meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is. Runs of closed loops go by
+    meanwhile, if anything; it shows which layer saturated. ``baseline`` says what 1x is, ``predicted`` what was
+    said of each step before it was played. Runs of closed loops go by
     their numbers outstanding instead (`closed_loop`), imported results by what they differ in (`results`). The
     same steps and ``seed`` give the same answer. Raises `IotraceError` for no steps, unreadable ones, recordings that
     are no steps of one sweep, or a bad objective.
@@ -100,4 +103,8 @@ def knee(
         measure(one, None if scales is None else scales[index], beside)
         for index, (one, beside) in enumerate(zip(steps, watched, strict=True))
     ]
-    return knee_of(measured, objectives=objectives, baseline=baseline, seed=seed)
+    found = knee_of(measured, objectives=objectives, baseline=baseline, seed=seed)
+    found.predicted = predicted_of(
+        [(step, said) for (step, _), said in zip(measured, predicted, strict=False)]
+    )
+    return found

@@ -23,12 +23,8 @@ from iotrace.replay.targets.refusals import Permission, refuse_output_as_target,
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, refuse_changed
 from iotrace.replay.targets.windows_rules import refuse_name
-from iotrace.replay.virtual.play import (
-    ModelTarget,
-    play_on_model,
-    refuse_what_a_model_lacks,
-    volume_of_files,
-)
+from iotrace.replay.virtual.play import play_on_model, refuse_what_a_model_lacks, volume_of_files
+from iotrace.replay.virtual.targets import ModelTarget
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
 from iotrace.schemas.models import is_model_target, model_named

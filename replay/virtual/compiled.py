@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from iotrace.schemas.models.model import Cell, Disk, Limit, Model, Service
 
 _KIB: Final = 1 << 10
@@ -59,6 +61,9 @@ def compiled(model: Model) -> Compiled:
             machine_gates[limit.of] += _gates(made, limit, limit.name or model.machine.name)
     for disk in model.disks:
         which = "cached" if disk.cached else "uncached"
+        set_gates = [
+            gate for limit in disk.set_limits for gate in _gates(made, limit, limit.name or disk.name)
+        ]
         disks = []
         for _ in range(disk.count):
             gates = [gate for limit in disk.limits for gate in _gates(made, limit, limit.name or disk.name)]
@@ -66,7 +71,7 @@ def compiled(model: Model) -> Compiled:
             made.spec["disks"].append(_disk(disk, gates))
         made.spec["volumes"].append(
             {
-                "gates": [*machine_gates[which], *machine_gates["all"]],
+                "gates": [*machine_gates[which], *machine_gates["all"], *set_gates],
                 "disks": disks,
                 "stripe_bytes": round(disk.stripe_kib * _KIB),
             }
@@ -142,6 +147,15 @@ def _disk(disk: Disk, gates: list[int]) -> dict[str, Any]:
             "write": {"shape": {"constant": {"ns": disk.cache.write_us * 1e3}}},
             "flush_drains": disk.cache.flush_drains,
         }
+    if disk.slc is not None:
+        made["slc"] = {
+            "bytes": disk.slc.mib * _MIB,
+            "free_bytes_per_s": disk.slc.free_mb_per_s * 1e6,
+            "write": {
+                "shape": {"constant": {"ns": disk.slc.write_us * 1e3}},
+                "ns_per_byte": 1e3 / disk.slc.mb_per_s if disk.slc.mb_per_s else 0.0,
+            },
+        }
     if disk.stall is not None:
         made["stall"] = {
             "every_ns": round((disk.stall.every_s or 0) * 1e9),
@@ -180,17 +194,20 @@ def _law(service: Service, op: str, us: float, capacity_gib: float | None) -> di
 
 
 def _table(cells: Sequence[Cell], shares: tuple[float, ...]) -> dict[str, Any]:
-    """A full grid: where a size was not measured at a number in flight, the nearest number that was stands in."""
+    """A full grid: at a number in flight that a size was not measured at, what lies between its neighbours.
+
+    Beyond the most that it was measured at it takes in proportion longer, as in the simulator.
+    """
     of_size: dict[float, dict[float, Cell]] = defaultdict(dict)
     for cell in cells:
         of_size[cell.size_bytes][cell.in_flight] = cell
     numbers = sorted({cell.in_flight for cell in cells})
     sizes = sorted(of_size)
-    grid = [
-        [
-            [us * 1e3 for us in held[min(held, key=lambda one: abs(one - number))].quantiles_us]
-            for number in numbers
-        ]
-        for held in (of_size[size] for size in sizes)
-    ]
+    grid = []
+    for size in sizes:
+        own = np.log(sorted(of_size[size]))
+        logs = np.log([of_size[size][number].quantiles_us for number in sorted(of_size[size])])
+        beyond = np.maximum(0.0, np.log(numbers) - own[-1])
+        filled = np.stack([np.interp(np.log(numbers), own, column) + beyond for column in logs.T], axis=1)
+        grid.append((np.exp(filled) * 1e3).tolist())
     return {"shares": list(shares), "sizes_bytes": sizes, "in_flight": numbers, "ns": grid}

@@ -3,7 +3,6 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,46 +12,15 @@ import pyarrow as pa
 from iotrace.replay import _model
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.run.play import Plan, Played
-from iotrace.replay.targets.block_device import DeviceFacts
-from iotrace.replay.targets.target import Target
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.models import Model
-from iotrace.schemas.run import ModelFacts, ModelLimit, ModelTest, TargetFacts
+from iotrace.schemas.run import ModelFacts, ModelLimit
 
 from .compiled import Bound, compiled
+from .predict import Bracket
 
-_BLOCK_BYTES: Final = 512
 _REPORT_SECONDS: Final = 0.1
 _NOTHING: Final = dict.fromkeys(("count", "mean_ns", "max_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns"), None)
-
-
-@dataclass(slots=True)
-class ModelTarget(Target):
-    """What stands for a disk of a model, or for all of it, where a target is wanted: there is nothing to open."""
-
-    @classmethod
-    def of(cls, name: str, size_bytes: int) -> "ModelTarget":
-        """A target of this size."""
-        return cls(
-            name=name,
-            kind="disk",
-            file=-1,
-            bytes=size_bytes,
-            direct=True,
-            writable=False,
-            fill=None,
-            device_number=-1,
-            facts=DeviceFacts("", _BLOCK_BYTES, None, "model", None, None, partition=False),
-            filesystem=None,
-            block_bytes=_BLOCK_BYTES,
-        )
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-    def describe(self) -> TargetFacts:
-        """For the manifest: what a model has."""
-        return TargetFacts(self.name, "model", self.bytes, logical_block_bytes=self.block_bytes)
 
 
 def refuse_what_a_model_lacks(options: ReplayOptions) -> None:
@@ -94,6 +62,8 @@ def play_on_model(
     """
     made = compiled(model)
     simulator = _model.Simulator(made.json(), in_flight_max=options.max_in_flight, seed=options.seed)
+    has_intervals = model.tested is not None and model.tested.response_p50_ratio
+    bracket = Bracket(model, model.tested, options) if model.tested is not None and has_intervals else None
     waiting: deque[pa.RecordBatch] = deque()
     started, reported, cpu_before = time.monotonic(), 0.0, time.process_time()
     planned_ios, first_ns, last_ns = 0, 0, 0
@@ -110,6 +80,8 @@ def play_on_model(
             addressed = _addressed(batch, volume_of)
             waiting.append(addressed)
             simulator.offer(addressed)
+            if bracket is not None:
+                bracket.offer(addressed)
             first_ns = first_ns if planned_ios else batch["intended_ns"][0].as_py()
             last_ns = batch["intended_ns"][-1].as_py()
             planned_ios += batch.num_rows
@@ -147,7 +119,8 @@ def play_on_model(
         title=model.title,
         source=model.source or None,
         date=model.date or None,
-        tested=ModelTest(**asdict(model.tested)) if model.tested else None,
+        tested=model.tested,
+        predicted=bracket.prediction(figures) if bracket is not None else None,
         limits=[limit_facts(bound, figures) for bound in made.bounds],
         seconds=time.monotonic() - started,
     )

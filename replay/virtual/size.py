@@ -11,17 +11,13 @@ import pyarrow as pa
 
 from iotrace.replay import _model
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.plan.assignment import assign, needed_bytes
-from iotrace.replay.plan.schedule import Schedule, schedule
-from iotrace.replay.plan.selection import select
-from iotrace.replay.plan.source import Source, space_names
-from iotrace.replay.plan.survey import survey
 from iotrace.schemas import IotraceError, Recording, Role
 from iotrace.schemas.models import Machine, Model, catalogue
 from iotrace.schemas.models.words import combined
 
 from .compiled import Bound, Compiled, compiled
-from .play import ModelTarget, limit_facts, refuse_what_a_model_lacks
+from .play import limit_facts, refuse_what_a_model_lacks
+from .predict import planned
 
 COUNTS: Final = (1, 2, 4)
 """Disks of fixed rates are tried alone and with stripes over so many."""
@@ -103,7 +99,7 @@ def size(
     refuse_what_a_model_lacks(options)
     if not models:
         raise IotraceError("there is no candidate to try", hint="iotrace model list shows what there is")
-    plan = _plan(recording, options)
+    plan = planned(recording, options)
     role_of = _class_of_files(recording)
     made = [compiled(model) for model in models]
     simulators = [
@@ -130,18 +126,6 @@ def size(
         for model, one, simulator in zip(models, made, simulators, strict=True)
     ]
     return sorted(tried, key=lambda one: (one.iops, one.mb_per_s, one.name))
-
-
-def _plan(recording: Recording, options: ReplayOptions) -> Schedule:
-    source = Source.open(recording, select(recording, options))
-    found = survey(source)
-    names = space_names(source)
-    assignment = assign(source, found, names, options)
-    needed, _ = needed_bytes(assignment.stretches[0], options, whole_files=assignment.whole_files)
-    plan, _ = schedule(
-        source, found, names, assignment, [ModelTarget.of("model", max(needed, 4096))], options
-    )
-    return plan
 
 
 def _class_of_files(recording: Recording) -> npt.NDArray[np.uint8]:

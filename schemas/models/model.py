@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from iotrace.schemas.errors import IotraceError
+from iotrace.schemas.run import ModelTest
 from iotrace.schemas.sections import (
     flag,
     key,
     list_of,
+    not_negative,
     one_of,
     positive,
     section,
@@ -27,12 +29,6 @@ DEPTH_MS: Final = 100.0
 """Over how long a limit is counted where its provider does not say: what Linux does."""
 TICK_MS: Final = 4.0
 """Step of the clock of a Linux kernel built with 250 Hz."""
-
-
-def _not_negative(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-        raise ValueError("a number from 0 on")
-    return float(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +78,9 @@ class Cell:
 class Service:
     """How long a disk works on an I/O. Without any figure it takes no time: what is left is waiting for limits."""
 
-    read_us: float = key(_not_negative, 0.0)
-    write_us: float = key(_not_negative, 0.0)
-    flush_us: float = key(_not_negative, 0.0)
+    read_us: float = key(not_negative, 0.0)
+    write_us: float = key(not_negative, 0.0)
+    flush_us: float = key(not_negative, 0.0)
     distribution: str = key(one_of("constant", "exponential", "lognormal"), "constant")
     cv: float = key(positive, 1.0)
     """Standard deviation over mean, of lognormal ones."""
@@ -107,9 +103,24 @@ class Cache:
 
     mib: float = key(positive)
     drain_mb_per_s: float = key(positive)
-    write_us: float = key(_not_negative, 0.0)
+    write_us: float = key(not_negative, 0.0)
     flush_drains: bool = key(flag, default=False)
     """Whether a flush waits until it is empty: it would lose its content without power."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlcCache:
+    """Flash that is written with one bit a cell: writes are fast until it is used up, and it becomes free in idle time.
+
+    Beyond it a write takes what `Service` says, and so does a write that finds too little of it.
+    """
+
+    mib: float = key(positive)
+    free_mb_per_s: float = key(positive)
+    """How fast it becomes free while the disk has nothing to do."""
+    write_us: float = key(not_negative, 0.0)
+    mb_per_s: float | None = key(positive, None)
+    """Transfer, which comes on top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +151,12 @@ class Disk:
     source: str = key(text, "")
     date: str = key(text, "")
     limits: tuple[Limit, ...] = sections(Limit)
+    """Of each of ``count`` disks."""
+    set_limits: tuple[Limit, ...] = sections(Limit)
+    """Of all of them together: of a storage pool, or a volume set."""
     service: Service = section(Service, Service())
     cache: Cache | None = section(Cache, None)
+    slc: SlcCache | None = section(SlcCache, None)
     stall: Stall | None = section(Stall, None)
 
 
@@ -158,22 +173,6 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
-    """What the model was held against, and how far off it was."""
-
-    on: str = key(text)
-    """What was measured."""
-    date: str = key(text)
-    runs: int = key(whole)
-    """Runs that were not used to make the model."""
-    response_p50_error: float = key(_not_negative)
-    """Largest relative error over these runs."""
-    response_p99_error: float = key(_not_negative)
-    beyond: str = key(text, "")
-    """Where it was never tested."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """Disks behind a machine."""
 
@@ -182,7 +181,7 @@ class Model:
     date: str = key(text, "")
     machine: Machine | None = section(Machine, None)
     disks: tuple[Disk, ...] = sections(Disk)
-    tested: Tested | None = section(Tested, None)
+    tested: ModelTest | None = section(ModelTest, None)
 
 
 def refuse_nonsense(model: Model, name: str) -> None:
@@ -196,7 +195,7 @@ def refuse_nonsense(model: Model, name: str) -> None:
                     f"{where} takes the role {role}, as {owners[role]} does", hint="give a role to one disk"
                 )
             owners[role] = disk.name
-        for limit in disk.limits:
+        for limit in (*disk.limits, *disk.set_limits):
             _check_limit(limit, where)
         _check_service(disk.service, where, disk.capacity_gib)
         if disk.stall is not None and disk.stall.every_s is None and disk.stall.every_written_mib is None:

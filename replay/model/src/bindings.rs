@@ -103,6 +103,7 @@ impl Simulator {
             let row = PyDict::new(py);
             row.set_item("busy_ns", disk.busy_ns)?;
             row.set_item("in_flight_max", disk.in_flight_max)?;
+            row.set_item("beyond_ios", disk.beyond_ios)?;
             disks.append(row)?;
         }
         fields.set_item("disks", disks)?;

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::random::Random;
 use crate::service::{Asked, Law};
-use crate::spec::{CacheSpec, DiskSpec, StallSpec};
+use crate::spec::{CacheSpec, DiskSpec, SlcSpec, StallSpec};
 
 /// What a disk has to know of an I/O.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,42 @@ impl Cache {
         self.empty_at_ns = self.empty_at_ns.max(start_ns) + size * self.ns_per_byte;
         self.last_ns = start_ns.ceil() as i64;
         self.last_ns
+    }
+}
+
+/// Flash that is written with one bit a cell: fast while there is any, and made free again while the disk is idle.
+struct Slc {
+    bytes: f64,
+    bytes_per_ns: f64,
+    write: Law,
+    used_bytes: f64,
+    idle_since_ns: i64,
+}
+
+impl Slc {
+    fn new(spec: &SlcSpec) -> Self {
+        Self {
+            bytes: spec.bytes,
+            bytes_per_ns: spec.free_bytes_per_s / 1e9,
+            write: Law::new(&spec.write),
+            used_bytes: 0.0,
+            idle_since_ns: i64::MIN / 4,
+        }
+    }
+
+    /// The disk was idle until now.
+    fn wake(&mut self, now_ns: i64) {
+        let freed = (now_ns - self.idle_since_ns) as f64 * self.bytes_per_ns;
+        self.used_bytes = (self.used_bytes - freed).max(0.0);
+    }
+
+    /// Whether a write still goes into it.
+    fn takes(&mut self, size_bytes: u64) -> bool {
+        let fits = self.used_bytes + size_bytes as f64 <= self.bytes;
+        if fits {
+            self.used_bytes += size_bytes as f64;
+        }
+        fits
     }
 }
 
@@ -124,6 +160,7 @@ pub struct Disk {
     unlimited: bool,
     laws: [Law; 3],
     cache: Option<Cache>,
+    slc: Option<Slc>,
     stall: Option<Stall>,
     random: Random,
     in_flight: usize,
@@ -132,6 +169,8 @@ pub struct Disk {
     pub busy_ns: i128,
     /// Most it had at once.
     pub in_flight_max: usize,
+    /// I/Os whose size, or number in flight, lies beyond what was measured.
+    pub beyond_ios: u64,
 }
 
 impl Disk {
@@ -148,17 +187,24 @@ impl Disk {
                 Law::new(&spec.flush),
             ],
             cache: spec.cache.as_ref().map(Cache::new),
+            slc: spec.slc.as_ref().map(Slc::new),
             stall: spec.stall.map(|stall| Stall::new(stall, seed)),
             random: Random::new(seed),
             in_flight: 0,
             last_end_bytes: 0,
             busy_ns: 0,
             in_flight_max: 0,
+            beyond_ios: 0,
         }
     }
 
     /// When an I/O that comes now ends. Arrivals come in order of time.
     pub fn end_ns(&mut self, now_ns: i64, io: &Request) -> i64 {
+        if self.in_flight == 0
+            && let Some(slc) = &mut self.slc
+        {
+            slc.wake(now_ns);
+        }
         self.in_flight += 1;
         self.in_flight_max = self.in_flight_max.max(self.in_flight);
         let asked = Asked {
@@ -187,7 +233,16 @@ impl Disk {
         if io.op != 2 {
             self.last_end_bytes = io.offset_bytes + io.size_bytes;
         }
-        let law = &self.laws[usize::from(io.op.min(2))];
+        let is_fast = io.op == 1
+            && self
+                .slc
+                .as_mut()
+                .is_some_and(|slc| slc.takes(io.size_bytes));
+        let law = match &self.slc {
+            Some(slc) if is_fast => &slc.write,
+            _ => &self.laws[usize::from(io.op.min(2))],
+        };
+        self.beyond_ios += u64::from(law.is_beyond(&asked));
         let work_ns = law.draw_ns(&asked, &mut self.random).round() as i64;
         self.busy_ns += i128::from(work_ns);
         if self.unlimited {
@@ -210,7 +265,12 @@ impl Disk {
     }
 
     /// One of its I/Os has ended.
-    pub fn leave(&mut self) {
+    pub fn leave(&mut self, now_ns: i64) {
         self.in_flight -= 1;
+        if self.in_flight == 0
+            && let Some(slc) = &mut self.slc
+        {
+            slc.idle_since_ns = now_ns;
+        }
     }
 }

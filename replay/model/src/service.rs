@@ -124,6 +124,27 @@ impl Law {
     }
 }
 
+impl Law {
+    /// Whether more are in flight, or it is larger or smaller, than anything that was measured.
+    #[must_use]
+    pub fn is_beyond(&self, asked: &Asked) -> bool {
+        let Shape::Table(table) = &self.shape else {
+            return false;
+        };
+        let outside = |points: &[f64], at: f64| {
+            at < points[0] - ROUNDING || at > points[points.len() - 1] + ROUNDING
+        };
+        let number = (asked.in_flight.max(1) as f64).ln();
+        outside(&table.sizes, (asked.size_bytes.max(1) as f64).ln())
+            || number > table.in_flight[table.in_flight.len() - 1] + LAST_LINE
+    }
+}
+
+/// Of logarithms.
+const ROUNDING: f64 = 1e-9;
+/// The last line gathers all numbers in flight above it that are rare: it stands for those up to twice as many.
+const LAST_LINE: f64 = std::f64::consts::LN_2;
+
 /// Position in rising `points`: the point at or below, the share of the way to the next, and how far beyond the last.
 fn place(points: &[f64], at: f64) -> (usize, f64, f64) {
     let last = points.len() - 1;

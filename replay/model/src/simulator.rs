@@ -398,7 +398,7 @@ impl Simulator {
 
     fn finish(&mut self, number: u32) {
         let piece = self.pieces[number as usize];
-        self.disks[piece.disk as usize].leave();
+        self.disks[piece.disk as usize].leave(self.now_ns);
         self.pieces_free.push(number);
         let io = &mut self.ios[piece.io as usize];
         io.pieces -= 1;
@@ -466,6 +466,9 @@ fn check(spec: &Spec) -> Result<(), Problem> {
         positions("gate", &disk.gates, spec.gates.len())?;
         if let Some(cache) = &disk.cache {
             above_zero("the write cache's drain rate", cache.drain_bytes_per_s)?;
+        }
+        if let Some(slc) = &disk.slc {
+            above_zero("the rate at which SLC becomes free", slc.free_bytes_per_s)?;
         }
     }
     for (number, gate) in spec.gates.iter().enumerate() {

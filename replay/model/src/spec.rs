@@ -103,6 +103,9 @@ pub struct DiskSpec {
     /// Memory that takes writes.
     #[serde(default)]
     pub cache: Option<CacheSpec>,
+    /// Flash that is written fast while there is any.
+    #[serde(default)]
+    pub slc: Option<SlcSpec>,
     /// Times at which it stands still.
     #[serde(default)]
     pub stall: Option<StallSpec>,
@@ -120,6 +123,18 @@ pub struct CacheSpec {
     pub write: LawSpec,
     /// Whether a flush waits until it is empty.
     pub flush_drains: bool,
+}
+
+/// Flash that is written with one bit a cell.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlcSpec {
+    /// What it holds.
+    pub bytes: f64,
+    /// How fast it becomes free while the disk is idle.
+    pub free_bytes_per_s: f64,
+    /// How long a write into it takes.
+    pub write: LawSpec,
 }
 
 /// When a disk stands still.

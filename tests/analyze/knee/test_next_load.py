@@ -269,3 +269,22 @@ def test_the_step_well_beyond_the_wall_is_run_once_however_its_scale_is_rounded(
     scales = walk(99.5 * 500, steps_max=24)
     assert len(scales) == len(set(scales))
     assert max(scales) >= 1.49 * max(scale for scale in scales if scale <= 99.5)
+
+
+@pytest.mark.parametrize("capacity_iops", [700, 2600, 9999, 15000])
+def test_a_wall_that_is_predicted_saves_steps_and_finds_the_same(capacity_iops):
+    knee = capacity_iops / 500
+    scales = walk(capacity_iops, wall=lambda _held, _failed: knee)
+    held = max(scale for scale in scales if scale <= knee)
+    failed = min(scale for scale in scales if scale > knee)
+    assert failed / held <= 1.05 + 1e-9
+    assert len(scales) < len(walk(capacity_iops))
+
+
+@pytest.mark.parametrize("wrong", [0.8, 1.3])
+def test_a_wall_that_is_predicted_wrongly_is_left_behind(wrong):
+    """Of the walls that are predicted the walk believes what its steps do not refute."""
+    scales = walk(2600, wall=lambda _held, _failed: wrong * 5.2, steps_max=40)
+    held = max(scale for scale in scales if scale <= 5.2)
+    failed = min(scale for scale in scales if scale > 5.2)
+    assert failed / held <= 1.05 + 1e-9

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.replay.virtual.fit import fit, predicted, run_of, to_toml
+from iotrace.replay.virtual.fit import fit, predicted, to_toml
+from iotrace.replay.virtual.runs import run_of
 from iotrace.schemas import Clock, IotraceError, Kind, Manifest, RecordingWriter
 from iotrace.schemas.models import parse_model
 from iotrace.schemas.run import ModelFacts, Replay, TargetFacts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iotrace.replay.virtual.compiled import compiled
-from iotrace.schemas.models import model_named
+from iotrace.schemas.models import model_named, parse_model
 
 from .simulating import MS, SECOND, bucket, disk, gate, law, poisson, simulate, spec
 
@@ -231,3 +231,27 @@ def test_a_spindle_turns_and_seeks():
     assert random["response"]["mean_ns"] == pytest.approx(5.3 * MS + transfer, rel=WITHIN)
     following = simulate(text, at, offset=np.arange(len(places)) * 8192)
     assert following["response"]["p50_ns"] == pytest.approx(transfer, rel=WITHIN)
+
+
+def test_writes_are_fast_until_the_slc_is_used_up_and_idle_time_gives_it_back():
+    """100 of 1 MiB: writes in turn take 1 ms a hundred times, then 5 ms; 10 s idle at 5 MiB/s free 50 more."""
+    slc = {"bytes": 100 << 20, "free_bytes_per_s": 5 << 20, "write": law(1 * MS)}
+    text = spec([disk(5.0 * MS, servers=1, slc=slc)])
+    at = np.concatenate([np.zeros(150, np.int64), np.full(80, int(10.35 * SECOND))])
+    _, ends = simulate(text, at, op=1, size=1 << 20, keep=True)
+    took = np.diff(np.sort(ends[:150]), prepend=0)
+    assert took.tolist() == [1 * MS] * 100 + [5 * MS] * 50
+    # The last one ended at 0.35 s: idle for exactly ten.
+    took = np.diff(np.sort(ends[150:]), prepend=int(10.35 * SECOND))
+    assert took.tolist() == [1 * MS] * 50 + [5 * MS] * 30
+
+
+def test_a_limit_of_a_set_holds_all_its_disks_together():
+    """Four disks of any speed behind one limit of 1,000 a second."""
+    model = parse_model(
+        "[[disk]]\ncount = 4\n[[disk.limit]]\niops = 900\n[[disk.set_limit]]\niops = 1000\ndepth_ms = 1\n",
+        "m",
+    )
+    at = np.zeros(5_001, np.int64)
+    figures = simulate(compiled(model).json(), at, offset=np.arange(5_001) * 65536)
+    assert figures["last_completed_ns"] / SECOND == pytest.approx(5.0, rel=WITHIN)
