@@ -1,9 +1,11 @@
 """Every reader against damaged bytes, each for a while: make fuzz [SECONDS_EACH=60] [TARGET=etl].
 
-Native readers under libFuzzer, guided by coverage; every format of `capture.recognition.FORMATS` as an import reads it,
-and what stands before the formats (`doors`), under the mutator beside this file. What a run finds is left in
-build/fuzz/findings; what libFuzzer learns stays in build/fuzz/corpus for the next run. Prints a line for each target;
-exit status 1 if there was a finding. Every run is entered in build/fuzz/account.csv; ``--account`` adds it up.
+Native readers under libFuzzer, guided by coverage; every format of `capture.recognition.FORMATS` as an import reads
+it, and what stands before the formats (`doors`), under the mutator beside this file. What a run finds is left in
+build/fuzz/findings; inputs that led further stay in build/fuzz/corpus for the next run. Prints a line for each
+target; exit status 1 if there was a finding. Every run is entered in build/fuzz/account.csv as it ends; ``--account``
+adds it to the table in docs/accuracy.md, which is all the fuzzing there has been. What was fuzzed least comes first,
+each time with another seed: a run that is broken off is gone on with by starting again.
 """
 
 import argparse
@@ -18,9 +20,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import corpus
@@ -33,6 +37,9 @@ ROOM = ROOT / "build" / "fuzz"
 FINDINGS = ROOM / "findings"
 CRATE = ROOT / "capture" / "readers" / "fuzz"
 ACCOUNT = ROOM / "account.csv"
+TABLE = ROOT / "docs" / "accuracy.md"
+ROW = re.compile(r"^(\s*)\| ([a-z-]+) \| (native|format) \| ([\d,.]+) \| ([\d,]+) \| ([\d,]*) \|$")
+SUM = re.compile(r"^\s*\| all of these \| \|.*$")
 WORKER = Path(__file__).parent / "worker.py"
 
 MEMORY_KIB = 2 << 20
@@ -160,7 +167,9 @@ def run_native(binary, name, seconds, seed):
 def run_format(name, seconds, seed):
     folder = ROOM / "work" / name
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, WORKER, "fuzz", name, folder, str(seconds), str(seed)]
+    grown = ROOM / "corpus" / f"format-{name}"
+    grown.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, WORKER, "fuzz", name, folder, grown, str(seconds), str(seed)]
     done = Ended(command, seconds, {"MALLOC_ARENA_MAX": "2"})
     if not done.status:
         return Outcome(json.loads(done.out)["runs"], done.cpu_s)
@@ -175,42 +184,64 @@ def run_format(name, seconds, seed):
 
 def note(kind, name, outcome):
     """Enter a run in the account."""
-    with ACCOUNT.open("a", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerow(
-            [kind, name, round(outcome.cpu_s), outcome.runs, int(bool(outcome.problem))]
-        )
+    # One write, whole: two runs may end at once.
+    with ACCOUNT.open("a", encoding="utf-8") as file:
+        file.write(f"{kind},{name},{round(outcome.cpu_s)},{outcome.runs},{int(bool(outcome.problem))}\n")
 
 
-def print_account():
-    """All runs of the account, added up by target, as a table in Markdown."""
+def accounted():
+    """What the table says of each target, and what the runs since then came to."""
     sums = {}
-    with ACCOUNT.open(newline="", encoding="utf-8") as file:
-        for kind, name, *figures in csv.reader(file):
-            sums.setdefault((name, kind), Counter()).update(
-                dict(zip(("cpu_s", "inputs", "findings"), map(int, figures), strict=True))
-            )
-    print("| target | reader | CPU minutes | inputs | findings |\n|---|---|---:|---:|---:|")
-    for (name, kind), sum_ in sorted(sums.items()):
-        print(
-            f"| {name} | {kind} | {sum_['cpu_s'] / 60:,.1f} | {sum_['inputs']:,} | {sum_['findings'] or ''} |"
-        )
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if row := ROW.match(line):
+            _, name, kind, *figures = row.groups()
+            minutes, inputs, findings = (float(text.replace(",", "") or 0) for text in figures)
+            sums[name, kind] = Counter(cpu_s=minutes * 60, inputs=int(inputs), findings=int(findings))
+    if ACCOUNT.exists():
+        with ACCOUNT.open(newline="", encoding="utf-8") as file:
+            for kind, name, *figures in csv.reader(file):
+                sums.setdefault((name, kind), Counter()).update(
+                    dict(zip(("cpu_s", "inputs", "findings"), map(int, figures), strict=True))
+                )
+    return sums
+
+
+def add_to_the_table():
+    """Put `accounted` into the table in docs/accuracy.md, and begin a new account."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    rows = [at for at, line in enumerate(lines) if ROW.match(line)]
+    last = rows[-1] + 1
+    if rows != list(range(rows[0], last)) or not SUM.match(lines[last]):
+        sys.exit(f"error: the table of fuzzing in {TABLE} is not as it was written")
+    margin = ROW.match(lines[rows[0]])[1]
+    sums = accounted()
     total = sum(sums.values(), Counter())
-    print(f"| all | | {total['cpu_s'] / 60:,.1f} | {total['inputs']:,} | {total['findings']} |")
+    lines[rows[0] : last + 1] = [
+        f"{margin}| {name} | {kind} | {sum_['cpu_s'] / 60:,.1f} | {sum_['inputs']:,} | {sum_['findings'] or ''} |"
+        for (name, kind), sum_ in sorted(sums.items())
+    ] + [
+        f"{margin}| all of these | | {total['cpu_s'] / 60:,.1f} | {total['inputs']:,} | {total['findings']} |"
+    ]
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ACCOUNT.unlink(missing_ok=True)
+    print(f"{total['cpu_s'] / 3600:.2f} hours of processor time over {len(sums)} targets")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="of processor time, for each target")
     parser.add_argument("--target", default="", help="only this one")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="default: the time")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all targets have their turn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
-        "--account", action="store_true", help="add up what all runs came to, and run nothing"
+        "--account", action="store_true", help="add all runs to the table in docs/accuracy.md; run nothing"
     )
     options = parser.parse_args()
     if options.account:
-        print_account()
+        add_to_the_table()
         return
+    seed = options.seed if options.seed is not None else int(time.time())
     natives, formats = native_names(), [entry.name for entry in (*FORMATS, *doors.DOORS)]
     known = sorted({*natives, *formats})
     if options.target and options.target not in known:
@@ -218,31 +249,31 @@ def main():
     FINDINGS.mkdir(parents=True, exist_ok=True)
     wanted = [name for name in natives if options.target in {"", name}]
     binary = build_native() if wanted else None
-    work = [
-        ("native", name, lambda name=name: run_native(binary, name, options.seconds, options.seed))
-        for name in wanted
-    ]
-    work += [
-        ("format", name, lambda name=name: run_format(name, options.seconds, options.seed))
-        for name in formats
-        if options.target in {"", name}
-    ]
+    work = [("native", name, partial(run_native, binary, name)) for name in wanted]
+    work += [("format", name, partial(run_format, name)) for name in formats if options.target in {"", name}]
     bad = 0
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for kind, name, running in [(kind, name, pool.submit(run)) for kind, name, run in work]:
-            outcome = running.result()
-            note(kind, name, outcome)
-            said = "FINDING" if outcome.problem else "nothing found"
-            print(
-                f"{kind} {name:16}{outcome.runs:>12,} inputs {outcome.cpu_s:8,.0f} s of CPU  {said}",
-                flush=True,
-            )
-            if outcome.problem:
-                bad += 1
-                print(
-                    f"{outcome.problem}\ninput: {outcome.finding or 'none: it failed before any'}", flush=True
-                )
+    for turn in range(options.rounds):
+        sums = accounted()
+        work.sort(key=lambda one: sums.get((one[1], one[0]), Counter())["cpu_s"])
+        with ThreadPoolExecutor(options.jobs) as pool:
+            running = [
+                pool.submit(run_and_note, kind, name, run, options.seconds, seed + turn)
+                for kind, name, run in work
+            ]
+            bad += sum(one.result() for one in running)
     sys.exit(1 if bad else 0)
+
+
+def run_and_note(kind, name, run, seconds, seed):
+    """Run one target, enter it in the account and say what came; whether there was a finding."""
+    outcome = run(seconds, seed)
+    note(kind, name, outcome)
+    said = "FINDING" if outcome.problem else "nothing found"
+    line = f"{kind} {name:16}{outcome.runs:>12,} inputs {outcome.cpu_s:8,.0f} s of CPU  {said}"
+    if outcome.problem:
+        line += f"\n{outcome.problem}\ninput: {outcome.finding or 'none: it failed before any'}"
+    print(line, flush=True)
+    return bool(outcome.problem)
 
 
 if __name__ == "__main__":

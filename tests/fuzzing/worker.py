@@ -1,15 +1,16 @@
 """One reader against damaged bytes, in a process of its own that may die of them.
 
-    python tests/fuzzing/worker.py fuzz FORMAT FOLDER SECONDS SEED
+    python tests/fuzzing/worker.py fuzz FORMAT FOLDER GROWN SECONDS SEED
     python tests/fuzzing/worker.py replay FILE…
     python tests/fuzzing/worker.py damage ROUNDS SEED FOLDER FILE…
 
-``fuzz`` damages the inputs of `corpus`, goes on from each that reaches a new line of `capture`, and leaves the input at
-work in FOLDER/current: if this process dies or raises, that is the finding. ``replay`` reads files of folders named
-after their format and prints each name before it does. ``damage`` cuts, flips and repeats bytes of whole traces behind
-their first 1024: only one in ten may be refused for it.
+``fuzz`` damages the inputs of `corpus` and of GROWN, goes on from each that reaches a new line of `capture`, keeps
+those in GROWN, and leaves the input at work in FOLDER/current: if this process dies or raises, that is the finding.
+``replay`` reads files of folders named after their format and prints each name before it does. ``damage`` cuts, flips
+and repeats bytes of whole traces behind their first 1024: only one in ten may be refused for it.
 """
 
+import hashlib
 import json
 import os
 import random
@@ -70,7 +71,7 @@ class Coverage:
         return self._line
 
 
-def fuzz(entry, folder, seconds, seed):
+def fuzz(entry, folder, grown, seconds, seed):
     chance = random.Random(seed)
     path, written = folder / "current", folder / "next"
     pool = corpus.inputs(entry.name)
@@ -95,6 +96,13 @@ def fuzz(entry, folder, seconds, seed):
     reading.limit_memory()
     for data in pool:
         run(data)
+    for kept in sorted(grown.iterdir()):
+        data = kept.read_bytes()
+        run(data)
+        if coverage.is_new:
+            pool.append(data)
+        else:
+            kept.unlink()
     end = time.process_time() + seconds
     while time.process_time() < end:
         # The newest lead furthest.
@@ -105,6 +113,7 @@ def fuzz(entry, folder, seconds, seed):
         run(data)
         if coverage.is_new:
             pool.append(data)
+            (grown / hashlib.sha1(data).hexdigest()).write_bytes(data)
             counts["kept"] += 1
     path.unlink()
     print(json.dumps(counts | {"lines": len(coverage)}))
@@ -158,6 +167,7 @@ if __name__ == "__main__":
         rounds, seed, folder, *paths = sys.argv[2:]
         damage(int(rounds), int(seed), Path(folder), [Path(name) for name in paths])
     elif sys.argv[1] == "fuzz":
-        fuzz(ENTRIES[sys.argv[2]], Path(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
+        name, folder, grown, seconds, seed = sys.argv[2:]
+        fuzz(ENTRIES[name], Path(folder), Path(grown), float(seconds), int(seed))
     else:
         replay([Path(name) for name in sys.argv[2:]])
