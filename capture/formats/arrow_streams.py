@@ -91,6 +91,7 @@ class _Stream:
                 reader = pa.ipc.open_stream(file)
                 while True:
                     batch = reader.read_next_batch()
+                    batch.validate()  # even to count its bytes reads what its lengths say
                     if batch.nbytes > _BATCH_BYTES_MAX:
                         self.damage = "a batch is over 1 GiB"
                         return
