@@ -281,11 +281,16 @@ def _course(writer: _Writer, name: str, heading: str, chart: Chart) -> None:
                     "y2_axis": trace["name"] == "in flight",
                 }
             )
-    drawn.set_title({"name": shortened(plain(heading), 100)})
+    drawn.set_title({"name": _title(heading)})
     drawn.set_x_axis({"name": columns[0]})
     drawn.set_y_axis({"name": "ms", "log_base": 10})
     drawn.set_y2_axis({"name": "in flight"})
     sheet.insert_chart(1, len(columns) + 1, drawn, {"x_scale": 2.2, "y_scale": 1.6})
+
+
+def _title(heading: str) -> str:
+    """A heading as a chart's title. XlsxWriter takes a title with an exclamation mark in it for a reference."""
+    return shortened(plain(heading).replace("!", "\N{FULLWIDTH EXCLAMATION MARK}"), 100)
 
 
 _LATENCIES: Final = ("median", "p95", "longest")

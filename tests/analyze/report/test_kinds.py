@@ -87,6 +87,22 @@ def _in_columns(row, shared):
     return [cells.get(place) for place in range(max(cells, default=-1) + 1)]
 
 
+def references(path):
+    """What the charts of a workbook refer to."""
+    with zipfile.ZipFile(path) as book:
+        charts = [name for name in book.namelist() if name.startswith("xl/charts/chart")]
+        return [one for name in charts for one in re.findall(r"<c:f>([^<]*)</c:f>", book.read(name).decode())]
+
+
+def test_a_title_of_a_chart_is_no_reference(tmp_path, hostile_files):
+    """XlsxWriter takes some titles for one, and would have Excel look it up."""
+    hostile_files.manifest.title = HOSTILE_NAMES["formula"]
+    facts = write_report([hostile_files], tmp_path / "r.xlsx")
+    found = references(facts.path)
+    assert found
+    assert all(re.fullmatch(r"(Sizes|'Over time')!(\$[A-Z]+\$\d+:?){1,2}", one) for one in found), found
+
+
 def sheets(path):
     """Cells of each sheet by its name: rows of numbers and text."""
     with zipfile.ZipFile(path) as book:
