@@ -8,8 +8,10 @@ import typer
 
 from iotrace.analyze.units import DASH
 from iotrace.replay.virtual.fit import fit, to_toml
-from iotrace.schemas import IotraceError, Recording, Sweep, counted
+from iotrace.schemas import Recording, Sweep, counted
 from iotrace.schemas.models import Disk, Limit, Machine, catalogue, catalogue_names, example
+from iotrace.schemas.replacing import check_file, new_file
+from iotrace.schemas.text import shortened
 
 from . import console
 from .characterize_run import MARK, series_of
@@ -76,13 +78,11 @@ def fit_command(
 
     Example: iotrace model fit sweep.iotrace -o disk.toml
     """
-    if output.exists() and not overwrite:
-        raise IotraceError(
-            f"'{output}' is there already", hint="choose another name with -o, or add --overwrite"
-        )
+    check_file(output, overwrite=overwrite)
     recordings = [one for path in inputs for one in _recordings(path)]
-    model = fit(recordings, name=output.stem)
-    output.write_text(to_toml(model), "utf-8")
+    model = fit(recordings, name=shortened(output.stem.strip()) or "disk")
+    with new_file(output, overwrite=overwrite) as partial:
+        partial.write_text(to_toml(model), "utf-8", newline="\n")
     cells = model.disks[0].service.cells
     console.paragraph(f"wrote {output}: {counted(len(cells), 'cell')} from {counted(len(recordings), 'run')}")
     if model.tested is None:

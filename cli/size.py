@@ -1,6 +1,5 @@
 """The size command: which disks of a cloud carry a recorded load."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,6 +12,7 @@ from iotrace.replay import ReplayOptions, choose_layer, parse_scale
 from iotrace.replay.virtual.size import Tried, Wanted, candidates, size
 from iotrace.schemas import IotraceError, Recording, Role
 from iotrace.schemas.models.catalogue import find_machine
+from iotrace.schemas.sections import Reader, not_negative, read_text
 
 from . import console
 from .model import age_words
@@ -113,18 +113,10 @@ def _wanted(objective: objectives.Objective) -> Wanted:
 
 
 def _read_prices(path: Path) -> dict[str, float]:
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except OSError as problem:
-        raise IotraceError(
-            f"cannot read '{path}': {problem.strerror}", hint="--prices names a TOML file"
-        ) from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise IotraceError(f"'{path}' is not TOML: {problem}", hint='write "P30" = 122.88') from problem
-    for name, price in data.items():
-        if isinstance(price, bool) or not isinstance(price, int | float) or price < 0:
-            raise IotraceError(f"the price of {name} in '{path}' is {price!r}", hint='write "P30" = 122.88')
-    return {name: float(price) for name, price in data.items()}
+    hint = 'it is TOML, such as "P30" = 122.88'
+    reader = Reader(str(path), hint)
+    data = reader.parse(read_text(path, what="list of prices", hint=hint))
+    return {name: reader.checked(not_negative, price, f"the price of {name}") for name, price in data.items()}
 
 
 def _price(one: Tried, costs: dict[str, float]) -> float | None:

@@ -3,6 +3,7 @@
 A field says by `key` what it takes, by `section` that it is a table, by `sections` that it is a list of tables.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -11,8 +12,17 @@ from typing import Any, Final, TypeVar
 
 from .errors import IotraceError
 from .plain_files import read_plain
+from .text import shortened
 
 _BYTES_MAX: Final = 1 << 20
+_KEY_PARTS_MAX: Final = 32
+_TEXTS_AND_REMARKS: Final = re.compile(
+    r"""
+    "{3}(?:\\.|[^\\])*?"{3} | '{3}.*?'{3} | "(?:\\.|[^"\\\n])*" | '[^'\n]*' | \#[^\n]*
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_KEY_OF_MANY_PARTS: Final = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{_KEY_PARTS_MAX}}}")
 Check = Callable[[object], Any]
 
 
@@ -151,7 +161,7 @@ class Reader:
             return check(value)
         except ValueError as problem:
             raise IotraceError(
-                f"{where} in '{self.name}' is {value!r}", hint=f"it takes {problem}"
+                f"{where} in '{self.name}' is {_told(value)}", hint=f"it takes {problem}"
             ) from problem
 
     def refuse_unknown(self, entry: Mapping[str, Any], known: set[str], where: str) -> None:
@@ -159,18 +169,55 @@ class Reader:
         for name in entry:
             if name not in known:
                 raise IotraceError(
-                    f"'{self.name}' has a key {f'{where}: ' if where else ''}{name}, which is not a known key",
+                    f"'{self.name}' has a key {f'{where}: ' if where else ''}{shortened(name)}, which is not a known "
+                    "key",
                     hint=f"{where or 'it'} takes {', '.join(sorted(known))}",
                 )
 
     def parse(self, toml: str) -> dict[str, Any]:
         """The file's text as data."""
         try:
-            return tomllib.loads(toml)
-        except (tomllib.TOMLDecodeError, RecursionError) as problem:
-            raise IotraceError(
-                f"'{self.name}' is not TOML: {str(problem)[:200]}", hint=self.hint
-            ) from problem
+            return toml_data(toml)
+        except ValueError as problem:
+            raise IotraceError(f"'{self.name}' is not TOML: {problem}", hint=self.hint) from problem
+
+
+def toml_data(toml: str) -> dict[str, Any]:
+    """The text of a TOML file as data. Raises ``ValueError`` in a few words.
+
+    For a dotted key ``tomllib`` takes memory by the square of its parts: keys of many are refused unread.
+    """
+    if _KEY_OF_MANY_PARTS.search(_TEXTS_AND_REMARKS.sub("x", toml)):
+        raise ValueError(f"it has a key of more than {_KEY_PARTS_MAX} parts")
+    try:
+        return tomllib.loads(toml)
+    except RecursionError as problem:
+        raise ValueError("its values lie too deep in one another") from problem
+    except ValueError as problem:
+        raise ValueError(shortened(str(problem), 200)) from problem
+
+
+def _told(value: object) -> str:
+    """A value that a key has, and should not, however large it is."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    try:
+        return shortened(repr(value))
+    except ValueError:
+        return "a number of thousands of digits"
+
+
+def toml_text(text: str) -> str:
+    """``text`` as a TOML string, in quotation marks, whatever it holds; half a character becomes its mark."""
+    return '"' + "".join(_toml_character(char) for char in text) + '"'
+
+
+def _toml_character(char: str) -> str:
+    if char in {'"', "\\"}:
+        return f"\\{char}"
+    if "\ud800" <= char <= "\udfff":
+        return "\N{REPLACEMENT CHARACTER}"
+    return char if char.isprintable() else f"\\U{ord(char):08X}"
 
 
 def read_text(path: Path, *, what: str, hint: str) -> str:

@@ -17,6 +17,8 @@ from iotrace.replay import _model
 from iotrace.schemas import Recording
 from iotrace.schemas.models.model import Disk, Limit, Model
 from iotrace.schemas.run import ModelTest
+from iotrace.schemas.sections import toml_text
+from iotrace.schemas.text import shortened
 
 from .compiled import compiled
 from .runs import Run, run_of
@@ -49,7 +51,7 @@ def fit(recordings: Sequence[Recording], *, limits: tuple[Limit, ...] = (), name
         if recording.manifest.replay is not None
         for target in recording.manifest.replay.targets
     }
-    on = ", ".join(sorted(targets)) or "a device"
+    on = shortened(", ".join(sorted(targets))) or "a device"
     return replace(model, tested=held_out(runs, on) if len(runs) > 1 else None)
 
 
@@ -143,7 +145,7 @@ def ratio_interval(ratios: Sequence[float], *, least: float = _LEAST) -> tuple[f
 def to_toml(model: Model) -> str:
     """The text of a model file, as `iotrace.schemas.models.read_model` reads it."""
     (disk,) = model.disks
-    lines = [f'title = "{model.title}"', "", "[[disk]]", f'name = "{disk.name}"']
+    lines = [f"title = {toml_text(model.title)}", "", "[[disk]]", f"name = {toml_text(disk.name)}"]
     for limit in disk.limits:
         rates = {"iops": limit.iops, "mb_per_s": limit.mb_per_s, "slice_ms": limit.slice_ms}
         lines += ["[[disk.limit]]", f'ops = "{limit.ops}"']
@@ -154,11 +156,17 @@ def to_toml(model: Model) -> str:
         lines += [f"in_flight = {cell.in_flight!r}", f"quantiles_us = {list(cell.quantiles_us)}"]
     if model.tested is not None:
         tested = model.tested
-        lines += ["", "[tested]", f'on = "{tested.on}"', f'date = "{tested.date}"', f"runs = {tested.runs}"]
+        lines += [
+            "",
+            "[tested]",
+            f"on = {toml_text(tested.on)}",
+            f'date = "{tested.date}"',
+            f"runs = {tested.runs}",
+        ]
         lines += [f"response_p50_error = {tested.response_p50_error!r}"]
         lines += [f"response_p99_error = {tested.response_p99_error!r}"]
         for name in ("response_p50_ratio", "response_p99_ratio", "read_shares"):
             if values := getattr(tested, name):
                 lines.append(f"{name} = {list(values)}")
-        lines.append(f'beyond = "{tested.beyond}"')
+        lines.append(f"beyond = {toml_text(tested.beyond)}")
     return "\n".join(lines) + "\n"

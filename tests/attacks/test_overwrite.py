@@ -88,12 +88,34 @@ def trace(tmp_path: Path) -> Path:
 
 FILE_COMMANDS = {
     "report": ("report", "SOURCE", "-o", "PLACE"),
+    "markdown": ("report", "SOURCE", "-o", "PLACE"),
+    "workbook": ("report", "SOURCE", "-o", "PLACE"),
+    "pdf": ("report", "SOURCE", "-o", "PLACE"),
+    "model": ("model", "fit", "SOURCE", "-o", "PLACE"),
     "csv": ("export", "SOURCE", "--to", "csv", "-o", "PLACE"),
     "parquet": ("export", "SOURCE", "--to", "parquet", "-o", "PLACE"),
     "msr": ("export", "SOURCE", "--to", "msr", "-o", "PLACE"),
     "characterize": ("characterize", "--target", "PLAY", "--buffered", "--seconds", "0.1", "--warm-up", "0",
                      "--file-size", "1M", "--size", "8K", "--outstanding", "1", "-o", "PLACE"),
 }  # fmt: skip
+
+
+ENDINGS = {
+    "report": "html",
+    "characterize": "html",
+    "markdown": "md",
+    "workbook": "xlsx",
+    "pdf": "pdf",
+    "model": "toml",
+}
+"""Of the other commands' files: csv."""
+
+
+@pytest.fixture(autouse=True)
+def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What prints a PDF is no matter here."""
+    monkeypatch.setattr("iotrace.analyze.report.write.installed", lambda: "chromium")
+    monkeypatch.setattr("iotrace.analyze.report.write.print_pdf", lambda _: b"%PDF-1.7")
 
 
 def text(words: str) -> Make:
@@ -239,7 +261,7 @@ def assert_left_alone(
 def test_no_file_of_anothers_is_replaced(
     source: Path, place: Path, capsys: pytest.CaptureFixture[str], kind: str, command: str
 ) -> None:
-    out = place / "result.html"
+    out = place / f"result.{ENDINGS.get(command, 'html')}"
     try:
         FILES[kind](out, source)
     except PermissionError:
@@ -263,7 +285,7 @@ def test_no_part_of_another_recording_is_replaced(
 
 @pytest.mark.parametrize("command", FILE_COMMANDS)
 def test_an_own_file_is_replaced(source: Path, place: Path, command: str) -> None:
-    out = place / ("result.html" if command in {"report", "characterize"} else "result.csv")
+    out = place / f"result.{ENDINGS.get(command, 'csv')}"
     sentence = words(FILE_COMMANDS[command], source=source, place=out, play=place / "t.bin")
     assert run(sentence[:-1]) in (0, 1)
     first = out.stat().st_ino

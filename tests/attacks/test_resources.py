@@ -25,6 +25,8 @@ from iotrace.schemas.writer import parquet_writer
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux has them")
 
 MEMORY_MAX = 1 << 30
+ADDRESSES_MAX = 12 << 30
+"""So that what fails here does not take the machine's memory first."""
 CPU_S = 60
 WAIT_S = 900
 """A command that waits for what never comes uses no processor: it is killed after this."""
@@ -43,6 +45,7 @@ class Done:
             watch = threading.Timer(WAIT_S, child.kill)
             watch.start()
             resource.prlimit(child.pid, resource.RLIMIT_CPU, (CPU_S, CPU_S))
+            resource.prlimit(child.pid, resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
             _, status, used = os.wait4(child.pid, 0)
             watch.cancel()
             child.returncode = self.status = os.waitstatus_to_exitcode(status)
@@ -127,6 +130,12 @@ def test_a_folder_of_large_files_takes_little_memory(tmp_path):
     holds(Done(["inspect", folder]), 1, 2)
 
 
+PLAYED = {
+    "model": ["replay", "{0}", "--target", "model:{1}", "-o", "{2}"],
+    "prices": ["size", "{0}", "--catalogue", "azure", "--prices", "{1}"],
+}
+"""Commands that take a recording, then a file of TOML."""
+
 WAITING = [
     "fifo",
     "/proc/kmsg",
@@ -144,7 +153,17 @@ WAITING = [
         [
             (source, command)
             for source in WAITING
-            for command in ("import", "inspect", "describe", "validate", "report", "import --map", "ceiling")
+            for command in (
+                "import",
+                "inspect",
+                "describe",
+                "validate",
+                "report",
+                "import --map",
+                "ceiling",
+                "model",
+                "prices",
+            )
         ],
         quick=[
             ("fifo", "import"),
@@ -153,14 +172,19 @@ WAITING = [
             ("fifo", "report"),
             ("fifo", "ceiling"),
             ("fifo", "import --map"),
+            ("fifo", "model"),
+            ("fifo", "prices"),
         ],
     ),
 )
-def test_what_never_ends_is_refused_at_once(tmp_path, source, command):
+def test_what_never_ends_is_refused_at_once(tmp_path, make, source, command):
     path = Path(source)
     if source == "fifo":
         path = tmp_path / "fifo"
         os.mkfifo(path)
+    elif command == "model":
+        path = tmp_path / "link"
+        path.symlink_to(source)
     elif not path.exists():
         pytest.skip(f"no {source} here")
     words = {
@@ -169,6 +193,11 @@ def test_what_never_ends_is_refused_at_once(tmp_path, source, command):
         "report": ["report", path, "-o", tmp_path / "r.html"],
         "ceiling": ["ceiling", path],
     }.get(command, [command, path])
+    if command in PLAYED:
+        if command == "model":  # whose name ends so
+            path = path.rename(tmp_path / "waits.toml")
+        recording = make(tmp_path).path
+        words = [word.format(recording, path, tmp_path / "o.iotrace") for word in PLAYED[command]]
     holds(Done(words, stdin=subprocess.DEVNULL), 2)
 
 
@@ -182,13 +211,39 @@ def test_an_index_nested_too_deep_is_refused(tmp_path, index):
     assert f"damaged {index}" in done.err
 
 
-@pytest.mark.parametrize("command", ["ceiling", "import --map"])
-@pytest.mark.parametrize("opened", ["[", "{a = ", "[[a]]\n"])
-def test_a_toml_nested_too_deep_or_too_long_is_refused(tmp_path, command, opened):
+NESTED = {
+    "lists": "x = " + "[" * 150_000,
+    "tables": "x = " + "{a = " * 150_000,
+    "sections": "[[a]]\n" * 150_000,
+    "a key": "a" + ".a" * 150_000 + " = 1",
+    "a quoted key": '"a"' + " . 'a'" * 100_000 + " = 1",
+    "a heading": "[a" + ".a" * 150_000 + "]",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "nested"),
+    rest_slow(
+        [(command, nested) for command in ("ceiling", "import --map", *PLAYED) for nested in NESTED],
+        quick=[
+            ("ceiling", "lists"),
+            ("import --map", "tables"),
+            ("ceiling", "sections"),
+            ("import --map", "a key"),
+            ("ceiling", "a quoted key"),
+            ("model", "a key"),
+            ("prices", "a heading"),
+        ],
+    ),
+)
+def test_a_toml_nested_too_deep_or_too_long_is_refused(tmp_path, make, command, nested):
     path = tmp_path / "deep.toml"
-    path.write_text(("x = " if opened[-1] != "\n" else "") + opened * 150_000)
+    path.write_text(NESTED[nested])
     if command == "ceiling":
         done = Done(["ceiling", path])
+    elif command in PLAYED:
+        recording = make(tmp_path).path
+        done = Done([word.format(recording, path, tmp_path / "o.iotrace") for word in PLAYED[command]])
     else:
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")
         done = Done(["import", tmp_path / "t.csv", "--map", path, "-o", tmp_path / "r.iotrace"])

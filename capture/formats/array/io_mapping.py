@@ -1,6 +1,5 @@
 """Single I/Os from any table of them: a mapping with a section ``io`` says what the columns are (`docs/formats.md`)."""
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ from iotrace.capture.formats.io_lines import (
 )
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text
 from iotrace.schemas import IotraceError
+from iotrace.schemas.sections import toml_data
 
 from .mapping import DELIMITERS, TIMES_NS
 
@@ -125,8 +125,8 @@ def load_io_mapping(text: str, name: str) -> IoMapping | None:
         return IotraceError(f"'{name}' is not a column mapping: {what}", hint=_HINT)
 
     try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as problem:
+        data = toml_data(text)
+    except ValueError as problem:
         raise wrong(str(problem)) from problem
     if not isinstance(data.get("io"), dict):
         return None

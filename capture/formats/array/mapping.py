@@ -1,6 +1,5 @@
 """How the columns of an array's performance export are read: a TOML file, checked."""
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +11,7 @@ from zoneinfo import ZoneInfo
 from iotrace.capture.formats.format import naming
 from iotrace.schemas import IotraceError
 from iotrace.schemas.plain_files import read_plain
+from iotrace.schemas.sections import toml_data
 
 TIMES_NS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 RATES: Final = {"B/s": 1.0, "KB/s": 1e3, "KiB/s": 1024.0, "MB/s": 1e6, "MiB/s": 1024.0**2, "GB/s": 1e9}
@@ -73,7 +73,7 @@ def load_mapping(text: str, name: str) -> Mapping:
         return IotraceError(f"'{name}' is not a column mapping: {what}", hint=_HINT)
 
     try:
-        data = tomllib.loads(text)
+        data = toml_data(text)
         time = data["time"]
         metrics = {
             column: Metric(str(entry["metric"]), str(entry["unit"]), bool(entry.get("optional", False)))
@@ -90,7 +90,7 @@ def load_mapping(text: str, name: str) -> Mapping:
             str(data["instance"]["column"]) if "instance" in data else None,
             metrics,
         )
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:
         raise wrong(str(problem)) from problem
     except RecursionError as problem:
         raise wrong("its values lie too deep in one another") from problem

@@ -1,5 +1,7 @@
 """Fit: planted service times come back, and a model of a model is refused."""
 
+import tomllib
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,7 +10,10 @@ from iotrace.replay.virtual.fit import fit, predicted, to_toml
 from iotrace.replay.virtual.runs import run_of
 from iotrace.schemas import Clock, IotraceError, Kind, Manifest, RecordingWriter
 from iotrace.schemas.models import parse_model
+from iotrace.schemas.models.model import Cell, Disk, Model, Service
 from iotrace.schemas.run import ModelFacts, Replay, TargetFacts
+
+from ...hostile_names import HOSTILE_NAMES
 
 SECOND = 1_000_000_000
 
@@ -59,6 +64,20 @@ def test_what_is_written_is_what_was_fitted_and_says_how_good_it_is(tmp_path):
     assert again.tested.on == "/dev/sdx"
     assert again.tested.response_p50_error < 0.05
     assert "sizes beyond 8 to 64 KiB" in again.tested.beyond
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
+def test_a_name_in_a_model_file_is_nothing_but_a_name(name):
+    disk = Disk(
+        name=name,
+        service=Service(
+            shares=(0.0, 1.0),
+            cells=(Cell(op="read", size_bytes=1.0, in_flight=1.0, quantiles_us=(1.0, 2.0)),),
+        ),
+    )
+    again = tomllib.loads(to_toml(Model(title=name, disks=(disk,))))
+    assert (again["title"], again["disk"][0]["name"]) == (name, name)
+    assert again.keys() == {"title", "disk"}
 
 
 def test_runs_that_contradict_one_another_show_in_the_error(tmp_path):

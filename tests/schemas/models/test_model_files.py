@@ -36,6 +36,12 @@ def test_a_disk_like_one_of_the_catalogue_has_its_limits_and_what_is_said_otherw
         ("[[disk]]\n[disk.stall]\nms = 3\n", "never comes"),
         ("[[disk]]\n[disk.service]\nseek_min_ms = 1\n", "only some of"),
         ("[[disk\n", "is not TOML"),
+        ("[[disk]]\ncount = " + "1" * 5000, "is not TOML"),
+        ("[[disk]]\ncount = 0x" + "f" * 10_000, "count in 'f.toml' is a number of thousands of digits"),
+        ("[[disk]]\nname" + ".a" * 40 + " = 1", "more than 32 parts"),
+        ("[[disk]]\nname = " + "{a=" * 250 + "1" + "}" * 250, "name in 'f.toml' is a table"),
+        ("[[disk]]\n[[disk.limit]]\niops = nan\n", "iops in 'f.toml' is nan"),
+        ("[[disk]]\n[[disk.limit]]\niops = inf\n", "iops in 'f.toml' is inf"),
     ],
 )
 def test_nonsense_is_refused_by_its_key(toml, word):
