@@ -176,13 +176,20 @@ def recover_command(
     show_recording(recording, json=json)
 
 
-def doctor_command(json: Json = False) -> int:
+def doctor_command(
+    mount: Annotated[
+        bool, typer.Option("--mount", help="Mount the kernel's trace file system first, if it is not (root).")
+    ] = False,
+    json: Json = False,
+) -> int:
     """Tell what this host allows the recorder.
 
     What would be lost, and what to grant at least. Exit status 1 if nothing can be recorded.
 
     Example: iotrace capture doctor
     """
+    if mount:
+        linux.mount_tracefs()
     checks = linux.examine()
     cannot = any(check.level == "problem" for check in checks)
     if json:

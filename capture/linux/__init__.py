@@ -5,8 +5,9 @@ import sys
 if sys.platform == "linux":
     from .doctor import Check, examine
     from .live import record
+    from .tracefs import mount_tracefs
     from .unfinished import recover, snapshot
 else:
-    from .not_linux import Check, examine, record, recover, snapshot
+    from .not_linux import Check, examine, mount_tracefs, record, recover, snapshot
 
-__all__ = ["Check", "examine", "record", "recover", "snapshot"]
+__all__ = ["Check", "examine", "mount_tracefs", "record", "recover", "snapshot"]

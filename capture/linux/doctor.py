@@ -12,13 +12,20 @@ from typing import Final
 from iotrace.capture._recorder import BlockTrace, FileTrace
 from iotrace.schemas import IotraceError
 
-from .tracefs import buffer_bytes, find_tracefs, leftovers, lockdown, remove_leftovers
+from .tracefs import (
+    buffer_bytes,
+    find_tracefs,
+    in_container,
+    leftovers,
+    lockdown,
+    not_mounted,
+    remove_leftovers,
+)
 
 _EVENT_BYTES: Final = 72
 _EVENTS_PER_IO: Final = 3
 _STAND_IN_IOPS: Final = 100_000
 _KERNEL_MIN: Final = (4, 9)
-_TRACING: Final = Path("/sys/kernel/tracing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ def examine() -> list[Check]:
     try:
         tracefs = find_tracefs()
     except IotraceError:
-        return [*checks, _no_tracefs(), *_pressure(), *_priority()]
+        return [*checks, Check("tracefs", "problem", *not_mounted()), *_pressure(), *_priority()]
     checks.append(_access(tracefs))
     allowed = checks[-1].level == "ok"
     checks += [*_events(tracefs), _file_events(tracefs)] if allowed else []
@@ -65,20 +72,6 @@ def _lockdown() -> Check:
     return Check(
         "lockdown", "ok", "none" if mode in {None, "none"} else f"{mode}, which lets the recorder trace"
     )
-
-
-def _no_tracefs() -> Check:
-    known = "tracefs" in Path("/proc/filesystems").read_text("ascii", "replace").split()
-    found = "not mounted" if known else "this kernel has none (built without CONFIG_FTRACE)"
-    if not known:
-        return Check("tracefs", "problem", found, "use a kernel with tracing; distributions' kernels have it")
-    if _in_container():
-        advice = f"start the container with -v {_TRACING}:{_TRACING} and --cap-add SYS_ADMIN, or record on its host"
-    elif os.geteuid() == 0:
-        advice = f"mount -t tracefs nodev {_TRACING}"
-    else:
-        advice = f"sudo mount -t tracefs nodev {_TRACING}, then look again"
-    return Check("tracefs", "problem", found, advice)
 
 
 def _access(tracefs: Path) -> Check:
@@ -118,7 +111,7 @@ def _refused(tracefs: Path, problem: OSError) -> Check:
         )
     if problem.errno == errno.EROFS or os.statvfs(tracefs).f_flag & os.ST_RDONLY:
         advice = f"mount it writable: mount -o remount,rw {tracefs} (in a container, from its host)"
-    elif _in_container():
+    elif in_container():
         advice = "start the container with --cap-add SYS_ADMIN and the tracefs of its host, writable"
     else:
         advice = "a security policy (SELinux, AppArmor) may forbid it: ausearch -m avc, or dmesg, tells"
@@ -212,10 +205,6 @@ def _priority() -> Iterator[Check]:
                 "processors are shared out between sessions (autogroup): the recorder's low priority counts for little",
                 "start it as systemd-run --scope -p CPUWeight=10 iotrace capture linux …",
             )
-
-
-def _in_container() -> bool:
-    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
 
 
 def _user_name() -> str:

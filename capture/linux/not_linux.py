@@ -33,4 +33,4 @@ def record(*_: object, **__: object) -> NoReturn:
     )
 
 
-snapshot = recover = record
+mount_tracefs = snapshot = recover = record

@@ -55,6 +55,9 @@ class Guard:
             self._process = None
 
 
+PLACE: Final = Path("/sys/kernel/tracing")
+"""Where tracefs belongs."""
+_MOUNT: Final = ("mount", "-t", "tracefs", "nodev", str(PLACE))
 _PREFIX = "iotrace"
 _BUFFERS_BYTES_MAX = 256 << 20
 _BUFFER_BYTES_MAX = 128 << 20
@@ -216,10 +219,44 @@ def find_tracefs() -> Path:
             folder = Path(fields[1], inside)
             if fields[2] == kind and (os.geteuid() != 0 or (folder / "instances").is_dir()):
                 return folder
-    raise IotraceError(
-        "the kernel's trace file system is not mounted",
-        hint="mount it: sudo mount -t tracefs nodev /sys/kernel/tracing (a container needs it from its host)",
-    )
+    found, advice = not_mounted()
+    raise IotraceError(f"the kernel's trace file system (tracefs) is {found}", hint=advice)
+
+
+def not_mounted() -> tuple[str, str]:
+    """What to say where `find_tracefs` finds none, and what to do about it: the same whoever says it."""
+    if "tracefs" not in Path("/proc/filesystems").read_text("ascii", "replace").split():
+        return (
+            "not in this kernel, which was built without CONFIG_FTRACE",
+            "use a kernel with tracing; distributions' kernels have it",
+        )
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    advice = f"{sudo}iotrace capture doctor --mount mounts it, as does {sudo}{' '.join(_MOUNT)}"
+    if in_container():
+        advice += (
+            "; where the container may not, start it with "
+            f"-v {PLACE}:{PLACE} and --cap-add SYS_ADMIN, or record on its host"
+        )
+    return "not mounted", advice
+
+
+def mount_tracefs() -> Path:
+    """Mount it until the next start, if it is not; where it is then. Raises `IotraceError`."""
+    with suppress(IotraceError):
+        return find_tracefs()
+    try:
+        done = subprocess.run(_MOUNT, capture_output=True, text=True, check=False)
+        refusal = done.stderr.strip()
+    except OSError as problem:
+        refusal = f"mount: {problem.strerror}"
+    if refusal:
+        raise IotraceError(f"tracefs cannot be mounted: {refusal}", hint=not_mounted()[1])
+    return find_tracefs()
+
+
+def in_container() -> bool:
+    """Whether this host is a container, which gets tracefs from its host."""
+    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
 
 
 def _check_lockdown() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 TRACING = Path("/sys/kernel/tracing")
+UNMOUNTED = ("unshare", "--mount", "sh", "-c", f'umount -l {TRACING}; exec "$@"', "sh")
 
 pytestmark = [
     pytest.mark.root,
@@ -65,9 +66,35 @@ def test_what_an_ordinary_user_is_told_to_ask_for_is_enough():
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
 def test_without_tracefs_it_is_told_how_to_mount_it():
-    checks = examined(0, "unshare", "--mount", "sh", "-c", f'umount -l {TRACING}; exec "$@"', "sh")
+    checks = examined(0, *UNMOUNTED)
     assert [name for name, check in checks.items() if check["level"] == "problem"] == ["tracefs"]
-    assert str(TRACING) in checks["tracefs"]["advice"]
+    assert f"mount -t tracefs nodev {TRACING}" in checks["tracefs"]["advice"]
+
+
+def test_the_recorder_says_of_tracefs_what_the_doctor_says():
+    advice = examined(0, *UNMOUNTED)["tracefs"]["advice"]
+    command = [
+        *UNMOUNTED,
+        sys.executable,
+        "-m",
+        "iotrace.cli",
+        "capture",
+        "linux",
+        "/",
+        "-o",
+        "/tmp/never.iotrace",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"hint: {advice}" in " ".join(done.stderr.split())
+
+
+def test_the_doctor_mounts_tracefs_when_asked_to():
+    command = [*UNMOUNTED, sys.executable, "-m", "iotrace.cli", "capture", "doctor", "--mount", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = {check["name"]: check["level"] for check in json.loads(done.stdout)["checks"]}
+    assert "tracefs" not in told
+    assert told["permission"] == "ok"
 
 
 def test_what_killed_recorders_left_is_removed():
