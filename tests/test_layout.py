@@ -38,6 +38,7 @@ def test_no_rust_folder_shares_the_stem_of_a_python_module(room: str) -> None:
 def test_the_version_is_one() -> None:
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert metadata.version("iotrace") == cargo
+    assert f"\nversion: {cargo}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
 
 def test_pins_record_no_addresses() -> None:
