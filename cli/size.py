@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 
 from iotrace.analyze import slo as objectives
-from iotrace.analyze.units import DASH, format_duration_ns
+from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
+from iotrace.analyze.present.answer import columns
+from iotrace.analyze.report.sizing import Demand, write_sizing
+from iotrace.analyze.units import DASH
 from iotrace.replay import ReplayOptions, choose_layer, parse_scale
 from iotrace.replay.virtual.size import Tried, Wanted, candidates, size
 from iotrace.schemas import IotraceError, Recording, Role
@@ -16,11 +18,12 @@ from iotrace.schemas.sections import Reader, not_negative, read_text
 
 from . import console
 from .model import age_words
-from .options import Json, Need, RecordingPath, Slo
+from .options import Json, Need, Overwrite, RecordingPath, Slo
+from .show import show
 from .window import parse_busiest, parse_window
 
 _OPS: Final = ("read", "write", "flush")
-_WIDTH: Final = 112
+_ROOM_MAX: Final = 100
 _SHOWN: Final = 10
 """Candidates that carry the load, smallest first, that are printed."""
 _SHOWN_NOT: Final = 4
@@ -68,6 +71,16 @@ def size_command(
             show_default=False,
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE.html",
+            help="Write a page, too, with the demand against each limit over time.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> int:
     """Say which disks of a cloud carry a recorded load.
@@ -98,11 +111,17 @@ def size_command(
             key=lambda one: (price if (price := _price(one, costs)) is not None else float("inf"), one.iops)
         )
     carrying = [one for one in tried if one.carries]
+    answer = _answer(tried, carrying, scale, slo, costs)
+    if report is not None:
+        best = next((one for one in carrying if not one.on_credits), (carrying or tried[-1:])[0])
+        demands = _demands(best)
+        write_sizing(report, source, answer, demands, best.name, carries=bool(carrying), overwrite=overwrite)
+        console.say(f"wrote {report}")
     if json:
         rows = [_facts(one, costs) for one in tried]
         console.print_json({"scale": scale, "slo": slo, "carries": bool(carrying), "candidates": rows})
     else:
-        _print(tried, carrying, scale, slo, costs)
+        show(answer)
     return 0 if carrying else 1
 
 
@@ -134,57 +153,67 @@ def _facts(one: Tried, costs: dict[str, float]) -> dict[str, Any]:
     return facts | {"price": _price(one, costs), "source": one.model.source, "date": one.model.date}
 
 
-def _print(
+def _answer(
     tried: list[Tried], carrying: list[Tried], scale: float, slo: str | None, costs: dict[str, float]
-) -> None:
+) -> Answer:
     load = f"{scale:g}x" + (f" with {slo}" if slo else "")
     lasting = [one for one in carrying if not one.on_credits]
     order = "cheapest" if costs else "smallest"
     if lasting:
-        console.paragraph(
-            f"{lasting[0].name} is the {order} that carries {load}, by its model.", style="green"
-        )
+        said = Sentence(f"{lasting[0].name} is the {order} that carries {load}, by its model.", "good")
     elif carrying:
-        console.paragraph(
-            f"Only on burst credits is {load} carried: by {carrying[0].name}, for as long as was recorded.",
-            style="yellow",
+        name = carrying[0].name
+        said = Sentence(
+            f"Only on burst credits is {load} carried: by {name}, for as long as was recorded.", "doubt"
         )
     else:
-        console.paragraph(f"None of {len(tried)} candidates carries {load}, by their models.", style="red")
+        said = Sentence(f"None of {len(tried)} candidates carries {load}, by their models.", "bad")
     shown = [*[one for one in tried if not one.carries][-_SHOWN_NOT:], *carrying[:_SHOWN]]
     shown = [one for one in tried if one in shown or one in lasting[:1]]
-    heads = ["candidate", "carries", "throttled", "p50, p99", "room", "credits", "binds"]
-    grid = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for number, head in enumerate([*heads, *(["price"] if costs else [])]):
-        grid.add_column(head, justify="left" if number in {0, 1, 6} else "right", no_wrap=True)
-    for one in shown:
-        grid.add_row(*_row(one, costs))
-    console.print_whole(grid, _WIDTH)
-    if len(tried) > len(shown):
-        console.paragraph(f"and {len(tried) - len(shown)} others, which --json has")
+    notes = [f"and {len(tried) - len(shown)} others, which --json has"] if len(tried) > len(shown) else []
     if tried[0].model.machine is not None:
-        console.paragraph(f"All of them are behind {tried[0].model.machine.name}.")
+        notes.append(f"All of them are behind {tried[0].model.machine.name}.")
+    if any("burst" in one.binds for one in shown):
+        notes.append("* a burst rate: above it no credits help")
     day = min(one.model.date for one in tried)
-    console.paragraph(
+    notes.append(
         "No storage took part: times are what limits add, where the provider states no latency. "
-        f"Figures are from {day} or later ({age_words(day)}); iotrace model list names their sources.",
-        style="dim",
+        f"Figures are from {day} or later ({age_words(day)}); iotrace model list names their sources."
+    )
+    heads = [
+        "",
+        "carries",
+        "binds",
+        *(["price"] if costs else []),
+        "p99",
+        "room",
+        "seconds held",
+        "credit left",
+    ]
+    table = Table(columns(*heads, text=3), [_row(one, costs) for one in shown])
+    return Answer([said], [Section("Candidates", table, notes=notes)])
+
+
+def _row(one: Tried, costs: dict[str, float]) -> tuple[Cell, ...]:
+    owner, _, rate = one.binds.rpartition(": ")
+    of = "" if owner in {"", one.model.disks[0].name} else "VM "
+    binds = f"{of}{rate}".replace(" burst", "*")
+    return (
+        one.name.partition("/")[2].partition("+")[0],
+        "no" if not one.carries else "credits" if one.on_credits else "yes",
+        binds or "nothing",
+        *([Number(_price(one, costs), 2)] if costs else []),
+        Duration(one.response_ns_p99),
+        Number(one.headroom, 2) if one.headroom is None or one.headroom < _ROOM_MAX else f">{_ROOM_MAX}",
+        Number(one.throttled_seconds, 1),
+        DASH if one.credits_end_share is None else f"{one.credits_end_share:.0%}",
     )
 
 
-def _row(one: Tried, costs: dict[str, float]) -> list[str]:
-    price = _price(one, costs)
-    return [
-        one.name.partition("/")[2].partition("+")[0],
-        "no" if not one.carries else "credits" if one.on_credits else "yes",
-        f"{one.throttled_seconds:,.1f} s",
-        f"{_time(one.response_ns_p50)}, {_time(one.response_ns_p99)}",
-        DASH if one.headroom is None else f"{one.headroom:,.2f}" if one.headroom < 100 else ">100",
-        DASH if one.credits_end_share is None else f"{one.credits_end_share:.0%}",
-        one.binds.removeprefix(f"{one.model.disks[0].name}: ") or "nothing",
-        *([DASH if price is None else f"{price:,.2f}"] if costs else []),
-    ]
-
-
-def _time(ns: int | None) -> str:
-    return DASH if ns is None else format_duration_ns(ns)
+def _demands(one: Tried) -> list[Demand]:
+    """Of disks alike those of the first: stripes share evenly."""
+    units = {"iops": "IOPS", "mb_per_s": "MB/s"}
+    found: dict[str, Demand] = {}
+    for bound, per_second in one.demand():
+        found.setdefault(bound.name, Demand(bound.name, units[bound.counted], bound.rate, per_second))
+    return list(found.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -66,6 +66,16 @@ class Tried:
     mb_per_s: float
     """Sustained rates of all its disks together: by these candidates are smaller and larger."""
     model: Model
+    made: Compiled = field(repr=False)
+    simulator: _model.Simulator = field(repr=False)
+
+    def demand(self) -> Iterator[tuple[Bound, npt.NDArray[np.float64]]]:
+        """What was asked of each limit in each second, in I/Os or MB; of limits in slices, and of bursts, none."""
+        figures = self.simulator.figures()
+        for bound in self.made.bounds:
+            if bound.bucket is not None and not bound.is_peak:
+                tokens = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
+                yield bound, np.asarray(tokens, float) / (1.0 if bound.counted == "iops" else 1e6)
 
 
 def class_of(role: str | None, op: int) -> int:
@@ -193,6 +203,8 @@ def _tried(
         iops=iops,
         mb_per_s=mb_per_s,
         model=model,
+        made=made,
+        simulator=simulator,
     )
 
 

@@ -1,6 +1,7 @@
 """Which disks carry a planted load: what is expected follows from the providers' rates by hand."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -116,3 +117,29 @@ def test_none_is_an_answer(recording, capsys):
 def test_what_is_wrong_is_named(words, message, recording, capsys):
     assert command_line.run(["size", recording, *words]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_table_fits_a_terminal_and_the_page_shows_the_demand(recording, tmp_path, capsys):
+    """4,000 reads of 8 KiB a second for 10 s, against what four P15 give: 1,000 on each of them."""
+    page = tmp_path / "size.html"
+    words = [
+        "size",
+        recording,
+        "--need",
+        "2x",
+        "--slo",
+        "p99<15ms",
+        "--catalogue",
+        "azure",
+        "--report",
+        str(page),
+    ]
+    assert command_line.run(words) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    said = page.read_text("utf-8")
+    assert "Demand against the limits of azure/4xP15" in said
+    (row,) = [row for row in said.split("<tr>") if "P15: 1,100 IOPS" in row and "burst" not in row]
+    cells = [re.sub("<[^>]*>", "", cell).strip() for cell in row.split("<td")[1:]]
+    most = float(cells[-2].rpartition(">")[2].replace(",", ""))
+    assert most == pytest.approx(1000, rel=0.1)
+    assert command_line.run(words) == 2, "what is there is not overwritten"
