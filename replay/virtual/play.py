@@ -20,6 +20,8 @@ from .compiled import Bound, compiled
 from .predict import Bracket
 
 _REPORT_SECONDS: Final = 0.1
+LASTS_MAX_NS: Final = (1 << 20) * 1_000_000_000
+"""The simulator counts by the second up to here."""
 _NOTHING: Final = dict.fromkeys(("count", "mean_ns", "max_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns"), None)
 
 
@@ -61,7 +63,13 @@ def play_on_model(
     Returns the run, and for ``manifest.model`` what the model did. Memory does not grow with the plan.
     """
     made = compiled(model)
-    simulator = _model.Simulator(made.json(), in_flight_max=options.max_in_flight, seed=options.seed)
+    try:
+        simulator = _model.Simulator(made.json(), in_flight_max=options.max_in_flight, seed=options.seed)
+    except ValueError as problem:
+        raise IotraceError(
+            f"'{model.title}' cannot be played on: {problem}",
+            hint="iotrace model example shows what it takes",
+        ) from problem
     has_intervals = model.tested is not None and model.tested.response_p50_ratio
     bracket = Bracket(model, model.tested, options) if model.tested is not None and has_intervals else None
     waiting: deque[pa.RecordBatch] = deque()
@@ -94,6 +102,11 @@ def play_on_model(
     simulator.end()
     hand_on()
     figures = simulator.figures()
+    if (figures["last_completed_ns"] or 0) > LASTS_MAX_NS:
+        raise IotraceError(
+            f"on '{model.title}' this load takes more than twelve days",
+            hint="play a part of it with --window or --busiest, or give the model faster limits",
+        )
     played = Played(
         ended={"word": ended, "reason": None, "target": None, "threads_left_behind": 0},
         set_up={

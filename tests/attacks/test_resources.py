@@ -251,6 +251,23 @@ def test_a_toml_nested_too_deep_or_too_long_is_refused(tmp_path, make, command, 
     assert "deep.toml" in done.err
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "iops = 1e-9",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("iops = 1e-300", "mb_per_s = 1e-9", "mb_per_s = 1e-300", "iops = 9e11\nslice_ms = 1e-9",
+                        "iops = 9\ndepth_ms = 1e-300", "iops = 9\ntick_ms = 1e-9\nslice_ms = 1e11")
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_without_end_ends(tmp_path, make, limit):
+    (tmp_path / "slow.toml").write_text(f"[[disk]]\n[[disk.limit]]\n{limit}\n")
+    words = ["replay", make(tmp_path, 10_000).path, "--target", f"model:{tmp_path / 'slow.toml'}"]
+    holds(Done([*words, "-o", tmp_path / "o.iotrace"]), 0, 1, 2)
+
+
 def test_an_index_of_a_sweep_beyond_its_bound_is_refused(tmp_path):
     folder = tmp_path / "r.iotrace"
     folder.mkdir()

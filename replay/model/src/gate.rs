@@ -12,6 +12,7 @@
 //! one is kept. Its clock has steps, and what has to wait is looked at again on one of them.
 
 use crate::spec::{BucketSpec, Counted, GateSpec, SliceSpec};
+use crate::summary::second_of;
 
 /// What a gate has to know of an I/O.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +126,7 @@ impl Bucket {
     }
 
     fn note_demand(&mut self, at_ns: i64, tokens: f64) {
-        let second = (at_ns.max(0) / 1_000_000_000) as usize;
+        let second = second_of(at_ns);
         if second >= self.demand.len() {
             self.demand.resize(second + 1, 0.0);
         }
