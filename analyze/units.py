@@ -34,9 +34,14 @@ def format_duration_ns(duration_ns: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def is_dated(utc_ns: int) -> bool:
+    """Whether a time since 1970 is a date: recordings whose sources name none begin at 0."""
+    return utc_ns >= _FIRST_DATE_NS
+
+
 def format_moment(utc_ns: int | None) -> str:
     """Date and time: ``2026-01-03 02:14:05 UTC``; empty where the sources named no date."""
-    if utc_ns is None or utc_ns < _FIRST_DATE_NS:
+    if utc_ns is None or not is_dated(utc_ns):
         return ""
     try:
         return datetime.fromtimestamp(utc_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -11,6 +11,7 @@ from iotrace.analyze.compare.presentation import compare_answer
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.fleet import describe_fleet, fleet_answer, named_recordings, summaries
 from iotrace.analyze.knee.presentation import NEED_TONES
 from iotrace.analyze.present import Sentence, as_json, plain
 from iotrace.analyze.present.trust import has_invalid
@@ -20,7 +21,7 @@ from iotrace.schemas import Recording, Sweep
 
 from . import console
 from .clocks import clock_facts, clock_sentences
-from .options import CeilingPath, Full, Json, Need, Overwrite, RecordingPath, Slo, Title
+from .options import CeilingPath, Full, Json, Need, Overwrite, Slo, Title
 from .show import say, show
 
 
@@ -31,13 +32,50 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report_command)
 
 
-def describe_command(recording: RecordingPath, full: Full = False, json: Json = False) -> None:
-    """Show the load and latency of a recording.
+def describe_command(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORDING…",
+            help="A recording, NAME.iotrace; or several, or a folder of them, for a row each.",
+            show_default=False,
+        ),
+    ],
+    full: Full = False,
+    json: Json = False,
+) -> int:
+    """Show the load and latency of a recording, or of many hosts together.
 
-    Sizes, mix, bursts and latency by layer, per device and role.
+    Of one: sizes, mix, bursts and latency by layer, per device and role. Of many: a row for each, what they come to
+    at the same moment, and who stands out; exit status 1 if one of them cannot be read.
 
     Example: iotrace describe prod.iotrace
     """
+    found = named_recordings(recordings)
+    if len(found) > 1:
+        return _describe_fleet(found, full=full, json=json)
+    _describe_one(found[0], full=full, json=json)
+    return 0
+
+
+def _describe_fleet(paths: list[Path], *, full: bool, json: bool) -> int:
+    for path in paths:
+        if not path.exists():
+            Recording.open(path)  # a slip of the pen, which its error names, and no damage
+    with console.progress("describing") as meter:
+        fleet = describe_fleet(
+            summaries(
+                paths, lambda count: meter.update(count, len(paths), f"{count} of {len(paths)} recordings")
+            )
+        )
+    if json:
+        console.print_json(as_json("describe-fleet", fleet))
+    else:
+        show(fleet_answer(fleet), full=full)
+    return 1 if fleet.unread else 0
+
+
+def _describe_one(recording: Path, *, full: bool, json: bool) -> None:
     opened = Recording.open(recording)
     with console.working("describing"):
         found = describe(opened)

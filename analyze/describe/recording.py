@@ -7,13 +7,14 @@ and what depends on order or takes a histogram is found in one pass over the row
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
 
 from iotrace.analyze import library
-from iotrace.analyze.stats.histogram import Histograms
+from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import Recording, counted
 
@@ -43,10 +44,27 @@ _COUNTERS_LONGER: Final = 1.1
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A description, and what can be added up with that of other recordings."""
+
+    description: Description
+    latency: dict[str, Histogram]
+    """By operation: the headline metric of the reads and of the writes at the workload layer."""
+    seconds: pa.Table | None
+    """As query ``load_per_second``; None where there are no I/Os."""
+
+
 def describe(recording: Recording) -> Description:
     """Describe ``recording``. Raises `IotraceError` if its data cannot be read."""
     with library.opened(recording) as connection:
         return _Describer(recording, connection).description()
+
+
+def survey(recording: Recording) -> Survey:
+    """Describe ``recording`` as one of many. Raises `IotraceError` if its data cannot be read."""
+    with library.opened(recording) as connection:
+        return _Describer(recording, connection).survey()
 
 
 def workload_layer(layers: Iterable[str]) -> str | None:
@@ -78,6 +96,18 @@ class _Describer:
     def ask(self, query_name: str, **parameters: Any) -> list[Row]:  # noqa: ANN401
         rows: list[Row] = library.run(self.connection, query_name, **parameters).to_pylist()
         return rows
+
+    def survey(self) -> Survey:
+        description = self.description()
+        if self.layer is None:
+            return Survey(description, {}, None)
+        histograms = self.histograms[description.headline_metric]
+        zero_utc_ns = self.recording.manifest.clock.start_utc_ns
+        return Survey(
+            description,
+            {op.value: histograms.merged(op=op.value, layer=self.layer) for op in MOVING},
+            library.run(self.connection, "load_per_second", layer=self.layer, zero_utc_ns=zero_utc_ns),
+        )
 
     def description(self) -> Description:
         manifest = self.recording.manifest

@@ -107,6 +107,20 @@ class Histogram:
         return int(self.io_count.sum())
 
 
+def added_up(histograms: Iterable[Histogram]) -> Histogram:
+    """One histogram of all I/Os, as exact as each of them."""
+    parts = list(histograms)
+    none = np.zeros(0, np.int64)
+    return Histogram(
+        *_summed(
+            np.concatenate([none, *(part.bucket_ns for part in parts)]),
+            np.concatenate([none, *(part.io_count for part in parts)]),
+        ),
+        sum(part.latency_sum_ns for part in parts),
+        max((part.latency_max_ns for part in parts), default=0),
+    )
+
+
 class Histograms:
     """The result of query ``latency_histogram``, from which any merged histogram can be taken."""
 
@@ -123,15 +137,19 @@ class Histograms:
         for name, value in where.items():
             values, codes = self._keys[name]
             chosen &= codes == (values.index(value) if value in values else -1)
-        buckets, inverse = np.unique(self._numbers["bucket_ns"][chosen], return_inverse=True)
-        counts = np.zeros(len(buckets), dtype=np.int64)
-        np.add.at(counts, inverse, self._numbers["io_count"][chosen])
         return Histogram(
-            buckets,
-            counts,
+            *_summed(self._numbers["bucket_ns"][chosen], self._numbers["io_count"][chosen]),
             int(self._numbers["latency_sum_ns"][chosen].sum()),
             int(self._numbers["latency_max_ns"][chosen].max(initial=0)),
         )
+
+
+def _summed(bucket_ns: Int64s, io_count: Int64s) -> tuple[Int64s, Int64s]:
+    """Ascending buckets, each once, and the counts of each added up."""
+    buckets, places = np.unique(bucket_ns, return_inverse=True)
+    counts = np.zeros(len(buckets), dtype=np.int64)
+    np.add.at(counts, places, io_count)
+    return buckets, counts
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[list[object], Int64s]:

@@ -48,7 +48,8 @@ def make_recording(tmp_path: Path) -> MakeRecording:
         tables = {"devices": _DEVICES, "files": _FILES, "processes": _PROCESSES} | manifest.pop("tables", {})
         if isinstance(manifest.get("replay"), dict):
             manifest["replay"] = run_of(manifest["replay"])
-        written = Manifest(kind, "test", Clock(0, 1.0, "test"), window_end_ns=window_ns or 0, **manifest)
+        clock = manifest.pop("clock", Clock(0, 1.0, "test"))
+        written = Manifest(kind, "test", clock, window_end_ns=window_ns or 0, **manifest)
         with RecordingWriter(tmp_path / f"r{next(number)}.iotrace") as writer:
             writer.append("io", table)
             for name, rows in tables.items():

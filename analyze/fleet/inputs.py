@@ -1,0 +1,50 @@
+"""The recordings that a list of paths, folders and patterns names."""
+
+import glob
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from iotrace.schemas import IotraceError
+
+_SUFFIX: Final = ".iotrace"
+_OWN_FILES: Final = ("manifest.json", "sweep.json")
+_DEPTHS: Final = ("*", "*/*")
+"""A folder of recordings, or one of folders with the recordings of a host each."""
+
+
+def named_recordings(words: Sequence[Path]) -> list[Path]:
+    """Where the recordings lie that ``words`` name, in their order.
+
+    A folder that is not a recording stands for the recordings in it and in its folders; a pattern with ``*``, ``?`` or
+    ``[`` for what fits it (shells of Windows leave that to the program). Anything else stands for itself.
+    Raises `IotraceError` for a recording named twice and a pattern that nothing fits.
+    """
+    found = [path for word in words for path in _named_by(word)]
+    places: dict[Path, Path] = {}
+    for path in found:
+        if (place := path.resolve()) in places:
+            raise IotraceError(
+                f"'{path}' and '{places[place]}' are the same recording, named twice", hint="name it once"
+            )
+        places[place] = path
+    return found
+
+
+def _named_by(word: Path) -> list[Path]:
+    if word.is_dir() and word.suffix != _SUFFIX and not any((word / name).exists() for name in _OWN_FILES):
+        for depth in _DEPTHS:
+            if inside := _recordings(word.glob(depth + _SUFFIX)):
+                return inside
+    if not word.exists() and glob.has_magic(str(word)):
+        fitting = _recordings(Path(path) for path in glob.glob(str(word)))  # noqa: PTH207 - of any root
+        if not fitting:
+            raise IotraceError(
+                f"no recording fits '{word}'", hint=f"recordings are folders that end in {_SUFFIX}"
+            )
+        return fitting
+    return [word]
+
+
+def _recordings(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if (path / "manifest.json").is_file())

@@ -1,0 +1,161 @@
+"""The answer on a fleet: how busy and how slow all of it is, who stands out, then a row for each host."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from iotrace.analyze.describe.description import Latency
+from iotrace.analyze.present import Answer, Cell, Column, Duration, Instant, Number, Section, Sentence
+from iotrace.analyze.present.answer import section
+from iotrace.analyze.units import (
+    format_bytes,
+    format_duration_ns,
+    format_figure,
+    format_moment,
+    format_ratio_with_interval,
+    format_share,
+)
+from iotrace.schemas import counted
+from iotrace.schemas.text import shortened
+
+from .description import PEAK_SECONDS, Fleet, Host
+
+_NS_PER_S: Final = 1_000_000_000
+_SHOWN: Final = 40
+_NAMED: Final = 3
+_HOST_CHARACTERS: Final = 24
+_DATE_CHARACTERS: Final = len("2026-01-03")
+
+
+def fleet_answer(found: Fleet) -> Answer:
+    """The whole answer."""
+    return Answer(
+        opening=[*_disqualified(found), *_opening(found), *_trust(found)], sections=list(_hosts(found))
+    )
+
+
+def _disqualified(found: Fleet) -> Iterator[Sentence]:
+    for one in found.unread:
+        yield Sentence(f"Left out: {one.problem}", "bad")
+    spoilt = [one for one in found.hosts if one.spoilt_by]
+    if spoilt:
+        first = spoilt[0]
+        yield Sentence(
+            f"Not to be relied on: {_named([one.host for one in spoilt])}"
+            f" ({first.spoilt_by[0]}{'' if len(spoilt) == 1 else '; others below'})",
+            "bad",
+        )
+
+
+def _opening(found: Fleet) -> Iterator[Sentence]:
+    yield Sentence(f"{counted(len(found.hosts), 'recording')}{_when(found)}", "answer")
+    if found.undated:
+        yield Sentence(f"No date, so not in the peak: {_named(found.undated)}", "doubt")
+    if not found.io_count:
+        yield Sentence("They hold no reads or writes")
+        return
+    yield Sentence(
+        f"Load: {format_figure(found.ios_per_s)} I/Os/s of {format_bytes(found.size_bytes / found.io_count)}, "
+        f"{100 * (found.read_share_of_ios or 0):.0f} % reads, {format_figure(found.bytes_per_s / 1e6)} MB/s"
+    )
+    if found.peak is not None:
+        yield Sentence(
+            f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, {format_share(found.coincidence)} of the hosts' own "
+            f"peaks, from {format_moment(found.peak.utc_s * _NS_PER_S)}"
+        )
+    said = [
+        f"{op}s {_took(latency)}" for op, latency in (("read", found.read), ("write", found.write)) if latency
+    ]
+    if said:
+        yield Sentence(f"{'Response' if found.metric == 'response' else 'Latency'}: {'; '.join(said)}")
+    if found.outliers:
+        slower: dict[str, list[str]] = {}
+        for one in found.outliers:
+            words = f"{one.op}s {format_ratio_with_interval(one.times_median)}"
+            slower.setdefault(one.host, []).append(words)
+        named = [
+            f"{shortened(host, _HOST_CHARACTERS)} ({', '.join(words)})" for host, words in slower.items()
+        ]
+        yield Sentence(f"Slower than the median host: {_first(named)}", "doubt")
+
+
+def _when(found: Fleet) -> str:
+    dated = [one for one in found.hosts if one.start_utc_ns is not None]
+    if not dated:
+        return ", none of known date"
+    first = min(one.start_utc_ns or 0 for one in dated)
+    last = max((one.start_utc_ns or 0) + one.window_ns for one in dated)
+    begin, end = format_moment(first), format_moment(last)
+    if begin[:_DATE_CHARACTERS] == end[:_DATE_CHARACTERS]:
+        begin, end = begin.removesuffix(" UTC"), end[_DATE_CHARACTERS + 1 :]
+    most = "all" if found.together_most == len(found.hosts) else f"at most {found.together_most}"
+    return f", {begin} to {end}, {most} at once"
+
+
+def _trust(found: Fleet) -> Iterator[Sentence]:
+    if any(one.spoilt_by for one in found.hosts) or found.unread:
+        return
+    flawed = [one.host for one in found.hosts if one.quality != "good"]
+    if flawed:
+        yield Sentence(f"Trust: recorded with losses or flaws: {_named(flawed)}", "doubt")
+    else:
+        yield Sentence("Trust: recorded without known loss, all of them", "good")
+
+
+def _named(hosts: Sequence[str]) -> str:
+    return _first([shortened(one, _HOST_CHARACTERS) for one in hosts])
+
+
+def _first(words: Sequence[str]) -> str:
+    more = len(words) - _NAMED
+    return f"{', '.join(words[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _took(latency: Latency) -> str:
+    p99 = latency.quantiles_ns["p99"]
+    return f"{format_duration_ns(latency.mean_ns)}" + (
+        f", p99 {format_duration_ns(p99)}" if p99 is not None else ""
+    )
+
+
+def _hosts(found: Fleet) -> Iterator[Section]:
+    heads = (
+        Column("host", is_text=True), Column("I/Os", "/s"), Column("read", "mean"), Column("write", "mean"),
+        Column("read", "p99"), Column("write", "p99"), Column("peak", "I/Os/s"), Column("MB/s"), Column("reads", "%"),
+        Column("queue", detail=True), Column("began", detail=True), Column("lasted", detail=True),
+        Column("recorded", detail=True),
+    )  # fmt: skip
+    notes = (
+        [f"peak: the busiest {PEAK_SECONDS} s of that host"] if any(one.peak for one in found.hosts) else []
+    )
+    notes += [
+        f"{one.host}: not to be relied on: {'; '.join(one.spoilt_by)}" for one in found.hosts if one.spoilt_by
+    ]
+    yield from section(
+        "Each host, the busiest first", heads, [_row(one) for one in found.hosts], shown=_SHOWN, notes=notes
+    )
+
+
+def _row(one: Host) -> tuple[Cell, ...]:
+    return (
+        shortened(one.host, _HOST_CHARACTERS),
+        Number(one.ios_per_s),
+        _mean(one.read),
+        _mean(one.write),
+        _p99(one.read),
+        _p99(one.write),
+        Number(one.peak.ios_per_s if one.peak else None),
+        Number(one.bytes_per_s / 1e6, 1),
+        Number(None if one.read_share_of_ios is None else 100 * one.read_share_of_ios),
+        Number(one.queue_length_mean, 2),
+        Instant(one.start_utc_ns or 0),
+        Duration(one.window_ns),
+        one.quality,
+    )
+
+
+def _mean(latency: Latency | None) -> Duration:
+    return Duration(latency.mean_ns if latency else None)
+
+
+def _p99(latency: Latency | None) -> Duration:
+    return Duration(latency.quantiles_ns["p99"] if latency else None)

@@ -1,0 +1,60 @@
+"""Several recordings read at once, each by a process of its own."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from iotrace.analyze.library import MEMORY_LIMIT_BYTES
+
+from .summary import HostSummary, Unread, summarise
+
+_WORKER_BYTES: Final = MEMORY_LIMIT_BYTES + (1 << 30)
+_KILLED: Final = "the process that read it was killed, as a system short of memory does"
+
+
+def summaries(
+    paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
+) -> list[HostSummary | Unread]:
+    """What is kept of each recording, in the order of ``paths``; ``done`` is told how many have been read.
+
+    As many are read at once as there are processors and memory for. A recording whose process dies is tried once more
+    by itself.
+    """
+    workers = min(
+        len(paths), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    workers = max(1, min(workers, psutil.virtual_memory().total // _WORKER_BYTES))
+    found = _read(paths, workers, done)
+    for path in [path for path in paths if path not in found]:
+        found |= _read([path], 1, lambda _count: None) or {path: Unread(str(path), _KILLED)}
+        done(len(found))
+    return [found[path] for path in paths]
+
+
+def _read(
+    paths: Sequence[Path], workers: int, done: Callable[[int], None]
+) -> dict[Path, HostSummary | Unread]:
+    """By path; those whose process died, and all that were to be read after it, are missing."""
+    found: dict[Path, HostSummary | Unread] = {}
+    # Threads of DuckDB and Arrow do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        waiting: dict[Future[HostSummary | Unread], Path] = {
+            pool.submit(summarise, path): path for path in paths
+        }
+        try:
+            for future in as_completed(waiting):
+                found[waiting[future]] = future.result()
+                done(len(found))
+        except BrokenProcessPool:
+            pass
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
