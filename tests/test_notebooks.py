@@ -18,6 +18,7 @@ def test_there_are_notebooks() -> None:
         "a_layer_argument_settled",
         "incident_post_mortem",
         "sizing_a_migration",
+        "the_same_load_on_three_clouds",
     ]
 
 
