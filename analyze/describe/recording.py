@@ -58,7 +58,15 @@ class Survey:
 def describe(recording: Recording) -> Description:
     """Describe ``recording``. Raises `IotraceError` if its data cannot be read."""
     with library.opened(recording) as connection:
-        return _Describer(recording, connection).description()
+        return describe_opened(recording, connection)[0]
+
+
+def describe_opened(
+    recording: Recording, connection: duckdb.DuckDBPyConnection
+) -> tuple[Description, dict[str, Histograms]]:
+    """As `describe`, of a recording that is open, with the histograms of its latencies by metric; none without I/Os."""
+    describer = _Describer(recording, connection)
+    return describer.description(), describer.histograms
 
 
 def survey(recording: Recording) -> Survey:
@@ -85,6 +93,7 @@ class _Describer:
         self.layer = workload_layer(row["layer"] for row in self.layers)
         self.start_ns, self.end_ns = manifest.window_start_ns, manifest.window_end_ns
         self.notes: list[str] = []
+        self.histograms: dict[str, Histograms] = {}
         if self.end_ns <= self.start_ns and self.layer:
             row = next(row for row in self.layers if row["layer"] == self.layer)
             self.start_ns, self.end_ns = row["first_issued_ns"], row["last_seen_ns"] + 1

@@ -51,13 +51,16 @@ class NoLatencyError(IotraceError):
     """The recording holds neither I/Os nor counters of latency."""
 
 
-def incident(recording: Recording) -> Incidents:
+def incident(recording: Recording, connection: duckdb.DuckDBPyConnection | None = None) -> Incidents:
     """Find the slow windows of ``recording``, from its I/Os or, where it has none, from the means of its counters.
 
+    ``connection`` has it open, where somebody asked it before and knows some of it already.
     Raises `NoLatencyError` where it has neither, and `IotraceError` if its data cannot be read.
     """
-    with library.opened(recording) as connection:
+    if connection is not None:
         return _Finder(recording, connection).incidents()
+    with library.opened(recording) as opened:
+        return _Finder(recording, opened).incidents()
 
 
 class _Finder:

@@ -36,7 +36,7 @@ named AS (
   FROM files
 ),
 
-labelled AS (
+labelled AS NOT MATERIALIZED (
   SELECT
     io.layer,
     io.device_id,
@@ -52,7 +52,7 @@ labelled AS (
   LEFT JOIN named ON io.file_id = named.file_id
 ),
 
-clocked AS (
+clocked AS NOT MATERIALIZED (
   SELECT
     layer,
     device_id,
@@ -60,6 +60,7 @@ clocked AS (
     role,
     op,
     size_bytes,
+    completed_ns,
     begun_ns - $from_ns::BIGINT AS begun_ns,
     CASE
       WHEN error = 0 AND completed_ns IS NOT NULL THEN greatest(completed_ns, begun_ns) - $from_ns::BIGINT
@@ -73,19 +74,42 @@ clocked AS (
 ),
 
 -- -1 is before the span, or never.
-slotted AS (
+slotted AS NOT MATERIALIZED (
   SELECT
     *,
     CASE WHEN begun_ns >= 0 THEN begun_ns // $slot_ns::BIGINT ELSE -1 END AS begun_slot,
-    CASE WHEN ended_ns >= 0 THEN ended_ns // $slot_ns::BIGINT ELSE -1 END AS ended_slot
+    CASE WHEN ended_ns >= 0 THEN ended_ns // $slot_ns::BIGINT ELSE -1 END AS ended_slot,
+    ln(greatest(ended_ns - begun_ns, 1)) AS log_latency
   FROM clocked
 ),
 
-crossing AS (
+-- Nearly every I/O ends in the slot that it begins in: all are added up as if they did.
+begun AS (
+  SELECT
+    layer,
+    device_id,
+    file_id,
+    role,
+    op,
+    begun_slot AS slot,
+    count(*) AS io_count,
+    sum(size_bytes) AS size_bytes,
+    count(ended_ns) AS ended_count,
+    sum(log_latency) AS log_latency_sum,
+    sum(log_latency * log_latency) AS log_latency_square_sum,
+    sum(ended_ns - begun_ns) AS latency_sum_ns
+  FROM slotted
+  WHERE begun_slot >= 0
+  GROUP BY layer, device_id, file_id, role, op, begun_slot
+),
+
+-- Those that did not are few. Each has a row for every later slot that it was in flight in, and one for the slot
+-- that it began in, from which what lies beyond is taken away again.
+reached AS (
   SELECT
     *,
     unnest(range(
-      begun_slot + 1,
+      begun_slot,
       least(
         ended_slot,
         begun_slot + $longest_slots::BIGINT,
@@ -103,26 +127,22 @@ parts AS (
     file_id,
     role,
     op,
-    begun_slot AS slot,
-    count(*) AS io_count,
-    sum(size_bytes) AS size_bytes,
-    count(ended_ns) FILTER (WHERE ended_slot = begun_slot) AS ended_count,
-    count(ended_ns) AS measured_count,
-    sum(ln(greatest(ended_ns - begun_ns, 1))) FILTER (WHERE ended_ns IS NOT NULL) AS log_latency_sum,
-    sum(ln(greatest(ended_ns - begun_ns, 1)) ** 2) FILTER (WHERE ended_ns IS NOT NULL) AS log_latency_square_sum,
-    sum(ended_ns - begun_ns) AS latency_sum_ns,
-    count(ended_ns) AS begun_count,
-    sum(CASE WHEN ended_ns >= 0 THEN least(ended_ns, (begun_slot + 1) * $slot_ns::BIGINT) - begun_ns END)
-      AS in_flight_ns,
-    count(waited_ns) AS waiting_count,
-    sum(ln(waited_ns)) AS waiting_log_sum,
-    sum(ln(waited_ns) ** 2) AS waiting_log_square_sum,
-    sum(waited_ns) AS waiting_sum_ns,
-    sum(CASE WHEN waited_ns IS NOT NULL THEN least(waited_ns, (begun_slot + 1) * $slot_ns::BIGINT - begun_ns) END)
-      AS waiting_in_flight_ns
-  FROM slotted
-  WHERE begun_slot >= 0
-  GROUP BY layer, device_id, file_id, role, op, begun_slot
+    slot,
+    io_count,
+    size_bytes,
+    ended_count,
+    ended_count AS measured_count,
+    log_latency_sum,
+    log_latency_square_sum,
+    latency_sum_ns,
+    ended_count AS begun_count,
+    latency_sum_ns AS in_flight_ns,
+    0 AS waiting_count,
+    0 AS waiting_log_sum,
+    0 AS waiting_log_square_sum,
+    0 AS waiting_sum_ns,
+    0 AS waiting_in_flight_ns
+  FROM begun
   UNION ALL
   SELECT
     layer,
@@ -133,20 +153,49 @@ parts AS (
     slot,
     0 AS io_count,
     0 AS size_bytes,
-    count(*) FILTER (WHERE slot = ended_slot) AS ended_count,
-    count(*) FILTER (WHERE slot < ended_slot) AS measured_count,
-    sum(ln(ended_ns - begun_ns)) FILTER (WHERE slot < ended_slot) AS log_latency_sum,
-    sum(ln(ended_ns - begun_ns) ** 2) FILTER (WHERE slot < ended_slot) AS log_latency_square_sum,
+    count(*) FILTER (WHERE slot = ended_slot) - count(*) FILTER (WHERE slot = begun_slot) AS ended_count,
+    count(*) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS measured_count,
+    sum(log_latency) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS log_latency_sum,
+    sum(log_latency * log_latency) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS log_latency_square_sum,
     0 AS latency_sum_ns,
     0 AS begun_count,
-    sum(least(ended_ns - slot * $slot_ns::BIGINT, $slot_ns::BIGINT)) AS in_flight_ns,
+    sum(CASE
+      WHEN slot > begun_slot THEN least(ended_ns - slot * $slot_ns::BIGINT, $slot_ns::BIGINT)
+      ELSE (slot + 1) * $slot_ns::BIGINT - ended_ns
+    END) AS in_flight_ns,
     0 AS waiting_count,
     0 AS waiting_log_sum,
     0 AS waiting_log_square_sum,
     0 AS waiting_sum_ns,
     0 AS waiting_in_flight_ns
-  FROM crossing
+  FROM reached
+  WHERE slot >= 0
   GROUP BY layer, device_id, file_id, role, op, slot
+  UNION ALL
+  SELECT
+    layer,
+    device_id,
+    file_id,
+    role,
+    op,
+    begun_slot AS slot,
+    0 AS io_count,
+    0 AS size_bytes,
+    0 AS ended_count,
+    0 AS measured_count,
+    0 AS log_latency_sum,
+    0 AS log_latency_square_sum,
+    0 AS latency_sum_ns,
+    0 AS begun_count,
+    0 AS in_flight_ns,
+    count(*) AS waiting_count,
+    sum(ln(waited_ns)) AS waiting_log_sum,
+    sum(ln(waited_ns) ** 2) AS waiting_log_square_sum,
+    sum(waited_ns) AS waiting_sum_ns,
+    sum(least(waited_ns, (begun_slot + 1) * $slot_ns::BIGINT - begun_ns)) AS waiting_in_flight_ns
+  FROM slotted
+  WHERE completed_ns IS NULL AND waited_ns IS NOT NULL AND begun_slot >= 0
+  GROUP BY layer, device_id, file_id, role, op, begun_slot
 )
 
 SELECT

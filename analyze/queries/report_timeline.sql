@@ -16,7 +16,7 @@
 -- $slot_ns [ns]: length of a slot
 WITH
 
-clocked AS (
+clocked AS NOT MATERIALIZED (
   SELECT
     op,
     size_bytes,
@@ -28,41 +28,49 @@ clocked AS (
   WHERE layer = $layer AND (completed_ns >= $start_ns OR completed_ns IS NULL)
 ),
 
--- Division cuts towards zero: what lies before the start has to be moved down to its slot.
-ends AS (
+slotted AS NOT MATERIALIZED (
   SELECT
-    begun_ns // $slot_ns - (begun_ns % $slot_ns < 0)::BIGINT AS slot,
-    op,
-    size_bytes,
-    is_finished AS is_begin,
-    FALSE AS is_end,
-    TRUE AS is_asked,
-    $slot_ns * (1 - (begun_ns % $slot_ns < 0)::BIGINT) - begun_ns % $slot_ns AS rest_ns
+    *,
+    begun_ns // $slot_ns - (begun_ns % $slot_ns < 0)::BIGINT AS begun_slot,
+    ended_ns // $slot_ns - (ended_ns % $slot_ns < 0)::BIGINT AS ended_slot
   FROM clocked
+),
+
+begun AS (
+  SELECT
+    begun_slot AS slot,
+    count(*) FILTER (WHERE op = 'read') AS read_count,
+    count(*) FILTER (WHERE op = 'write') AS write_count,
+    sum(size_bytes) FILTER (WHERE op = 'read') AS read_bytes,
+    sum(size_bytes) FILTER (WHERE op = 'write') AS written_bytes,
+    count(*) FILTER (WHERE is_finished) AS finished_count,
+    count(*) FILTER (WHERE is_finished) * (begun_slot + 1)::HUGEINT * $slot_ns
+    - sum(begun_ns) FILTER (WHERE is_finished) AS rest_ns
+  FROM slotted
   WHERE begun_ns < $end_ns - $start_ns
-  UNION ALL
+  GROUP BY begun_slot
+),
+
+ended AS (
   SELECT
-    ended_ns // $slot_ns - (ended_ns % $slot_ns < 0)::BIGINT AS slot,
-    op,
-    size_bytes,
-    FALSE AS is_begin,
-    TRUE AS is_end,
-    FALSE AS is_asked,
-    $slot_ns * (1 - (ended_ns % $slot_ns < 0)::BIGINT) - ended_ns % $slot_ns AS rest_ns
-  FROM clocked
+    ended_slot AS slot,
+    count(*) AS ended_count,
+    count(*) * (ended_slot + 1)::HUGEINT * $slot_ns - sum(ended_ns) AS rest_ns
+  FROM slotted
   WHERE is_finished AND ended_ns < $end_ns - $start_ns
+  GROUP BY ended_slot
 )
 
 SELECT
   slot,
-  count(*) FILTER (WHERE is_asked AND op = 'read') AS begun_read_count,
-  count(*) FILTER (WHERE is_asked AND op = 'write') AS begun_write_count,
-  coalesce(sum(size_bytes) FILTER (WHERE is_asked AND op = 'read'), 0)::BIGINT AS read_bytes,
-  coalesce(sum(size_bytes) FILTER (WHERE is_asked AND op = 'write'), 0)::BIGINT AS written_bytes,
-  count(*) FILTER (WHERE is_begin) AS begun_count,
-  coalesce(sum(rest_ns) FILTER (WHERE is_begin), 0)::DOUBLE AS begun_rest_ns,
-  count(*) FILTER (WHERE is_end) AS ended_count,
-  coalesce(sum(rest_ns) FILTER (WHERE is_end), 0)::DOUBLE AS ended_rest_ns
-FROM ends
-GROUP BY slot
+  coalesce(begun.read_count, 0) AS begun_read_count,
+  coalesce(begun.write_count, 0) AS begun_write_count,
+  coalesce(begun.read_bytes, 0)::BIGINT AS read_bytes,
+  coalesce(begun.written_bytes, 0)::BIGINT AS written_bytes,
+  coalesce(begun.finished_count, 0) AS begun_count,
+  coalesce(begun.rest_ns, 0)::DOUBLE AS begun_rest_ns,
+  coalesce(ended.ended_count, 0) AS ended_count,
+  coalesce(ended.rest_ns, 0)::DOUBLE AS ended_rest_ns
+FROM begun
+FULL JOIN ended USING (slot)
 ORDER BY slot

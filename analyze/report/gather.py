@@ -14,7 +14,7 @@ from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
 from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.describe.presentation import opening
-from iotrace.analyze.describe.recording import describe
+from iotrace.analyze.describe.recording import describe_opened
 from iotrace.analyze.knee.agreement import usl_text
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.slo import Objective
@@ -129,28 +129,13 @@ def tell_recording(
     ``number`` tells it from others on the page; over time it is drawn in at most ``slots_max`` steps.
     """
     group = f"r{number}"
-    described = describe(recording)
-    incidents = find_incidents(recording)
-    charts: list[Chart] = []
-    checks: list[ObjectiveCheck] = []
-    layer = described.workload_layer
-    if layer is not None:
-        metric = described.headline_metric
-        with library.opened(recording) as connection:
-            histograms = Histograms(library.run(connection, "latency_histogram", metric=metric))
-            service = (
-                histograms
-                if metric == "service"
-                else Histograms(library.run(connection, "latency_histogram", metric="service"))
-            )
-            checks = [_check(objective, histograms, layer, metric) for objective in objectives]
-            streams = dict.fromkeys(
-                (size.role, size.op) for size in described.sizes if size.op in _PAIRED_OPS
-            )
-            by_stream = {
-                stream_name(role, op): histograms.merged(layer=layer, role=role, op=op)
-                for role, op in streams
-            }
+    with library.opened(recording) as connection:
+        described, histograms = describe_opened(recording, connection)
+        incidents = find_incidents(recording, connection)
+        charts: list[Chart] = []
+        checks: list[ObjectiveCheck] = []
+        layer, metric = described.workload_layer, described.headline_metric
+        if layer is not None:
             charts = time_charts(
                 connection,
                 layer,
@@ -165,10 +150,17 @@ def tell_recording(
                 group=group,
                 slots_max=slots_max,
             )
+    if layer is not None:
+        checks = [_check(objective, histograms[metric], layer, metric) for objective in objectives]
+        streams = dict.fromkeys((size.role, size.op) for size in described.sizes if size.op in _PAIRED_OPS)
+        by_stream = {
+            stream_name(role, op): histograms[metric].merged(layer=layer, role=role, op=op)
+            for role, op in streams
+        }
         drawn = [
             percentile_chart(by_stream, metric, layer),
             size_chart(described.sizes),
-            layer_chart({"": waterfall(service, [one.layer for one in described.layers])}),
+            layer_chart({"": waterfall(histograms["service"], [one.layer for one in described.layers])}),
         ]
         charts += [chart for chart in drawn if chart is not None]
     sentence = " ".join(f"{one.text}." for one in opening(described, title_characters=160))

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import duckdb
+
 from iotrace.analyze.incident import Incidents, NoLatencyError, incident
 from iotrace.analyze.incident.presentation import incident_sections
 from iotrace.analyze.incident.words import sensitivity_sentences
@@ -16,12 +18,12 @@ from .tables import page_tables
 from .time_axis import TimeAxis
 
 
-def find_incidents(recording: Recording) -> Incidents | None:
+def find_incidents(recording: Recording, connection: duckdb.DuckDBPyConnection) -> Incidents | None:
     """Slow windows of a recording; None where it has neither I/Os nor counters of latency, or is a closed loop."""
     if recording.manifest.is_closed_loop:
         return None
     try:
-        return incident(recording)
+        return incident(recording, connection)
     except NoLatencyError:
         return None
 
