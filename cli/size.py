@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from iotrace.analyze import slo as objectives
-from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
+from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table, as_json
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.report.sizing import Demand, write_sizing
 from iotrace.analyze.units import DASH
@@ -119,7 +119,8 @@ def size_command(
         console.say(f"wrote {report}")
     if json:
         rows = [_facts(one, costs) for one in tried]
-        console.print_json({"scale": scale, "slo": slo, "carries": bool(carrying), "candidates": rows})
+        facts = {"scale": scale, "slo": slo, "carries": bool(carrying), "candidates": rows}
+        console.print_json(as_json("size", facts))
     else:
         show(answer)
     return 0 if carrying else 1
