@@ -38,7 +38,7 @@ FINDINGS = ROOM / "findings"
 CRATE = ROOT / "capture" / "readers" / "fuzz"
 ACCOUNT = ROOM / "account.csv"
 TABLE = ROOT / "docs" / "accuracy.md"
-ROW = re.compile(r"^(\s*)\| ([a-z-]+) \| (native|format) \| ([\d,.]+) \| ([\d,]+) \| ([\d,]*) \|$")
+ROW = re.compile(r"^(\s*)\| ([a-z0-9-]+) \| (native|format) \| ([\d,.]+) \| ([\d,]+) \| ([\d,]*) \|$")
 SUM = re.compile(r"^\s*\| all of these \| \|.*$")
 WORKER = Path(__file__).parent / "worker.py"
 
