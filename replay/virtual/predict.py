@@ -40,6 +40,8 @@ HIGHER_LOAD: Final = {"p50": 1.25, "p99": 1.5}
 _WALL_ROUNDS: Final = 5
 _IOS_MAX: Final = 3_000_000
 """Of a step: predicting a larger one takes longer than it is worth."""
+_RECORDED_IOS_MAX: Final = 10_000_000
+"""Of a recording: planning goes through all of it, several times for a step."""
 _LEARNT_IOS_MAX: Final = 200_000
 """Of each run, from its start."""
 _LEARNT_RUNS_MAX: Final = 8
@@ -205,6 +207,8 @@ class Predictor:
         options = replace(self.options, scale=scale, repeat=repeat)
         if options.mode == "think":
             raise IotraceError("--mode think goes by completions", hint="choose another mode")
+        if self.recording.manifest.rows.get("io", 0) > _RECORDED_IOS_MAX:
+            raise IotraceError("too many I/Os were recorded to predict in time", hint="sweep a part of it")
         plan = planned(self.recording, options)
         if plan.ios_estimate > _IOS_MAX:
             raise IotraceError("too many I/Os to predict in time", hint="play shorter steps")

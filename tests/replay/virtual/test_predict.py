@@ -170,3 +170,12 @@ def test_runs_that_come_to_different_rates_show_no_cap(tmp_path):
     runs = [run_of(step_of(tmp_path, at, scale)) for scale in (1.0, 2.0)]
     assert caps(runs) == ()
     assert held_out(runs, "x").runs == 2
+
+
+def test_a_recording_too_large_to_plan_in_time_is_refused(source, tmp_path):
+    recording, at = source
+    recording.manifest.rows["io"] = 20_000_000
+    predictor = Predictor(recording, ReplayOptions(targets=("/dev/sdx",)))
+    predictor.learn(step_of(tmp_path, at, 1.0), 1.0)
+    assert predictor.predict(2.0).refused == "too many I/Os were recorded to predict in time"
+    assert predictor.wall(1.0, 8.0) is None
