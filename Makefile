@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows recorder agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -29,6 +29,7 @@ $(UV):
 	@touch $@
 
 $(SETUP): .venv/.packages pyproject.toml $(RUST_SOURCES)
+	@test -d target/release || echo "compiling the native modules: some minutes the first time, seconds after a change"
 	$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
 	@touch $@
 
@@ -100,6 +101,9 @@ wheel: $(UV) ## an installable wheel and a source archive in dist/
 
 windows: $(SETUP) ## build for Windows on Debian, run the native tests under Wine, and a Windows wheel in dist/
 	sh tools/windows/build.sh $(BIN)/python
+
+recorder: ## the Linux recorder as one static file in dist/, for hosts where nothing may be installed
+	sh tools/standalone/build.sh
 
 # A machine without a .NET SDK on PATH may have one unpacked beside the checkout.
 DOTNET := capture/agent/with-dotnet.sh

@@ -1,7 +1,8 @@
 """A recording as Arrow IPC streams: what an agent can write while it records, and a crash cannot spoil.
 
 A folder with ``manifest.json``, as a recording has it, and for each table a stream ``TABLE.arrows`` with the columns of
-`iotrace.schemas.tables`. The manifest says what would be true if nothing came after it. A stream may be cut anywhere:
+`iotrace.schemas.tables`; or pieces of it in order, ``TABLE-NUMBER.arrows``, of which a writer that keeps the last hour
+only drops the oldest. The manifest says what would be true if nothing came after it. A stream may be cut anywhere:
 its whole batches are read. A writer may learn names late, and leaves to the reader what follows from them: rows of
 ``devices``, ``files`` and ``processes`` that agree in all but their key are one thing; a null ``path`` or
 ``os_process_id`` is one whose name was never learnt; a null ``role`` follows from the path, the ``metadata`` flag of an
@@ -12,6 +13,7 @@ with the format's end mark (continuation and a length of 0; Arrow Columnar Forma
 is missing, ``quality.ended`` says so.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,6 +40,7 @@ _NAMES: Final = {"devices": "name", "files": "path", "processes": "os_process_id
 _MANIFEST: Final = "manifest.json"
 _SUFFIX: Final = ".arrows"
 _RAW_COUNTERS: Final = "raw_counters"
+_PIECE: Final = re.compile(r"(.+)-([0-9]{1,18})")
 _UNCLOSED: Final = "its streams were never closed: their writer still ran, or was cut off"
 
 
@@ -53,7 +56,7 @@ def _recognises(head: bytes, _path: Path) -> bool:
 
 
 def _read(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "ArrowStreamsTrace":
-    streams = {}
+    streams: dict[str, list[_Stream]] = {}
     manifest: Manifest | None = None
     for path, own in zip(paths, names, strict=True):
         base = Path(own).name
@@ -63,20 +66,52 @@ def _read(paths: Sequence[Path], names: Sequence[str], progress: Progress) -> "A
                     raise IotraceError(f"'{own}' is over 16 MiB", hint="it is damaged, or not a manifest")
                 manifest = Manifest.from_json(path.read_text("utf-8", "replace"), own)
         else:
-            streams[base.removesuffix(_SUFFIX)] = _Stream(path, own)
+            stream = _Stream(path, own)
+            streams.setdefault(stream.table, []).append(stream)
     if manifest is None:
         raise IotraceError(
             f"'{names[0]}' is an Arrow stream without the manifest.json of a recording beside it",
             hint="name the folder that holds both",
         )
-    return ArrowStreamsTrace(names[0], progress, manifest, streams)
+    tables = {
+        table: _Table(sorted(pieces, key=lambda piece: piece.number)) for table, pieces in streams.items()
+    }
+    return ArrowStreamsTrace(names[0], progress, manifest, tables)
+
+
+class _Table:
+    """All that there is of one table: a stream, or its pieces in order."""
+
+    def __init__(self, pieces: list["_Stream"]) -> None:
+        self.pieces = pieces
+        self.name = pieces[0].name
+        """Of the file that is being read."""
+
+    @property
+    def rows(self) -> int:
+        """Read so far."""
+        return sum(piece.rows for piece in self.pieces)
+
+    @property
+    def size_bytes(self) -> int:
+        """On disk."""
+        return sum(piece.path.stat().st_size for piece in self.pieces)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Whole batches in order."""
+        for piece in self.pieces:
+            self.name = piece.name
+            yield from piece.batches()
 
 
 class _Stream:
-    """The stream of one table, read as far as it goes."""
+    """A stream, read as far as it goes."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
+        whole = Path(name).name.removesuffix(_SUFFIX)
+        piece = _PIECE.fullmatch(whole)
+        self.table, self.number = (piece[1], int(piece[2])) if piece else (whole, -1)
         self.rows = 0
         self.is_closed = self.is_cut = False
         self.damage: str | None = None
@@ -117,9 +152,7 @@ def _ends_with_mark(file: pa.NativeFile, size: int) -> bool:
 class ArrowStreamsTrace:
     """See `iotrace.capture.formats.format.Trace`."""
 
-    def __init__(
-        self, name: str, progress: Progress, manifest: Manifest, streams: dict[str, _Stream]
-    ) -> None:
+    def __init__(self, name: str, progress: Progress, manifest: Manifest, streams: dict[str, _Table]) -> None:
         self._name, self._progress, self._manifest, self._streams = name, progress, manifest, streams
         self.clock = manifest.clock
         self.host = manifest.host
@@ -135,7 +168,7 @@ class ArrowStreamsTrace:
         """Devices, files and processes first, whenever they were written, then every other table as it grew."""
         self._dangling = self._repeated = self._rows = self._impossible = 0
         self._raw_counters = RawCounters(self._name)
-        total = sum(stream.path.stat().st_size for stream in self._streams.values())
+        total = sum(table.size_bytes for table in self._streams.values())
         done = 0
         for table_name in [*KEYS, *sorted(self._streams.keys() - KEYS.keys())]:
             stream = self._streams.get(table_name)
@@ -149,12 +182,12 @@ class ArrowStreamsTrace:
                 for batch in pieces:
                     yield table_name, self._row_batch(table_name, batch)
             if stream:
-                done += stream.path.stat().st_size
+                done += stream.size_bytes
                 self._progress(f"reading {self._name}", done, total)
 
     def outcome(self) -> Outcome:
         """The manifest's window, up to the last I/O if that is later; its quality, and what the streams lack."""
-        streams, manifest = self._streams.values(), self._manifest
+        streams, manifest = self._pieces(), self._manifest
         quality = replace(manifest.quality, notes=[*manifest.quality.notes, *self._notes()])
         quality.latencies_dropped += self._impossible
         quality.damaged_buffers += sum(stream.damage is not None for stream in streams)
@@ -162,6 +195,9 @@ class ArrowStreamsTrace:
         if not all(stream.is_closed for stream in streams) and quality.ended == "normally":
             quality.ended = _UNCLOSED
         return Outcome(manifest.window_start_ns, self._last_ns, quality, self._rows)
+
+    def _pieces(self) -> list[_Stream]:
+        return [piece for table in self._streams.values() for piece in table.pieces]
 
     def _keyed(self, table_name: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         """A table of things with a key: ids become dense; a key that comes again stands for the same thing."""
@@ -264,7 +300,7 @@ class ArrowStreamsTrace:
             return conform(batch, table_name)
 
     def _notes(self) -> Iterator[str]:
-        for stream in self._streams.values():
+        for stream in self._pieces():
             if stream.is_cut:
                 yield f"{stream.name} is cut off inside a batch: {counted(stream.rows, 'row')} before it kept"
             if stream.damage is not None:

@@ -180,6 +180,10 @@ def merge_quality(
             "latencies_dropped",
             "clock_steps",
             "damaged_buffers",
+            "counted_ios",
+            "missing_ios",
+            "counted_bytes",
+            "missing_bytes",
         ):
             setattr(merged, count, getattr(merged, count) + getattr(quality, count))
         merged.truncated_tail |= quality.truncated_tail

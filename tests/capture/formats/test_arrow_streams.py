@@ -121,6 +121,32 @@ def test_whole_streams_become_the_recording_they_are(tmp_path, folder, imported,
     }  # fmt: skip
 
 
+def test_pieces_of_a_table_are_read_in_order(folder, imported):
+    """As a ring leaves them: the first are gone, and the number's length tells nothing."""
+    path = folder(rows={})
+    (path / "io.arrows").unlink()
+    for number in range(2, BATCHES):
+        (path / f"io-{number + 6}.arrows").write_bytes(stream([io_batch(number)])[0])
+    recording = imported(path)
+    expected = pa.concat_tables([io_batch(number) for number in range(2, BATCHES)])
+    assert recording.read("io")["issued_ns"].to_pylist() == expected["issued_ns"].to_pylist()
+    assert recording.manifest.quality.ended == "normally"
+    last = path / f"io-{BATCHES + 5}.arrows"
+    last.write_bytes(last.read_bytes()[:-9])
+    cut = imported(path).manifest
+    assert cut.rows["io"] == (BATCHES - 3) * ROWS
+    assert cut.quality.truncated_tail
+    assert any(last.name in note for note in cut.quality.notes)
+
+
+def test_what_the_kernel_counted_and_the_trace_lacks_is_not_forgotten(folder, imported):
+    """100 I/Os of 1,000 are missing: heavy loss, whoever noticed it."""
+    quality = {"counted_ios": 1000, "missing_ios": 100, "counted_bytes": 8_192_000, "missing_bytes": 819_200}
+    told = imported(folder(quality=quality)).manifest.quality
+    assert {name: getattr(told, name) for name in quality} == quality
+    assert told.verdict == "poor"
+
+
 @pytest.mark.parametrize("away", [-1, 0, 1])
 @pytest.mark.parametrize("kept", range(BATCHES + 1))
 def test_a_stream_cut_at_every_batch_and_a_byte_beside(folder, imported, kept, away):
