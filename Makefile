@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows recorder agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows recorder release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -104,6 +104,9 @@ windows: $(SETUP) ## build for Windows on Debian, run the native tests under Win
 
 recorder: ## the Linux recorder as one static file in dist/, for hosts where nothing may be installed
 	sh tools/standalone/build.sh
+
+release: wheel recorder $(SETUP) ## wheel, source archive and recorder in dist/, with checksums, bill of materials, licence notices
+	$(BIN)/python tools/release.py
 
 # A machine without a .NET SDK on PATH may have one unpacked beside the checkout.
 DOTNET := capture/agent/with-dotnet.sh
