@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs wheel windows recorder release agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs man wheel windows recorder release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -94,6 +94,9 @@ mutants: $(SETUP) ## small faults in the deciding code: which ones no test notic
 
 docs: $(SETUP) build/rooms ## the documentation as a site in build/site, reference drawn from the code
 	$(BIN)/python tools/build_docs.py
+
+man: $(SETUP) ## manual pages from the commands, in build/man
+	$(BIN)/python tools/build_man.py
 
 wheel: $(UV) ## an installable wheel and a source archive in dist/
 	@$(PYTHON) tools/check_rust.py
