@@ -1,7 +1,7 @@
 """How good the predictions of a sweep were: what was said of each step before it was played, beside what it came to."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -57,6 +57,8 @@ class Predicted:
     said: list[Said]
     refused: list[tuple[float, str]]
     """Scale, and why."""
+    unjudged: int = 0
+    """Predictions of steps that tell of the load generator, not of the storage."""
 
     @property
     def within(self) -> int:
@@ -71,6 +73,8 @@ class Predicted:
     @property
     def sentence(self) -> str:
         """How good they were."""
+        if not self.said and self.unjudged:
+            return "No prediction can be held against its step: the load generator was late."
         if not self.said:
             return "No step could be predicted from the ones before it."
         errors = [
@@ -89,6 +93,7 @@ class Predicted:
             "sentence": self.sentence,
             "count": len(self.said),
             "within": self.within,
+            "unjudged": self.unjudged,
             **{f"error_median_{name}": self.error_median(name) for name in QUANTILES},
             "said": [one.to_dict() for one in self.said],
             "refused": [{"scale": scale, "why": why} for scale, why in self.refused],
@@ -101,6 +106,7 @@ def predicted_of(steps: Sequence[tuple[Step, Prediction | None]]) -> Predicted |
     if not made:
         return None
     found = Predicted([], [])
+    unjudged = 0
     for step, prediction in made:
         scale = step.scale if step.scale is not None else 1.0
         if prediction.refused:
@@ -108,9 +114,10 @@ def predicted_of(steps: Sequence[tuple[Step, Prediction | None]]) -> Predicted |
         for name in QUANTILES:
             said: PredictedNs | None = getattr(prediction, f"response_ns_{name}")
             measured = step.response_ns[name]
+            unjudged += said is not None and step.generator_limited
             if said is not None and measured is not None and not step.generator_limited:
                 found.said.append(Said(scale, name, said, round(measured), prediction.runs))
-    return found
+    return replace(found, unjudged=unjudged)
 
 
 def predicted_sections(found: Predicted) -> Iterator[Section]:

@@ -100,7 +100,7 @@ class Bracket:
             tested = f"{min(shares):.0%} to {max(shares):.0%}"
             found.refused = f"{share:.0%} of the I/Os are reads; it was tested with {tested}"
             return found
-        beyond = sum(disk.get("beyond_ios", 0) for disk in figures["disks"]) / max(1, self._ios)
+        beyond = sum(disk["beyond_ios"] for disk in figures["disks"]) / max(1, self._ios)
         for name, quantile in QUANTILES.items():
             if beyond > min(BEYOND_SHARE, 1 - quantile):
                 found.refused = (

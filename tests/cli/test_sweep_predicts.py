@@ -59,3 +59,6 @@ def test_what_was_said_is_held_against_what_was_measured(swept):
     assert [why for _, why in found.refused] == ["few", "few"]
     assert "Of 2 predictions made before the steps were played 1 lay" in found.sentence
     assert predicted_of([(step, None)]) is None
+    late = predicted_of([(replace(step, generator_limited=True), Prediction(right, None, "few", 1))])
+    assert (late.said, late.unjudged) == ([], 1)
+    assert "the load generator was late" in late.sentence
