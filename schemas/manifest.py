@@ -259,7 +259,7 @@ class Manifest:
             if isinstance(data, dict) and isinstance(data.get("host"), dict):
                 data["host"] = host_with_todays_names(data["host"])
             return load(cls, data)
-        except (json.JSONDecodeError, ContractError, RecursionError) as problem:
+        except (ValueError, ContractError, RecursionError) as problem:
             raise IotraceError(
                 f"'{name}' has a damaged manifest.json: {str(problem)[:200]}",
                 hint="restore it from a copy, or import the original trace again",

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.replay.options import RATIO_MAX
 from iotrace.schemas import IotraceError
 
 from .silent_storage import PATIENCE_SECONDS, Report, patiently
@@ -232,12 +233,12 @@ def noted_fill(text: bytes, file: int, *, is_timed: bool = False) -> Fill | None
     """
     try:
         noted = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(noted, dict) or not stat.S_ISREG(os.fstat(file).st_mode):
         return None
     ratios = [noted.get(name, 1.0) for name in ("compressible", "dedupe")]
-    if not all(isinstance(ratio, float | int) and ratio >= 1 for ratio in ratios):
+    if not all(isinstance(ratio, float | int) and 1 <= ratio <= RATIO_MAX for ratio in ratios):
         return None
     found, marked_ns = Fill(*map(float, ratios)), noted.get("marked_ns")
     if is_timed and not (
@@ -253,7 +254,7 @@ def is_note(text: bytes) -> bool:
     """Whether ``text`` is the mark of any file of iotrace's, valid or not."""
     try:
         noted = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(noted, dict) and {"version", "device", "inode", "changed_ns", "fill"} <= noted.keys()
 

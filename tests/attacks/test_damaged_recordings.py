@@ -13,7 +13,8 @@ import pytest
 from typer.main import get_command
 
 from iotrace.cli.main import app
-from iotrace.schemas import Clock, GrowingRecording, Manifest, RecordingWriter, SweepWriter
+from iotrace.replay.targets.fill import is_note, noted_fill
+from iotrace.schemas import Clock, GrowingRecording, IotraceError, Manifest, RecordingWriter, SweepWriter
 from iotrace.schemas.streams import read_stream
 
 from .. import hostile_names
@@ -119,6 +120,24 @@ def test_every_damage(kind, share, tmp_path):
 @pytest.mark.parametrize("share", range(4))
 def test_whatever_the_corpus_of_the_fuzzers_becomes(share, tmp_path):
     holds(["--corpus", share, 4], tmp_path)
+
+
+@pytest.mark.parametrize("key", ["window_end_ns", "start_utc_ns"])
+def test_a_number_of_thousands_of_digits_is_damage(key, tmp_path):
+    """Python refuses to read it with an error of its own."""
+    path = hostile(tmp_path) / "manifest.json"
+    text, count = re.subn(rf'"{key}": \d+', f'"{key}": {"7" * 5000}', path.read_text("utf-8"))
+    assert count == 1
+    with pytest.raises(IotraceError, match=r"damaged manifest\.json"):
+        Manifest.from_json(text, "r.iotrace")
+
+
+@pytest.mark.parametrize("mark", [b"[" * 60_000, b'{"compressible": 1%s}' % (b"0" * 400), b"7" * 5000])
+def test_a_mark_on_a_target_that_is_none_is_none(mark, tmp_path):
+    (tmp_path / "t.bin").touch()
+    with (tmp_path / "t.bin").open("rb") as file:
+        assert noted_fill(mark, file.fileno()) is None
+    assert not is_note(mark)
 
 
 def test_a_stream_whose_lengths_lie_is_left_out():
