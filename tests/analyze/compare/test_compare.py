@@ -74,6 +74,32 @@ def test_a_replay_is_judged_by_response_and_shows_service_beside_it(make_recordi
     assert service.figures[0].ratio == pytest.approx(1)
 
 
+def test_a_replay_of_a_window_is_held_against_that_window(make_recording):
+    """Before it the storage took a quarter of the time."""
+    at = np.arange(4000) * 5 * MS
+    took = np.where(at < 10 * SECOND, MS, 4 * MS)
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    played = np.arange(2000) * 5 * MS
+    replay = {
+        "source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
+        "window_ns": [10 * SECOND, 20 * SECOND],
+    }  # fmt: skip
+    columns = {"intended_ns": played, "issued_ns": played, "completed_ns": played + 4 * MS}
+    found = compare(before, make_recording(columns, window_ns=10 * SECOND, kind="replayed", replay=replay))
+    assert found.same_work, found.warnings
+    assert found.headline("read").figures[0].ratio == pytest.approx(1, rel=0.001)
+
+
+def test_sizes_are_in_order_and_what_is_over_the_largest_class_comes_last(make_recording):
+    at = np.arange(3000) * MS
+    sizes = np.resize([2 << 20, 8192, 65536], 3000)
+    one = make_recording(
+        {"issued_ns": at, "completed_ns": at + MS, "size_bytes": sizes}, window_ns=3 * SECOND
+    )
+    classes = [entry.size_class for entry in compare(one, one).classes if entry.role]
+    assert classes == ["8 KiB", "64 KiB", "> 1 MiB"]
+
+
 def test_a_quantile_without_a_hundred_beyond_it_is_not_given(make_recording):
     at = np.arange(1000) * 10 * MS
     recording = make_recording({"issued_ns": at, "completed_ns": at + MS}, window_ns=10 * SECOND)

@@ -53,3 +53,10 @@ def test_power_of_an_mm1_queue_peaks_at_half_its_capacity():
     utilisation = np.linspace(0.05, 0.95, 19)
     latency = 1 / (1 - utilisation)
     assert estimators.peak_power(utilisation, utilisation, latency) == pytest.approx(0.5)
+
+
+def test_storage_that_answers_at_once_has_its_greatest_power_where_it_last_does():
+    """As a model without service times does, up to where its throttle lets I/Os wait."""
+    load = np.array([1.0, 2.0, 3.0, 4.0])
+    assert estimators.peak_power(load, load, np.zeros(4)) == 4
+    assert estimators.peak_power(load, load, np.array([0.0, 0.0, 0.0, 1e6])) == 3
