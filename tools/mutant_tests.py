@@ -162,6 +162,11 @@ class Collected:
         self.work(self)
         return True
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Say what failed: pytest itself would when all is over."""
+        if report.failed:
+            print(f"\n{report.nodeid}\n{report.longreprtext}", flush=True)
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:
         """One test."""

@@ -74,6 +74,8 @@ def test_hopeless_storage_ends_the_walk():
 
 def test_step_budget_is_kept():
     assert len(walk(2000, steps_max=5)) == 5
+    # A sweep may have run more already than it may by now.
+    assert next_scale([step(scale, 1e9) for scale in (1, 2, 4)], steps_max=2) is None
 
 
 def test_load_generator_at_its_end_is_not_taken_for_the_storage():
