@@ -155,7 +155,7 @@ def test_without_ends_the_starts_of_one_layer_tell():
     assert (found.offset_ns, found.matched) == (5000, 2000)
     refused = measure(IoSample(key, issued, never), IoSample(key, issued - 5000, never), height=1)
     assert isinstance(refused, NoOffset)
-    assert "ends" in refused.reason
+    assert "when its I/Os ended" in refused.reason
 
 
 def test_a_pattern_that_repeats_is_refused():
