@@ -1,10 +1,8 @@
 """Several recordings read at once, each by a process of its own."""
 
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future, as_completed
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +40,10 @@ def _read(
 ) -> dict[Path, HostSummary | Unread]:
     """By path; those whose process died, and all that were to be read after it, are missing."""
     found: dict[Path, HostSummary | Unread] = {}
+    # Not at the top: no other command needs it at its start.
+    import multiprocessing  # noqa: PLC0415
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
     # Threads of DuckDB and Arrow do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
@@ -52,7 +54,7 @@ def _read(
             for future in as_completed(waiting):
                 found[waiting[future]] = future.result()
                 done(len(found))
-        except BrokenProcessPool:
+        except BrokenExecutor:
             pass
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

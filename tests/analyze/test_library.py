@@ -19,6 +19,7 @@ SAMPLE_PARAMETERS = {
     "layer": "block",
     "metric": "service",
     "from_ns": 0,
+    "zero_utc_ns": 0,
     "until_ns": 100,
     "window_ns": 1_000_000_000,
     "slot_ns": 10,

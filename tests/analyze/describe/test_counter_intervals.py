@@ -91,7 +91,7 @@ def test_a_window_shorter_than_the_samples_of_one_log_does_not_share_its_growth_
     windows = incident(counters_only(tmp_path / "short.iotrace", rows, length * SECOND)).windows
     (window,) = [window for window in windows if window.start_ns < 1815 * SECOND < window.end_ns]
     assert (window.start_ns, window.end_ns) == (1810 * SECOND, 1820 * SECOND)
-    assert all("cannot be told" in layer.problem and layer.share is None for layer in window.layers)
+    assert all("is not known" in layer.problem and layer.share is None for layer in window.layers)
     assert window.layer == "block"
 
 

@@ -211,7 +211,7 @@ def test_a_matrix_is_refused_with_what_to_do_about_it(tmp_path):
         for size in (8192, 65536)
         for load in (1, 2, 4)
     ]
-    with pytest.raises(IotraceError, match="they are of 4 sizes, patterns or mixes") as caught:
+    with pytest.raises(IotraceError, match="they have 4 sizes, patterns or mixes") as caught:
         knee(steps)
     assert "each series by itself" in caught.value.hint
 

@@ -98,6 +98,21 @@ def test_io_per_second(trace):
     ]
 
 
+def test_load_per_second(make_recording):
+    recording = make_recording(
+        [
+            {"issued_ns": 0, "completed_ns": 4, "size_bytes": 4096, "op": "write"},
+            {"issued_ns": 300_000_000, "completed_ns": 300_000_009, "error": 5},
+            {"issued_ns": 300_000_001, "completed_ns": 300_000_009, "op": "flush", "size_bytes": 0},
+            {"issued_ns": 300_000_002, "completed_ns": 300_000_009, "op": "discard"},
+            {"issued_ns": 300_000_003, "completed_ns": 300_000_009, "layer": "device"},
+        ]
+    )
+    # The recording begins 0.7 s into second 1000, so that 0.3 s later is second 1001.
+    rows = ask(recording, "load_per_second", layer="block", zero_utc_ns=1_000_700_000_000)
+    assert [tuple(row.values()) for row in rows] == [(1000, 1, 4096), (1001, 1, 8192)]
+
+
 def test_window_load(make_recording):
     recording = make_recording(
         [

@@ -32,7 +32,7 @@ def test_a_log_of_single_ios_becomes_ios(tmp_path):
     )  # fmt: skip
     told = lines_of(FIXTURES / "per_clat.1.log")
     assert rows == sorted(tuple(line[:5]) for line in told)
-    assert any("bw, lat tell the same I/Os again" in note for note in recording.manifest.quality.notes)
+    assert any("bw, lat list the same I/Os again" in note for note in recording.manifest.quality.notes)
     assert {row["layer"] for row in recording.read("io").to_pylist()} == {"filesystem"}
 
 
