@@ -215,7 +215,8 @@ def _steps(writer: _Writer, facts: ReportFacts) -> None:
     chart.set_title({"name": "Response time over load"})
     chart.set_x_axis({"name": "offered IOPS"})
     chart.set_y_axis({"name": "ms", "log_base": 10})
-    sheet.insert_chart(len(rows) + 2, 0, chart, {"x_scale": 1.8, "y_scale": 1.4})
+    if chart.series:  # none where a tool gave no latencies
+        sheet.insert_chart(len(rows) + 2, 0, chart, {"x_scale": 1.8, "y_scale": 1.4})
 
 
 def _ms(value_ns: float | None) -> float | None:
@@ -285,7 +286,8 @@ def _course(writer: _Writer, name: str, heading: str, chart: Chart) -> None:
     drawn.set_x_axis({"name": columns[0]})
     drawn.set_y_axis({"name": "ms", "log_base": 10})
     drawn.set_y2_axis({"name": "in flight"})
-    sheet.insert_chart(1, len(columns) + 1, drawn, {"x_scale": 2.2, "y_scale": 1.6})
+    if drawn.series:
+        sheet.insert_chart(1, len(columns) + 1, drawn, {"x_scale": 2.2, "y_scale": 1.6})
 
 
 def _title(heading: str) -> str:

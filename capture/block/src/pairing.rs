@@ -384,7 +384,7 @@ impl Pairing {
         rows: &mut impl FnMut(usize, Row),
     ) {
         self.requests -= 1;
-        let bytes = (request.end - request.start) * SECTOR_BYTES;
+        let bytes = (request.end - request.start).saturating_mul(SECTOR_BYTES);
         let ended = &mut self.ended[position];
         ended.requests += u64::from(request.op != Op::Flush);
         ended.request_bytes += bytes;
@@ -505,7 +505,7 @@ impl Pairing {
             return;
         }
         let bio = self.bios.remove(id).expect("was there a moment ago");
-        let bytes = bio.sectors * SECTOR_BYTES;
+        let bytes = bio.sectors.saturating_mul(SECTOR_BYTES);
         let ended = &mut self.ended[position];
         ended.bio_bytes += bytes;
         ended.empty_flushes += u64::from(bio.op == Op::Flush);
@@ -530,7 +530,7 @@ fn bio_row(bio: &Bio, completed_ns: Option<u64>) -> Row {
         issued_ns: bio.queued_ns,
         // Processors' clocks may differ by a little: a negative duration is none.
         completed_ns: completed_ns.filter(|&end_ns| end_ns >= bio.queued_ns),
-        offset_bytes: (bio.op != Op::Flush).then_some(bio.start * SECTOR_BYTES),
+        offset_bytes: offset(bio.op, bio.start),
         size_bytes: bytes(bio.sectors),
         process: bio.asker.and_then(|asker| asker.process),
         thread: bio.asker.map(|asker| asker.thread),
@@ -545,13 +545,20 @@ fn request_row(request: &Request, completed_ns: Option<u64>) -> Row {
         op: request.op,
         issued_ns: request.issued_ns,
         completed_ns: completed_ns.filter(|&end_ns| end_ns >= request.issued_ns),
-        offset_bytes: (request.op != Op::Flush).then_some(request.start * SECTOR_BYTES),
+        offset_bytes: offset(request.op, request.start),
         size_bytes: bytes(request.end - request.start),
         process: request.asker.and_then(|asker| asker.process),
         thread: request.asker.map(|asker| asker.thread),
         flags: request.flags,
         error: request.error,
     }
+}
+
+/// Where it lies; unknown for a flush, and for a sector that no disk has (a damaged trace).
+fn offset(op: Op, sector: u64) -> Option<u64> {
+    (op != Op::Flush)
+        .then(|| sector.checked_mul(SECTOR_BYTES))
+        .flatten()
 }
 
 fn bytes(sectors: u64) -> u32 {

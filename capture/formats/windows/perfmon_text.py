@@ -23,6 +23,8 @@ from iotrace.schemas import IotraceError
 PIECE_BYTES: Final = 1 << 22
 _TIME: Final = r"^\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2}(\.\d{1,9})?$"
 _LINE_BYTES_MAX: Final = 1 << 26
+_SECONDS_MAX: Final = 9_183_110_400
+"""1 January 2261."""
 HEADER: Final = re.compile(rb'^[ \t]*"?\(PDH-[CT]SV \d', re.MULTILINE)
 DATA: Final = re.compile(rb'^[ \t]*"?\d{1,2}/\d{1,2}/\d{4} [^\r\n]*', re.MULTILINE)
 _ZONE: Final = re.compile(
@@ -189,7 +191,10 @@ def _code_page(line: bytes) -> tuple[str, bool]:
 
 
 def milliseconds(times: pa.Array) -> pa.Array:
-    """Local milliseconds since 1970 for ``MM/DD/YYYY HH:MM:SS.mmm``; null for what is none."""
+    """Local milliseconds since 1970 for ``MM/DD/YYYY HH:MM:SS.mmm``; null for what is none.
+
+    Nor is a year before 1970 or after 2261 one: nanoseconds between two times have to fit into 64 bits.
+    """
     # Spreadsheets drop leading zeros and what is zero at the end.
     text = pc.utf8_trim(times, ' "')
     for short, full in ((r"^(\d)/", r"0\1/"), (r"/(\d)/", r"/0\1/"), (r" (\d):", r" 0\1:")):
@@ -207,6 +212,8 @@ def milliseconds(times: pa.Array) -> pa.Array:
         seconds = whole.cast(pa.timestamp("s")).cast(pa.int64())
     except pa.ArrowInvalid:
         seconds = pa.array([_seconds(one) for one in whole.to_pylist()], pa.int64())
+    fits = pc.and_(pc.greater_equal(seconds, 0), pc.less(seconds, _SECONDS_MAX))
+    seconds = pc.if_else(fits, seconds, pa.scalar(None, pa.int64()))
     result = pc.add(pc.multiply(seconds, 1000), fraction.cast(pa.int64()))
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
