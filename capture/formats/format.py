@@ -96,6 +96,10 @@ class Format:
     family: Family | None = None
     has_ios: bool = True
     """Whether its traces can hold single I/Os, by which clocks are compared."""
+    knows_files: bool = False
+    """Whether it tells of files what others guess from their paths, and so goes before them."""
+    almost: Callable[[bytes], tuple[str, str] | None] | None = None
+    """Of a file that nothing recognises: what it is, with its article, and what to do, if it is nearly one of these."""
 
 
 @contextmanager

@@ -82,7 +82,7 @@ class Dialect:
     """Where the clock starts; None for the first line's time."""
 
     def format(self, recognises: Callable[[bytes, Path], bool]) -> Format:
-        """The entry for `text_formats.FORMATS`."""
+        """The format, which the folder's table names."""
         return Format(
             self.kind,
             recognises,

@@ -22,14 +22,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
+from iotrace.capture.formats import registry
 from iotrace.capture.formats.format import HEAD_BYTES, Format, naming
 from iotrace.schemas import IotraceError
 from iotrace.schemas.recording import UNFINISHED_SUFFIX
 from iotrace.schemas.spilling import private_room
 
-from .recognition import FAMILIES, FORMATS, lookalike, not_recognised, recognise
+from .recognition import FAMILIES, lookalike, not_recognised, recognise
 
 BYTES_MAX: Final = 64 << 30
 RATIO_MAX: Final = 200
@@ -347,7 +348,8 @@ class Gathering:
     def _with_siblings(self, file: File) -> list[File]:
         """All of the family that a named file belongs to, by the names in its folder; at least the file itself."""
         path = file.path(_silent)
-        for format_ in self._families():
+        for format_ in registry.families([path.name]):
+            assert format_.family is not None
             if (mine := format_.family.member(path.name)) is None:
                 continue
             with naming(file.name):
@@ -364,7 +366,8 @@ class Gathering:
 
     def _grouped(self, files: list[File], *, is_named: bool) -> Iterator[Group]:
         rest = files
-        for format_ in self._families():
+        for format_ in registry.families(file.base_name for file in files):
+            assert format_.family is not None
             families: dict[tuple[str, str], list[tuple[int, File]]] = {}
             for file in rest:
                 if member := format_.family.member(file.base_name):
@@ -377,9 +380,6 @@ class Gathering:
                     yield Group(format_, ordered, is_named)
         for file in rest:
             yield from self._single(file, is_named=is_named)
-
-    def _families(self) -> list[Any]:
-        return [format_ for format_ in FORMATS if format_.family is not None]
 
     def _single(self, file: File, *, is_named: bool) -> Iterator[Group]:
         if not file.head:

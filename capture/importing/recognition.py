@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from iotrace.capture.formats import arrow_streams, text_formats
+from iotrace.capture.formats import registry
 from iotrace.capture.formats.format import Format
-from iotrace.capture.formats.windows import blg, dmv, etl, perfmon_csv, volumes, xel
-from iotrace.capture.results import formats as result_formats
 from iotrace.schemas import IotraceError
 
 
@@ -21,6 +20,7 @@ class Lookalike:
 
 
 _UNPACK: Final = "unpack it and import what is inside"
+_ANYWHERE: Final = Path()
 _NO_TRACE: Final = "no I/O can be read from it"
 _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"7z\xbc\xaf", "a 7z archive", _UNPACK),
@@ -67,8 +67,8 @@ FAMILIES: Final = (
 """What can be imported, in plain words."""
 
 
-def lookalike(head: bytes) -> Lookalike | None:
-    """What a file that begins with ``head`` looks like; None where nothing is known."""
+def lookalike(head: bytes, path: Path = _ANYWHERE) -> Lookalike | None:
+    """What a file at ``path`` that begins with ``head`` looks like; None where nothing is known."""
     for magic, what, hint in _MAGIC:
         if head.startswith(magic):
             return Lookalike(what, hint)
@@ -78,10 +78,10 @@ def lookalike(head: bytes) -> Lookalike | None:
         return Lookalike("a database file of SQL Server", _NO_TRACE)
     if not any(head[:4096]):
         return Lookalike("nothing but zeros", "copy it again: its content was never written")
-    return _text(head)
+    return _text(head, path)
 
 
-def _text(head: bytes) -> Lookalike | None:
+def _text(head: bytes, path: Path) -> Lookalike | None:
     """What a text is, by its first line."""
     wide = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(head[:2])
     text = head[:8192].decode(wide or "utf-8", "replace").lstrip("\ufeff")
@@ -104,8 +104,9 @@ def _text(head: bytes) -> Lookalike | None:
             "JSON",
             "of JSON it takes fio's results (--output-format=json), iostat's, sadf's and DMV snapshots",
         )
-    if nearly := dmv.almost(head):
-        return Lookalike(*nearly)
+    for format_ in registry.candidates(head, path):
+        if format_.almost is not None and (nearly := format_.almost(head)):
+            return Lookalike(*nearly)
     for separator, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs")):
         if first.count(separator) >= 2:
             shown = first if len(first) <= 60 else first[:57] + "..."
@@ -116,29 +117,18 @@ def _text(head: bytes) -> Lookalike | None:
     return Lookalike("some other text", "")
 
 
-FORMATS: Final[tuple[Format, ...]] = (
-    arrow_streams.FORMAT,
-    blg.FORMAT,
-    dmv.FORMAT,
-    etl.FORMAT,
-    perfmon_csv.FORMAT,
-    volumes.FORMAT,
-    xel.FORMAT,
-    *text_formats.FORMATS,
-    *result_formats.FORMATS,
-)
-"""Every format that can be imported; the first that recognises a file reads it."""
-
-
 def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format | None:
     """The format of a file that begins with ``head``; those of ``first`` are asked before all others."""
-    return next((entry for entry in (*first, *FORMATS) if entry.recognises(head, path)), None)
+    for format_ in chain(first, registry.candidates(head, path)):
+        if format_.recognises(head, path):
+            return format_
+    return None
 
 
-def not_recognised(head: bytes, name: str) -> IotraceError:
+def not_recognised(head: bytes, name: str, path: Path = _ANYWHERE) -> IotraceError:
     """What to tell of a file that nothing recognises."""
     known = f"files are recognised by content; it takes {FAMILIES}, or a zip or folder of them"
-    if (found := lookalike(head)) is None:
+    if (found := lookalike(head, path)) is None:
         return IotraceError(f"'{name}' is not a trace that iotrace knows", hint=known)
     return IotraceError(
         f"'{name}' is not a trace that iotrace knows: it looks like {found.what}", hint=found.hint or known

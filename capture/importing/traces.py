@@ -12,7 +12,7 @@ from iotrace.capture.clocks.alignment import Clocked, Placement, align, in_recor
 from iotrace.capture.clocks.common_time import Span, shared_time
 from iotrace.capture.clocks.samples import Sampler
 from iotrace.capture.clocks.zones import check_timezone
-from iotrace.capture.formats.array.csv_files import with_map
+from iotrace.capture.formats import registry
 from iotrace.capture.formats.format import (
     Format,
     LocalTimes,
@@ -22,11 +22,9 @@ from iotrace.capture.formats.format import (
     naming,
     unreported,
 )
-from iotrace.capture.formats.windows import dmv, volumes
-from iotrace.capture.formats.windows.etl import EtlTrace
-from iotrace.capture.formats.windows.volumes import Volumes
-from iotrace.capture.results.fio_log import FioLogsTrace
-from iotrace.capture.results.series import SourcedRun
+from iotrace.capture.formats.windows import volumes
+from iotrace.capture.formats.windows.volumes import NeedsVolumes, Volumes
+from iotrace.capture.results.series import LogsOfRun, SourcedRun
 from iotrace.capture.results.trace import ResultsTrace
 from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter, Source, Sweep
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
@@ -68,7 +66,7 @@ class HostVolumes:
 
     def tell(self, trace: Trace, place: Place, is_known: Callable[[str], bool]) -> None:
         """Let ``trace``, which lies at ``place``, use the volumes of its folder."""
-        if isinstance(trace, EtlTrace) and (told := self._by_place.get(place)):
+        if isinstance(trace, NeedsVolumes) and (told := self._by_place.get(place)):
             trace.use_volumes(told, is_known)
 
     def one_host(self, hosts: Sequence[object], places: Sequence[Place]) -> list[object]:
@@ -180,7 +178,7 @@ def _import(
     parent = target.parent if target.parent.is_dir() else None
     with ExitStack() as stack:
         room = stack.enter_context(unpacking_room(parent))
-        gathering = Gathering(room, [with_map(Path(path)) for path in maps])
+        gathering = Gathering(room, [registry.mapped(Path(path)) for path in maps])
         opening = _Opening(gathering, stack, report, timezone)
         stack.callback(opening.close)
         for path in paths:
@@ -293,7 +291,7 @@ class _Opening:
     def _is_log_of(self, opened: _Opened, runs: Sequence[SourcedRun]) -> bool:
         """Give logs of fio to the run that wrote them, which tells when that was; False if none did."""
         trace = opened.trace
-        if not isinstance(trace, FioLogsTrace) or trace.clock.start_utc_ns:
+        if not isinstance(trace, LogsOfRun) or trace.clock.start_utc_ns:
             return False
         owners = [one for one in runs if trace.prefix in one.run.logs]
         if len(owners) != 1:
@@ -383,7 +381,7 @@ def _write(
         [placement.host for _, placement in placed], [opened.place for opened, _ in placed]
     )
     # What SQL Server itself says of its files goes before what their paths let others guess.
-    order = sorted(range(len(placed)), key=lambda number: placed[number][0].format is not dmv.FORMAT)
+    order = sorted(range(len(placed)), key=lambda number: not placed[number][0].format.knows_files)
     found: dict[int, tuple[str, int, Outcome]] = {}
     layers: dict[str, set[str]] = {}
     with RecordingWriter(output, overwrite=overwrite) as writer:

@@ -23,6 +23,7 @@ from iotrace.capture.clocks.zones import Moment, moment
 from iotrace.schemas import counted
 
 from .run import (
+    HAMMERDB,
     MILLISECOND_NS,
     SECOND_NS,
     TOTAL_OP,
@@ -30,6 +31,7 @@ from .run import (
     Figure,
     OpResult,
     Run,
+    attach_profile,
     nanoseconds,
     real,
     small,
@@ -202,7 +204,6 @@ def _microseconds(text: str) -> int | None:
     return nanoseconds(None if number is None else number / 1000)
 
 
-TOOL: Final = "hammerdb"
 _NOPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) NOPM from (\d+) (.{0,60}?) ?TPM")
 _TPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) (.{0,60}?) ?TPM at (\d+) NOPM")
 _USERS: Final = re.compile(r"Vuser \d+:(\d+) Active Virtual Users configured")
@@ -323,7 +324,7 @@ class _Log:
         total = OpResult(TOTAL_OP, transactions_per_minute=real(tpm), new_orders_per_minute=real(nopm))
         run = Run(
             self._stem,
-            TOOL,
+            HAMMERDB,
             self._version,
             target=database or None,
             duration_ns=test.period_s * SECOND_NS if test.period_s else None,
@@ -378,7 +379,7 @@ class _Log:
         else:
             run = Run(
                 self._stem if not number else f"{self._stem} {number + 1}",
-                TOOL,
+                HAMMERDB,
                 virtual_users=summary.users,
                 duration_ns=None if summary.elapsed_ms is None else summary.elapsed_ms * MILLISECOND_NS,
                 ops=list(summary.ops),
@@ -386,12 +387,6 @@ class _Log:
             )
             run.end(None if summary.written is None else moment_of(summary.written))
             self.runs.append(run)
-
-
-def attach_profile(run: Run, ops: list[OpResult], notes: list[str]) -> None:
-    """Give a run the transactions of its time profile."""
-    run.ops = [*ops, *run.ops]
-    run.notes += [note for note in notes if note not in run.notes]
 
 
 def moment_of(text: str) -> Moment | None:
@@ -405,4 +400,4 @@ def moment_of(text: str) -> Moment | None:
         return None
 
 
-FORMAT: Final = result_format("hammerdb", TOOL, _recognises, parse)
+FORMAT: Final = result_format("hammerdb", HAMMERDB, _recognises, parse)

@@ -19,6 +19,8 @@ TOTAL: Final = "total"
 TRANSACTION: Final = "transaction"
 
 TOTAL_OP: Final = "total"
+HAMMERDB: Final = "hammerdb"
+"""The tool that writes a run and its time profile into files of their own."""
 MILLISECOND_NS: Final = 1_000_000
 SECOND_NS: Final = 1_000_000_000
 _REACH_NS: Final = 10 * 366 * 86_400 * SECOND_NS
@@ -214,6 +216,12 @@ class Run:
             }
             for one in figures
         ]
+
+
+def attach_profile(run: Run, ops: Sequence[OpResult], notes: Iterable[str]) -> None:
+    """Give a run the transactions of its time profile."""
+    run.ops = [*ops, *run.ops]
+    run.notes += [note for note in notes if note not in run.notes]
 
 
 def nanoseconds(milliseconds: float | None) -> int | None:

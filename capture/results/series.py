@@ -2,18 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from iotrace.capture.formats.format import Trace
 from iotrace.schemas import Source
 
-from .hammerdb import TOOL as HAMMERDB
-from .hammerdb import attach_profile
-from .run import TOTAL_OP, Run
+from .run import HAMMERDB, TOTAL_OP, Run, attach_profile
 
 _SAME_END_NS: Final = 1800 * 10**9
 AXES: Final = ("virtual_users", "offered_iops", "outstanding", "threads")
 """What runs may differ in, the surest sign of a series first."""
+
+
+@runtime_checkable
+class LogsOfRun(Protocol):
+    """A trace of single I/Os that a test logged."""
+
+    prefix: str
+    """What the names of its logs have in common, by which the run that wrote them knows them."""
 
 
 @dataclass(slots=True)

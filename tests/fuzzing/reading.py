@@ -18,7 +18,7 @@ from corpus import STORED
 from doors import DOORS
 
 from iotrace.capture.formats.format import HEAD_BYTES
-from iotrace.capture.importing.recognition import FORMATS
+from iotrace.capture.formats.registry import OURS
 from iotrace.schemas import IotraceError, conform
 from iotrace.schemas.tables import TABLES
 
@@ -93,7 +93,7 @@ def recognise(path, data):
     """Whatever the bytes, every format answers whether they are its own."""
     head = data[:HEAD_BYTES]
     with bounded(len(data)):
-        return [entry.name for entry in FORMATS if entry.recognises(head, path)]
+        return [entry.name for entry in OURS if entry.load().recognises(head, path)]
 
 
 def _with_family(entry, path):

@@ -1,6 +1,6 @@
 """Every reader against damaged bytes, each for a while: make fuzz [SECONDS_EACH=60] [TARGET=etl].
 
-Native readers under libFuzzer, guided by coverage; every format of `capture.recognition.FORMATS` as an import reads
+Native readers under libFuzzer, guided by coverage; every format of `capture.formats.registry` as an import reads
 it, and what stands before the formats (`doors`), under the mutator beside this file. What a run finds is left in
 build/fuzz/findings; inputs that led further stay in build/fuzz/corpus for the next run. Prints a line for each
 target; exit status 1 if there was a finding. Every run is entered in build/fuzz/account.csv as it ends; ``--account``
@@ -30,7 +30,7 @@ from pathlib import Path
 import corpus
 import doors
 
-from iotrace.capture.importing.recognition import FORMATS
+from iotrace.capture.formats.registry import OURS
 
 ROOT = Path(__file__).parents[2]
 ROOM = ROOT / "build" / "fuzz"
@@ -242,7 +242,7 @@ def main():
         add_to_the_table()
         return
     seed = options.seed if options.seed is not None else int(time.time())
-    natives, formats = native_names(), [entry.name for entry in (*FORMATS, *doors.DOORS)]
+    natives, formats = native_names(), [entry.name for entry in (*OURS, *doors.DOORS)]
     known = sorted({*natives, *formats})
     if options.target and options.target not in known:
         sys.exit(f"error: no target '{options.target}'\n\nhint: there are {', '.join(known)}")

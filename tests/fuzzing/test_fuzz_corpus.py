@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.importing.recognition import FORMATS
+from iotrace.capture.formats.registry import OURS
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="memory and time are bounded by what Linux offers"
@@ -41,7 +41,7 @@ def native_targets():
     return set(re.findall(r'^    \("([a-z0-9-]+)", \|data\|', NATIVE.read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("kind", sorted({entry.name for entry in FORMATS} | DOORS))
+@pytest.mark.parametrize("kind", sorted({entry.name for entry in OURS} | DOORS))
 def test_every_format_has_a_corpus(kind):
     assert stored(kind), f"put one small whole file of this format into {STORED / kind}"
 
@@ -58,7 +58,7 @@ def test_every_native_reader_has_a_target_and_a_corpus():
 
 
 def test_readers_answer_to_all_of_the_stored_corpus():
-    names = {entry.name for entry in FORMATS} | DOORS
+    names = {entry.name for entry in OURS} | DOORS
     paths = [path for path in STORED.rglob("*") if path.is_file() and path.parent.name in names]
     done = replay(*sorted(paths))
     assert done.returncode == 0, (

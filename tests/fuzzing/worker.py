@@ -28,9 +28,9 @@ import reading
 from mutation import mutate
 
 import iotrace.capture
-from iotrace.capture.importing.recognition import FORMATS
+from iotrace.capture.formats.registry import OURS
 
-ENTRIES = {entry.name: entry for entry in (*FORMATS, *doors.DOORS, *planted.FORMATS)}
+ENTRIES = {entry.name: entry for entry in (*(one.load() for one in OURS), *doors.DOORS, *planted.FORMATS)}
 ROOM = str(Path(iotrace.capture.__file__).parent)
 COMMANDS_EVERY = 32
 """One input of so many, and each that reaches something new, is given to the command line too, which takes longer."""

@@ -1,1 +1,10 @@
 """What storage arrays report of themselves."""
+
+from typing import Final
+
+from iotrace.capture.formats.entry import TEXT, Entry, entry
+
+FORMATS: Final[tuple[Entry, ...]] = (
+    entry("array-csv", f"{__name__}.csv_files:FORMAT", TEXT),
+    entry("ontap", f"{__name__}.ontap_polls:FORMAT", rb"<instance-data>", r"\d\.xml\Z"),
+)

@@ -1,1 +1,14 @@
 """Traces that researchers and cloud providers published."""
+
+from typing import Final
+
+from iotrace.capture.formats.entry import Entry, entry
+
+FORMATS: Final[tuple[Entry, ...]] = (
+    entry("msr", f"{__name__}.msr:FORMAT", rb"1\d{17},[^,]+,\d+,"),
+    entry("alibaba", f"{__name__}.alibaba:FORMAT", rb"\d,[RW],\d+,\d+,1\d{15}"),
+    entry("tencent", f"{__name__}.tencent:FORMAT", rb"1\d{9},\d+,\d+,[01],\d"),
+    entry("mqsim", f"{__name__}.disksim:MQSIM", rb"\d[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]+[01]\b"),
+    entry("disksim", f"{__name__}.disksim:DISKSIM", rb"\d\.\d+[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]"),
+    entry("vscsi", f"{__name__}.vscsi:FORMAT", rb"(?s)\A(?:.{13}\0.\x01|.\0.\x02)"),
+)

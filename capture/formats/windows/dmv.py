@@ -77,7 +77,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-FORMAT: Final = Format("dmv", recognises, read, inspect, has_ios=False)
+FORMAT: Final = Format("dmv", recognises, read, inspect, has_ios=False, knows_files=True, almost=almost)
 
 
 class DmvTrace:

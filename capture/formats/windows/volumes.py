@@ -8,7 +8,7 @@ it.
 import csv
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
 from iotrace.capture.formats.format import Format, Progress, naming
 from iotrace.schemas import IotraceError
@@ -47,6 +47,15 @@ class Volumes:
                 places = [place + rest for place in sorted(found, key=len, reverse=True)]
                 return next((place for place in places if is_known(place)), places[0])
         return path
+
+
+@runtime_checkable
+class NeedsVolumes(Protocol):
+    """A trace whose paths may be the kernel's."""
+
+    def use_volumes(self, volumes: Volumes, is_known: Callable[[str], bool]) -> None:
+        """Let such paths follow ``volumes``; ``is_known`` as in `Volumes.user_path`."""
+        ...
 
 
 def recognises(head: bytes, _path: Path) -> bool:

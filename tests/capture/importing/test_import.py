@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.capture import _readers
-from iotrace.capture.importing import recognition
+from iotrace.capture.formats import registry
 from iotrace.capture.importing.inputs import RATIO_FREE_BYTES
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, Recording, validate
@@ -294,7 +294,7 @@ def test_one_bad_file_among_good_ones_leaves_nothing(file, output):
 
 
 def test_every_format_has_its_own_name():
-    names = [entry.name for entry in recognition.FORMATS]
+    names = [entry.name for entry in registry.OURS]
     assert len(set(names)) == len(names)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from iotrace.capture.formats import registry
 from iotrace.capture.formats.format import HEAD_BYTES
 from iotrace.capture.importing import recognition
 from iotrace.capture.importing.inspecting import inspect_path
@@ -77,7 +78,7 @@ def test_every_fixture_is_of_one_format_only():
     assert {path.name for path in FIXTURES.iterdir()} - {"README.md"} == set(EXPECTED)
     for name, kind in EXPECTED.items():
         head = (FIXTURES / name).read_bytes()[:HEAD_BYTES]
-        known = [entry.name for entry in recognition.FORMATS if entry.recognises(head, FIXTURES / name)]
+        known = [entry.name for entry in registry.OURS if entry.load().recognises(head, FIXTURES / name)]
         assert known == [kind], name
 
 

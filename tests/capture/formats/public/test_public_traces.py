@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from iotrace.capture.formats import registry
 from iotrace.capture.formats.format import HEAD_BYTES
-from iotrace.capture.importing import recognition
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
@@ -54,7 +54,7 @@ def rows_of(path, tmp_path, table="io"):
 def recognised_as(path):
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-    return [entry.name for entry in recognition.FORMATS if entry.recognises(head, path)]
+    return [entry.name for entry in registry.OURS if entry.load().recognises(head, path)]
 
 
 def test_every_fixture_is_known():
@@ -207,7 +207,7 @@ def test_an_absurd_response_is_dropped_and_counted(tmp_path):
 
 def test_inspect_tells_without_importing():
     for name, kind in EXPECTED.items():
-        (entry,) = [entry for entry in recognition.FORMATS if entry.name == kind]
+        entry = registry.of_name(kind)
         told = entry.inspect(FIXTURES / name, name)
         assert told["whole"] is True
 
