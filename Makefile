@@ -124,6 +124,7 @@ agent-test: agent $(SETUP) ## the Windows agent's tests: its own, and the progra
 schemas: $(SETUP) ## write schemas/*.json from the Arrow schemas and the dataclasses
 	$(BIN)/python -c "from iotrace.schemas.tables import language_neutral_text as t; print(end=t())" > schemas/recording.json
 	$(BIN)/python -c "from iotrace.schemas.manifest import json_schema_text as t; print(end=t())" > schemas/manifest.schema.json
+	$(BIN)/python -c "import iotrace.cli.main; from iotrace.analyze.present.program import json_schema_text as t; print(end=t())" > schemas/answers.schema.json
 
 bundled: $(SETUP) ## record cli/bundled again: PostgreSQL under pgbench on loop devices (root, a few minutes)
 	$(BIN)/python tools/record_bundled.py

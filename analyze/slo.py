@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from iotrace.analyze.present.program import figure
 from iotrace.schemas import IotraceError, Op, Role
 
 _CLAUSE: Final = re.compile(
@@ -34,6 +35,11 @@ class Objective:
     role: str | None = None
     op: str | None = None
 
+    @figure
+    def text(self) -> str:
+        """The clause as people write it."""
+        return str(self)
+
     @property
     def percentile_name(self) -> str:
         """``p99``, ``p99.9``."""
@@ -56,16 +62,6 @@ class Objective:
     def covers(self, role: str, op: str) -> bool:
         """Whether an I/O of this role and op counts for the objective."""
         return self.role in (None, role) and self.op in (None, op)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; ``limit_ns`` in nanoseconds."""
-        return {
-            "text": str(self),
-            "quantile": self.quantile,
-            "limit_ns": self.limit_ns,
-            "role": self.role,
-            "op": self.op,
-        }
 
 
 def parse(text: str) -> tuple[Objective, ...]:

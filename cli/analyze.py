@@ -1,26 +1,31 @@
 """Commands that answer questions about recordings: describe, compare, report."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from iotrace.analyze import validity
 from iotrace.analyze.ceiling import read_path
+from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.presentation import compare_answer
 from iotrace.analyze.compare.recordings import compare_all
+from iotrace.analyze.describe.description import Description
 from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
-from iotrace.analyze.fleet import describe_fleet, fleet_answer, named_recordings, summaries
+from iotrace.analyze.fleet import Fleet, describe_fleet, fleet_answer, named_recordings, summaries
 from iotrace.analyze.knee.presentation import NEED_TONES
-from iotrace.analyze.present import Sentence, as_json, plain
+from iotrace.analyze.present import ProgramAnswer, Sentence
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import has_invalid
-from iotrace.analyze.report import write_report
+from iotrace.analyze.report import ReportFacts, write_report
+from iotrace.analyze.validity import Finding
 from iotrace.replay import parse_scale
 from iotrace.schemas import Recording, Sweep
 
 from . import console
-from .clocks import clock_facts, clock_sentences
+from .clocks import SourceClock, clock_sentences, source_clocks
 from .options import CeilingPath, Full, Json, Need, Overwrite, Slo, Title
 from .show import say, show
 
@@ -30,6 +35,52 @@ def register(app: typer.Typer) -> None:
     app.command("describe")(describe_command)
     app.command("compare")(compare_command)
     app.command("report")(report_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeAnswer(ProgramAnswer):
+    """What `describe` answers of one recording."""
+
+    schema: Literal["iotrace.describe/1"] = "iotrace.describe/1"
+    is_valid: bool
+    found: Annotated[Description, INLINE]
+    clocks: list[SourceClock]
+    findings: list[Finding]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeFleetAnswer(ProgramAnswer):
+    """What `describe` answers of many recordings."""
+
+    schema: Literal["iotrace.describe-fleet/1"] = "iotrace.describe-fleet/1"
+    fleet: Annotated[Fleet, INLINE]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFinding:
+    """A validity rule that fired, and on which recording: its letter and name."""
+
+    recording: str
+    finding: Annotated[Finding, INLINE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareAnswer(ProgramAnswer):
+    """What `compare` answers."""
+
+    schema: Literal["iotrace.compare/1"] = "iotrace.compare/1"
+    is_valid: bool
+    comparisons: list[Comparison]
+    """Of each recording after the first with that."""
+    findings: list[NamedFinding]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportAnswer(ProgramAnswer):
+    """What `report` writes, for programs."""
+
+    schema: Literal["iotrace.report/1"] = "iotrace.report/1"
+    facts: Annotated[ReportFacts, INLINE]
 
 
 def describe_command(
@@ -69,7 +120,7 @@ def _describe_fleet(paths: list[Path], *, full: bool, json: bool) -> int:
             )
         )
     if json:
-        console.print_json(as_json("describe-fleet", fleet))
+        console.print_answer(DescribeFleetAnswer(fleet=fleet))
     else:
         show(fleet_answer(fleet), full=full)
     return 1 if fleet.unread else 0
@@ -81,9 +132,14 @@ def _describe_one(recording: Path, *, full: bool, json: bool) -> None:
         found = describe(opened)
         findings = validity.check(opened, description=found)
     if json:
-        is_valid = {"is_valid": not has_invalid(findings)}
-        facts = {"clocks": clock_facts(opened.manifest), "findings": findings}
-        console.print_json(as_json("describe", is_valid, found, facts))
+        console.print_answer(
+            DescribeAnswer(
+                is_valid=not has_invalid(findings),
+                found=found,
+                clocks=source_clocks(opened.manifest),
+                findings=findings,
+            )
+        )
         return
     quality, clocks = opened.manifest.quality, clock_sentences(opened.manifest)
     show(describe_answer(found, recording.name, quality, findings, clocks), full=full)
@@ -121,14 +177,12 @@ def compare_command(
     }
     is_valid = not any(has_invalid(entries) for entries in findings.values())
     if json:
-        facts = [
-            {"recording": f"{label}: {labelled[label][0]}"} | plain(entry)
+        named = [
+            NamedFinding(f"{label}: {labelled[label][0]}", entry)
             for label, entries in findings.items()
             for entry in entries
         ]
-        console.print_json(
-            as_json("compare", {"is_valid": is_valid, "comparisons": found, "findings": facts})
-        )
+        console.print_answer(CompareAnswer(is_valid=is_valid, comparisons=found, findings=named))
     else:
         show(compare_answer(found, labelled, findings), full=full)
     return 0 if is_valid else 1
@@ -169,7 +223,7 @@ def report_command(
             opened, output, slo=slo, need=needed, title=title, ceiling=path, overwrite=overwrite, kind=to
         )
     if json:
-        console.print_json(facts.to_dict())
+        console.print_answer(ReportAnswer(facts=facts))
     else:
         for one in facts.needs:
             say(Sentence(one.sentence, NEED_TONES[one.verdict]))

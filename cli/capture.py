@@ -1,22 +1,25 @@
 """Commands that turn traces into recordings, and the group of those that record live."""
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from iotrace.analyze.describe.presentation import results_sections
 from iotrace.analyze.describe.results import results_of
+from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present.program import INLINE
 from iotrace.capture.importing.anonymizing import Anonymizer
 from iotrace.capture.importing.anonymous_copy import copy_anonymously, is_recording
 from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas.sweep import SweepSettings
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
 from .show import show_section
-from .summary import print_recording, recording_facts
+from .summary import Written, print_recording, written
 
 capture_group = typer.Typer(
     help="Record production I/O.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
@@ -100,10 +103,29 @@ def import_command(
         show_sweep(imported, json=json)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImportAnswer(ProgramAnswer):
+    """A recording that was written: what `import` and `capture` answer."""
+
+    schema: Literal["iotrace.import/1"] = "iotrace.import/1"
+    imported: Annotated[Written, INLINE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSweepAnswer(ProgramAnswer):
+    """What `import` answers of runs at several loads."""
+
+    schema: Literal["iotrace.import-sweep/1"] = "iotrace.import-sweep/1"
+    path: Path
+    title: str
+    settings: SweepSettings
+    steps: list[Written]
+
+
 def show_recording(recording: Recording, *, json: bool) -> None:
     """What was made, for people or programs."""
     if json:
-        console.print_json(recording_facts(recording))
+        console.print_answer(ImportAnswer(imported=written(recording)))
     else:
         print_recording(recording)
 
@@ -112,8 +134,14 @@ def show_sweep(sweep: Sweep, *, json: bool) -> None:
     """The runs that became a sweep, for people or programs."""
     steps = sweep.recordings()
     if json:
-        facts = {"path": str(sweep.path), "title": sweep.title, "settings": asdict(sweep.settings)}
-        console.print_json(facts | {"steps": [recording_facts(step) for step in steps]})
+        console.print_answer(
+            ImportSweepAnswer(
+                path=sweep.path,
+                title=sweep.title,
+                settings=sweep.settings,
+                steps=[written(step) for step in steps],
+            )
+        )
         return
     console.paragraph(f"wrote {sweep.path}: {len(steps)} runs in order of {_axis(sweep)}")
     console.paragraph(sweep.title, indent=2)

@@ -1,11 +1,12 @@
 """Commands of the Linux recorder: record, freeze what there is so far, and save what a killed recorder left."""
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from iotrace.analyze.present import ProgramAnswer
 from iotrace.analyze.units import format_bytes, format_rate
 from iotrace.capture import linux
 from iotrace.schemas import IotraceError
@@ -176,6 +177,15 @@ def recover_command(
     show_recording(recording, json=json)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DoctorAnswer(ProgramAnswer):
+    """What `capture doctor` answers."""
+
+    schema: Literal["iotrace.doctor/1"] = "iotrace.doctor/1"
+    can_record: bool
+    checks: list[linux.Check]
+
+
 def doctor_command(
     mount: Annotated[
         bool, typer.Option("--mount", help="Mount the kernel's trace file system first, if it is not (root).")
@@ -193,7 +203,7 @@ def doctor_command(
     checks = linux.examine()
     cannot = any(check.level == "problem" for check in checks)
     if json:
-        console.print_json({"can_record": not cannot, "checks": [asdict(check) for check in checks]})
+        console.print_answer(DoctorAnswer(can_record=not cannot, checks=checks))
         return int(cannot)
     for check in checks:
         console.check(check.level, check.name, check.found, check.advice)

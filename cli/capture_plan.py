@@ -1,10 +1,12 @@
 """The command that writes scripts with which a Windows host records itself."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from iotrace.analyze.present import ProgramAnswer
 from iotrace.analyze.units import format_bytes, format_rate
 from iotrace.capture.plan import LAYERS, PlanOptions, write_plan
 from iotrace.capture.plan.options import DEFAULT_LAYERS, parse_layers
@@ -19,6 +21,32 @@ _MEBIBYTE = 1 << 20
 def register(_app: typer.Typer) -> None:
     """Add the command to the group of capture commands."""
     capture_group.command("plan")(plan_command)
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """One recorder of the plan, and what it costs the host."""
+
+    name: str
+    events_per_second: float
+    expected_bytes: float
+    limit_bytes: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanAnswer(ProgramAnswer):
+    """What `capture plan` wrote."""
+
+    schema: Literal["iotrace.plan/1"] = "iotrace.plan/1"
+    path: Path
+    name: str
+    minutes: int
+    layers: list[str]
+    sql_instance: str | None
+    assumed_iops: float
+    files: list[str]
+    parts: list[PartFacts]
 
 
 def plan_command(
@@ -82,26 +110,26 @@ def plan_command(
     plan = write_plan(options, output, overwrite=overwrite)
     parts = plan.budget.parts
     if json:
-        console.print_json(
-            {
-                "path": str(output),
-                "name": plan.name,
-                "minutes": options.minutes,
-                "layers": list(options.layers),
-                "sql_instance": options.instance,
-                "assumed_iops": options.iops,
-                "files": sorted(plan.files),
-                "parts": [
-                    {
-                        "name": part.name,
-                        "events_per_second": part.events_per_second,
-                        "expected_bytes": part.expected_bytes,
-                        "limit_bytes": part.limit_mib * _MEBIBYTE,
-                        "memory_bytes": part.memory_mib * _MEBIBYTE,
-                    }
+        console.print_answer(
+            PlanAnswer(
+                path=output,
+                name=plan.name,
+                minutes=options.minutes,
+                layers=list(options.layers),
+                sql_instance=options.instance,
+                assumed_iops=options.iops,
+                files=sorted(plan.files),
+                parts=[
+                    PartFacts(
+                        part.name,
+                        part.events_per_second,
+                        part.expected_bytes,
+                        part.limit_mib * _MEBIBYTE,
+                        part.memory_mib * _MEBIBYTE,
+                    )
                     for part in parts
                 ],
-            }
+            )
         )
         return
     console.heading(f"{output}: {options.minutes:,} minutes of {', '.join(options.layers)}")

@@ -1,13 +1,15 @@
 """The ceiling command: what the hardware of a path can do at most."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from iotrace.analyze.ceiling import ceiling, example, read_path
+from iotrace.analyze.ceiling import Ceiling, ceiling, example, read_path
 from iotrace.analyze.ceiling.presentation import ceiling_sections
-from iotrace.analyze.present import as_json
+from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present.program import INLINE
 from iotrace.schemas import IotraceError
 
 from . import console
@@ -19,6 +21,14 @@ from .show import show_section
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("ceiling")(ceiling_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CeilingAnswer(ProgramAnswer):
+    """What `ceiling` answers."""
+
+    schema: Literal["iotrace.ceiling/1"] = "iotrace.ceiling/1"
+    found: Annotated[Ceiling, INLINE]
 
 
 def ceiling_command(
@@ -53,7 +63,7 @@ def ceiling_command(
         )
     found = ceiling(read_path(path), size_bytes=parse_bytes(size) if size is not None else None)
     if json:
-        console.print_json(as_json("ceiling", found))
+        console.print_answer(CeilingAnswer(found=found))
     else:
         for section in ceiling_sections(found):
             show_section(section)

@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
 import typer
 
-from iotrace.analyze.present import as_json
+from iotrace.analyze.knee.answer import Cause
+from iotrace.analyze.present import ProgramAnswer
 from iotrace.analyze.present.trust import has_invalid
 from iotrace.analyze.report import write_report
 from iotrace.analyze.units import format_bytes, format_duration_ns
@@ -30,6 +31,7 @@ from iotrace.replay.characterize import (
 )
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.replacing import check_file
+from iotrace.schemas.run import TargetFacts
 from iotrace.schemas.spilling import private_room
 
 from . import console
@@ -37,9 +39,11 @@ from .amounts import parse_bytes, parse_ratio, parse_seconds
 from .characterize_answer import characterize_answer
 from .characterize_run import (
     CellResult,
+    SeriesFacts,
     SeriesResult,
     check_output,
     common_ceilings,
+    facts_of,
     run_series,
     started_folder,
 )
@@ -62,6 +66,20 @@ def _option(panel: str, name: str, meaning: str, **more: Any) -> Any:  # noqa: A
     return typer.Option(
         name, help=meaning, rich_help_panel=panel, show_default=more.pop("default", False), **more
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterizeAnswer(ProgramAnswer):
+    """What `characterize` answers."""
+
+    schema: Literal["iotrace.characterize/1"] = "iotrace.characterize/1"
+    is_valid: bool
+    target: TargetFacts
+    interrupted: bool
+    series: list[SeriesFacts]
+    ceilings: list[Cause]
+    """What only series that differ in size alone show, beside one another."""
+    findings: list[Finding]
 
 
 def characterize_command(
@@ -251,15 +269,16 @@ def characterize_command(
             )
         findings = _findings(results)
         if json:
-            facts = {
-                "is_valid": not has_invalid(findings),
-                "target": running.target.describe(),
-                "interrupted": interrupted,
-                "series": results,
-                "ceilings": common_ceilings(results),
-                "findings": findings,
-            }
-            console.print_json(as_json("characterize", facts))
+            console.print_answer(
+                CharacterizeAnswer(
+                    is_valid=not has_invalid(findings),
+                    target=running.target.describe(),
+                    interrupted=interrupted,
+                    series=[facts_of(one) for one in results],
+                    ceilings=common_ceilings(results),
+                    findings=findings,
+                )
+            )
         else:
             show(characterize_answer(target, results, findings), full=full)
         measured = [one for one in results if one.cells]

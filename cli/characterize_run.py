@@ -3,21 +3,23 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
 
 from iotrace.analyze.knee.answer import Cause, Knee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.closed_loop import knee_of_closed
 from iotrace.analyze.knee.saturation import BestSize, Saturation, batch_means, best_size, saturation
 from iotrace.analyze.knee.step import Samples, Step, measure
+from iotrace.analyze.present.program import INLINE, MaybeNaN
 from iotrace.replay import Progress
 from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
 from iotrace.schemas.durable import replace_text, sync_folder
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, put_in_place, read_index
+from iotrace.schemas.run import Cell as CellAsked
 from iotrace.schemas.run import ClosedLoop
 from iotrace.schemas.sweep import SweepSettings
 from iotrace.schemas.writer import RECORDING
@@ -42,25 +44,42 @@ class CellResult:
         run = self.recording.manifest.replay
         return run.cpu_ns_per_io if isinstance(run, ClosedLoop) else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        step = self.step
-        return {
-            **asdict(self.cell.describe()),
-            "seconds": step.duration_s,
-            "ios": step.io_count,
-            "errors": step.error_count,
-            "iops": step.achieved_iops,
-            "iops_interval": self.iops_interval,
-            "mb_per_s": step.achieved_mb_per_s,
-            "in_flight_mean": step.in_flight_mean,
-            "littles_law_ratio": step.littles_law_ratio,
-            "cpu_ns_per_io": self.cpu_ns_per_io,
-            "service_ns_mean": step.response_ns_mean,
-            **{f"service_ns_{name}": value for name, value in step.service_ns.items()},
-            "is_steady": step.is_steady,
-            "notes": step.notes,
-        }
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCell:
+    """A cell for programs; latencies are those of service, as its submitter saw them."""
+
+    cell: Annotated[CellAsked, INLINE]
+    seconds: float
+    ios: int
+    errors: int
+    iops: float
+    iops_interval: tuple[float, float] | None
+    mb_per_s: float
+    in_flight_mean: MaybeNaN
+    littles_law_ratio: MaybeNaN
+    cpu_ns_per_io: float | None
+    service_ns_mean: float
+    service_ns_p50: int | None
+    service_ns_p95: int | None
+    service_ns_p99: int | None
+    service_ns_p99_9: int | None
+    is_steady: bool
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFacts:
+    """A series for programs."""
+
+    name: str
+    axis: str
+    sweep: Path
+    cells: list[MeasuredCell]
+    saturation: Saturation | None
+    causes: list[Cause]
+    best_size: BestSize | None
+    unmeasured: list[str]
 
 
 @dataclass(slots=True)
@@ -92,19 +111,43 @@ class SeriesResult:
             return None
         return best_size([(one.cell.size_bytes, one.step, one.samples) for one in self.cells])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        saturates, size, knee = self.saturation(), self.best_size(), self.knee()
-        return {
-            "name": self.series.name,
-            "axis": self.series.axis,
-            "sweep": str(self.sweep.path),
-            "cells": [one.to_dict() for one in self.cells],
-            "saturation": saturates and saturates.to_dict(),
-            "causes": [cause.to_dict() for cause in knee.causes] if knee else [],
-            "best_size": size and size.to_dict(),
-            "unmeasured": self.unmeasured,
-        }
+
+def facts_of(result: SeriesResult) -> SeriesFacts:
+    """``result`` for programs."""
+    knee = result.knee()
+    return SeriesFacts(
+        result.series.name,
+        result.series.axis,
+        result.sweep.path,
+        [_facts_of(one) for one in result.cells],
+        result.saturation(),
+        knee.causes if knee else [],
+        result.best_size(),
+        result.unmeasured,
+    )
+
+
+def _facts_of(one: CellResult) -> MeasuredCell:
+    step = one.step
+    return MeasuredCell(
+        cell=one.cell.describe(),
+        seconds=step.duration_s,
+        ios=step.io_count,
+        errors=step.error_count,
+        iops=step.achieved_iops,
+        iops_interval=one.iops_interval,
+        mb_per_s=step.achieved_mb_per_s,
+        in_flight_mean=step.in_flight_mean,
+        littles_law_ratio=step.littles_law_ratio,
+        cpu_ns_per_io=one.cpu_ns_per_io,
+        service_ns_mean=step.response_ns_mean,
+        service_ns_p50=step.service_ns["p50"],
+        service_ns_p95=step.service_ns["p95"],
+        service_ns_p99=step.service_ns["p99"],
+        service_ns_p99_9=step.service_ns["p99_9"],
+        is_steady=step.is_steady,
+        notes=step.notes,
+    )
 
 
 def common_ceilings(results: Sequence[SeriesResult]) -> list[Cause]:

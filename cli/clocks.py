@@ -1,19 +1,26 @@
 """How the clocks of a recording's sources were brought together: shown wherever their numbers meet."""
 
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Final
 
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import Alignment, Manifest
 
 _SHOWN: Final = 8
 
 
-def clock_facts(manifest: Manifest) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class SourceClock:
+    """How the clock of one source was brought onto that of the others."""
+
+    source: str
+    alignment: Annotated[Alignment, INLINE]
+
+
+def source_clocks(manifest: Manifest) -> list[SourceClock]:
     """For programs: each source that was aligned, with how, by how much and how surely."""
-    return [
-        {"source": source.name} | asdict(source.alignment) for source in manifest.sources if source.alignment
-    ]
+    return [SourceClock(source.name, source.alignment) for source in manifest.sources if source.alignment]
 
 
 def clock_sentences(manifest: Manifest) -> list[str]:

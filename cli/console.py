@@ -16,6 +16,7 @@ from rich.segment import Segment, Segments
 from rich.table import Column, Table
 from rich.text import Text
 
+from iotrace.analyze.present import ProgramAnswer, plain
 from iotrace.schemas import Quality
 from iotrace.schemas.text import printable, shortened
 
@@ -57,6 +58,11 @@ _BEYOND_ASCII: Final = re.compile(r"[^\n\x20-\x7e]")
 def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is whatever the answer is
     """Write ``value`` as JSON to stdout; NaN and infinities, which JSON lacks, become null."""
     sys.stdout.write(json_text(value, indent=1) + "\n")
+
+
+def print_answer(answer: ProgramAnswer) -> None:
+    """Write an answer for programs to stdout."""
+    print_json(plain(answer))
 
 
 def json_text(value: Any, indent: int | None = None) -> str:  # noqa: ANN401

@@ -4,10 +4,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -19,8 +19,10 @@ from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee
+from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import disqualified, has_invalid
-from iotrace.analyze.report import write_report
+from iotrace.analyze.report import ReportFacts, write_report
 from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import DirectIoRefusedError, Progress, ReplayOptions
@@ -85,10 +87,7 @@ def demo_command(
         story.tell()
         facts = write_report([story.sweep, recording], report, slo=SLO, title="iotrace demo", overwrite=True)
         if json:
-            found = [asdict(entry) for entry in story.findings]
-            console.print_json(
-                {"is_valid": not has_invalid(story.findings)} | facts.to_dict() | {"findings": found}
-            )
+            console.print_answer(DemoAnswer(is_valid=not has_invalid(story.findings), facts=facts))
             return
         story.tell_of_a_model()
         console.heading("Verdict")
@@ -109,6 +108,15 @@ def _copy_recording(path: Path) -> None:
             writer.append(name, recording.read(name))
         writer.commit(recording.manifest)
     console.say(f"wrote {path}: {recording.manifest.title}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoAnswer(ProgramAnswer):
+    """What `demo` answers: its report."""
+
+    schema: Literal["iotrace.demo/1"] = "iotrace.demo/1"
+    is_valid: bool
+    facts: Annotated[ReportFacts, INLINE]
 
 
 @dataclass(frozen=True)

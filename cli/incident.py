@@ -1,15 +1,18 @@
 """The incident command."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from iotrace.analyze import validity
-from iotrace.analyze.incident import cut, incident, window_to_cut
+from iotrace.analyze.incident import Incidents, cut, incident, window_to_cut
 from iotrace.analyze.incident.presentation import incident_answer
-from iotrace.analyze.present import as_json
+from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import has_invalid
+from iotrace.analyze.validity import Finding
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.writer import refuse_over_source
 
@@ -17,12 +20,24 @@ from . import console
 from .amounts import parse_seconds
 from .options import Full, Json, Overwrite, RecordingPath, Title
 from .show import show
-from .summary import print_recording, recording_facts
+from .summary import Written, print_recording, written
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("incident")(incident_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentAnswer(ProgramAnswer):
+    """What `incident` answers."""
+
+    schema: Literal["iotrace.incident/1"] = "iotrace.incident/1"
+    is_valid: bool
+    found: Annotated[Incidents, INLINE]
+    findings: list[Finding]
+    cut: Written | None
+    """The recording of the window that was cut out, where one was."""
 
 
 def incident_command(
@@ -81,25 +96,24 @@ def incident_command(
     with console.working("looking for slow windows"):
         found = incident(opened)
         findings = validity.check(opened)
-    written = None
+    taken = None
     if cut_number is not None and output is not None:
         window, start_ns, end_ns = window_to_cut(found, cut_number, margin_ns)
         name = title or f"{found.title}: slow window {window.number} ({window.cause})"
         with console.working("cutting it out"):
-            written = cut(opened, output, (start_ns, end_ns), title=name, overwrite=overwrite)
+            taken = cut(opened, output, (start_ns, end_ns), title=name, overwrite=overwrite)
     if json:
-        console.print_json(
-            as_json(
-                "incident",
-                {"is_valid": not has_invalid(findings)},
-                found,
-                {"findings": findings},
-                {"cut": recording_facts(written)} if written else {},
+        console.print_answer(
+            IncidentAnswer(
+                is_valid=not has_invalid(findings),
+                found=found,
+                findings=findings,
+                cut=written(taken) if taken else None,
             )
         )
         return
-    if written is not None:
-        print_recording(written)
+    if taken is not None:
+        print_recording(taken)
         return
     manifest = opened.manifest
     show(

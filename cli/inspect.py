@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from iotrace.analyze.present import Answer, Section, Sentence, as_json
+from iotrace.analyze.present import Answer, ProgramAnswer, Section, Sentence
 from iotrace.analyze.present.answer import Tone
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment, format_share
 from iotrace.capture.importing.contents import Contents, LayerContents
@@ -33,6 +33,15 @@ def register(app: typer.Typer) -> None:
     app.command("inspect")(inspect_command)
 
 
+@dataclass(frozen=True, kw_only=True)
+class InspectAnswer(ProgramAnswer):
+    """What `inspect` answers."""
+
+    schema: Literal["iotrace.inspect/1"] = "iotrace.inspect/1"
+    traces: list[Inspection]
+    notes: list[str]
+
+
 def inspect_command(
     files: Annotated[
         list[Path],
@@ -52,7 +61,7 @@ def inspect_command(
     found = [entry for at in inspected for entry in at.traces]
     notes = [note for at in inspected for note in at.notes]
     if json:
-        console.print_json(as_json("inspect", {"traces": [asdict(entry) for entry in found], "notes": notes}))
+        console.print_answer(InspectAnswer(traces=found, notes=notes))
     else:
         for place, entry in enumerate(found):
             if place:

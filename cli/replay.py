@@ -1,14 +1,18 @@
 """The replay command."""
 
 from contextlib import nullcontext
-from typing import Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from iotrace.analyze import validity
-from iotrace.analyze.compare.fidelity import fidelity
-from iotrace.analyze.present import as_json
+from iotrace.analyze.compare.fidelity import Fidelity, fidelity
+from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import has_invalid
+from iotrace.analyze.validity import Finding
 from iotrace.replay import parse_scale, replay
 from iotrace.schemas import Recording
 from iotrace.schemas.sweep import watched_path
@@ -21,13 +25,26 @@ from .options import INTERRUPTED, Full, Json, OutputPath, Overwrite, RecordingPa
 from .play_options import HOW, RUN, GroupedCommand, PlayOptions, takes_play_options
 from .replay_answer import replay_answer
 from .show import show
-from .summary import recording_facts
+from .summary import Written, written
 from .watching import note_watched, watched
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("replay", cls=GroupedCommand)(takes_play_options(replay_command))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayAnswer(ProgramAnswer):
+    """What `replay` answers."""
+
+    schema: Literal["iotrace.replay/1"] = "iotrace.replay/1"
+    result: Annotated[Written, INLINE]
+    findings: list[Finding]
+    fidelity: Fidelity | None
+    """Of a replay at 1x in step with what was recorded."""
+    watched: Path | None
+    """What a recorder saw of the target, where it watched."""
 
 
 def replay_command(
@@ -99,11 +116,14 @@ def replay_command(
     found = fidelity(source, result)
     findings = validity.check(result)
     if json:
-        facts = {"findings": findings, "fidelity": found, "watched": seen and str(seen.path)}
-        console.print_json(as_json("replay", recording_facts(result), facts))
+        console.print_answer(
+            ReplayAnswer(
+                result=written(result), findings=findings, fidelity=found, watched=seen.path if seen else None
+            )
+        )
     else:
-        written = f"wrote {result.path}: {recording_facts(result)['bytes_on_disk'] / 1024:,.0f} KiB"
-        show(replay_answer(result, output.name, found, findings, written), full=full)
+        last = f"wrote {result.path}: {written(result).bytes_on_disk / 1024:,.0f} KiB"
+        show(replay_answer(result, output.name, found, findings, last), full=full)
         if seen is not None:
             console.say(f"what the recorder saw of the target: {seen.path}")
     if result.manifest.was_interrupted:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from iotrace.analyze import slo as objectives
-from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table, as_json
+from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.report.sizing import Demand, write_sizing
 from iotrace.analyze.units import DASH
@@ -120,7 +120,7 @@ def size_command(
     if json:
         rows = [_facts(one, costs) for one in tried]
         facts = {"scale": scale, "slo": slo, "carries": bool(carrying), "candidates": rows}
-        console.print_json(as_json("size", facts))
+        console.print_json({"schema": "iotrace.size/1"} | facts)
     else:
         show(answer)
     return 0 if carrying else 1

@@ -1,15 +1,16 @@
 """Commands that walk the load up and say where it broke: sweep, and knee."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from iotrace.analyze import slo as objectives
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling import read_path
-from iotrace.analyze.ceiling.against_knee import beside_knee
+from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need as Needed
 from iotrace.analyze.knee.need import need as judge_need
@@ -17,7 +18,8 @@ from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.results import is_tested
 from iotrace.analyze.knee.series import knee
-from iotrace.analyze.present import as_json
+from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import disqualifying, has_invalid
 from iotrace.analyze.units import format_duration_ns
 from iotrace.analyze.validity import Finding
@@ -52,6 +54,20 @@ def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("sweep", cls=GroupedCommand)(takes_play_options(sweep_command))
     app.command("knee")(knee_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KneeAnswer(ProgramAnswer):
+    """What `knee` answers, and `sweep` of its own steps."""
+
+    schema: Literal["iotrace.knee/1"] = "iotrace.knee/1"
+    is_valid: bool
+    need: Needed | None
+    """Where `--need` asks."""
+    found: Annotated[Knee, INLINE]
+    findings: list[Finding]
+    beside_ceiling: BesideKnee | None
+    """Where `--ceiling` describes the path."""
 
 
 def sweep_command(
@@ -290,14 +306,13 @@ def _answer(
     needed = judge_need(found, need, spoiled=_titles(findings), model=model) if need is not None else None
     held = beside_knee(path, found, steps) if path is not None else None
     if json:
-        console.print_json(
-            as_json(
-                "knee",
-                {"is_valid": not has_invalid(findings)},
-                {"need": needed} if needed is not None else {},
-                found,
-                {"findings": findings},
-                {"beside_ceiling": held} if path else {},
+        console.print_answer(
+            KneeAnswer(
+                is_valid=not has_invalid(findings),
+                need=needed,
+                found=found,
+                findings=findings,
+                beside_ceiling=held,
             )
         )
     else:

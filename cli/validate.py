@@ -1,8 +1,14 @@
 """The validate command: is a recording whole?"""
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
 import typer
 
+from iotrace.analyze.present import ProgramAnswer
 from iotrace.schemas import Recording, validate
+from iotrace.schemas.validation import Finding
 
 from . import console
 from .options import Json, RecordingPath
@@ -11,6 +17,16 @@ from .options import Json, RecordingPath
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
     app.command("validate")(validate_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateAnswer(ProgramAnswer):
+    """What `validate` answers."""
+
+    schema: Literal["iotrace.validate/1"] = "iotrace.validate/1"
+    path: Path
+    whole: bool
+    findings: list[Finding]
 
 
 def validate_command(recording: RecordingPath, json: Json = False) -> int:
@@ -23,15 +39,7 @@ def validate_command(recording: RecordingPath, json: Json = False) -> int:
     findings = validate(recording)
     manifest = Recording.open(recording).manifest
     if json:
-        console.print_json(
-            {
-                "path": str(recording),
-                "whole": not findings,
-                "findings": [
-                    {"level": entry.level, "where": entry.where, "what": entry.what} for entry in findings
-                ],
-            }
-        )
+        console.print_answer(ValidateAnswer(path=recording, whole=not findings, findings=findings))
     else:
         for entry in findings:
             console.paragraph(f"{entry.level}: {entry.where}: {entry.what}")

@@ -7,7 +7,7 @@ not a finding: two of them can come to the same rate.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from iotrace.analyze import library
 from iotrace.analyze.knee.answer import Knee
@@ -51,22 +51,6 @@ class BesideKnee:
     knee_share: float | None
     suggestions: tuple[Suggestion, ...]
     sentence: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "state": self.state,
-            "sentence": self.sentence,
-            "carried_mb_per_s": self.carried_mb_per_s,
-            "carried_iops": self.carried_iops,
-            "carried_share": self.carried_share,
-            "knee_share": self.knee_share,
-            "suggestions": [
-                {"what": one.what, "mb_per_s": one.mb_per_s, "look_at": one.look_at}
-                for one in self.suggestions
-            ],
-            "ceiling": self.ceiling.to_dict(),
-        }
 
 
 def beside_knee(path: Path, knee: Knee, steps: list[Recording]) -> BesideKnee | None:

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
+
+from iotrace.analyze.present.program import figure
 
 from . import constants
 from .path import ETHERNET, Adapter, Capped, Path, Ports
@@ -52,19 +54,15 @@ class Ceiling:
     """One I/O in flight at the latency stated for the queues."""
     notes: tuple[str, ...]
 
-    @property
+    @figure
     def mb_per_s(self) -> float | None:
         """The most that the path carries."""
         return self.binding.mb_per_s if self.binding else None
 
-    @property
+    @figure
     def iops(self) -> float | None:
         """The most I/Os a second of that size."""
         return self.binding.iops if self.binding else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self) | {"mb_per_s": self.mb_per_s, "iops": self.iops}
 
 
 def ceiling(path: Path, *, size_bytes: float | None = None, read_share: float | None = None) -> Ceiling:

@@ -1,7 +1,7 @@
 """What `compare` finds out: plain figures, raw, each unit the last word of its name; a is the first recording."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Interval = tuple[float, float]
 
@@ -144,7 +144,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything `compare` says of two recordings. `to_dict` gives the same, ready for JSON."""
+    """Everything `compare` says of two recordings. `present.plain` gives the same, ready for JSON."""
 
     a: Side
     b: Side
@@ -180,7 +180,3 @@ class Comparison:
             ),
             None,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Nested dictionaries and lists under the names of the fields; nothing in it is rounded."""
-        return asdict(self)

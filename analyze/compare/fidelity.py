@@ -5,9 +5,8 @@ Otherwise the recorded layer is held against the replay's own service, in which 
 (`Fidelity.own_service_ns_mean`).
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from iotrace.analyze import library
 from iotrace.schemas import Layer, Recording
@@ -40,10 +39,6 @@ class Fidelity:
     """What a recorder watched and could not be paired, and why, in words."""
     own_service_ns_mean: float | None
     """Of a mean service, what the device's own counters say is the replay's share; None where they do not tell."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
 
 
 def fidelity(source: Recording, played: Recording, *, seed: int = 0) -> Fidelity | None:

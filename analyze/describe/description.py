@@ -1,6 +1,6 @@
 """What `describe` finds out: plain figures, raw (nanoseconds, bytes, counts), each unit the last word of its name."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from iotrace.analyze.stats.histogram import IOS_BEYOND_MIN, Histogram, quantiles_ns
@@ -193,7 +193,7 @@ class HotSpot:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Everything `describe` says of a recording. `to_dict` gives the same, ready for JSON."""
+    """Everything `describe` says of a recording. `present.plain` gives the same, ready for JSON."""
 
     title: str
     uuid: str
@@ -247,7 +247,3 @@ class Description:
     def total(self) -> Workload | None:
         """The row for everything together."""
         return self.workloads[0] if self.workloads else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Nested dictionaries and lists under the names of the fields; nothing in it is rounded."""
-        return asdict(self)

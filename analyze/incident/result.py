@@ -4,8 +4,8 @@ Times are nanoseconds since the recording's start, latencies nanoseconds, rates 
 mean of latency over normal latency, with its 95 % interval. None is a figure that cannot be given.
 """
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 Cause = Literal["load-driven", "service-driven", "cannot tell"]
 Interval = tuple[float, float]
@@ -245,7 +245,3 @@ class Incidents:
     def is_slow(self) -> bool:
         """Whether there is anything to tell."""
         return bool(self.windows or self.drifts or self.periodic)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)

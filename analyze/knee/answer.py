@@ -1,8 +1,9 @@
 """The answer to "where is the knee?" as data."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from iotrace.analyze.present.program import figure
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats.estimate import Estimate
 
@@ -26,10 +27,6 @@ class Cause:
     clause: str
     sentence: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Vote:
@@ -41,10 +38,6 @@ class Vote:
     """Whether it lies within a step or 25 % of the knee; None where there is nothing to compare."""
     outstanding: float | None = None
     """Where it sees the knee of closed loops, in flight."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +55,6 @@ class Credits:
     """The same in bytes, at the mean size."""
     limited_op: str | None
     """The operation that is held back without them, where it is one only."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -87,19 +76,6 @@ class SloKnee:
     quantile_ns: list[int | None]
     """The objective's quantile at each step of the knee's ``steps``; None where too few I/Os lie beyond it."""
     sentence: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "objective": self.objective.to_dict(),
-            "state": self.state,
-            "iops": self.iops and self.iops.to_dict(),
-            "scale": self.scale and self.scale.to_dict(),
-            "highest_met_iops": self.highest_met_iops,
-            "highest_met_scale": self.highest_met_scale,
-            "quantile_ns": self.quantile_ns,
-            "sentence": self.sentence,
-        }
 
 
 @dataclass(slots=True)
@@ -162,12 +138,12 @@ class Knee:
     work: dict[str, Any] = field(default_factory=dict)
     """What every I/O of a series of closed loops was: pattern, read_share, size_bytes, durable."""
 
-    @property
+    @figure
     def saturated_layer(self) -> str | None:
         """The layer that saturated, where one is named."""
         return next((cause.layer for cause in self.causes if cause.layer is not None), None)
 
-    @property
+    @figure
     def objectives_met(self) -> bool | None:
         """Whether every objective holds at 1x; None without objectives, without scales or where one is not judged."""
         if not self.objectives or self.iops_at_1x is None:
@@ -176,44 +152,6 @@ class Knee:
         if any(verdict is False for verdict in verdicts):
             return False
         return None if any(verdict is None for verdict in verdicts) else True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: rates in I/Os or 10^6 bytes per second, latencies in nanoseconds."""
-        return {
-            "state": self.state,
-            "sentence": self.sentence,
-            "headroom": self.headroom,
-            "basis": self.basis,
-            "iops": self.iops and self.iops.to_dict(),
-            "mb_per_s": self.mb_per_s and self.mb_per_s.to_dict(),
-            "scale": self.scale and self.scale.to_dict(),
-            "outstanding": self.outstanding and self.outstanding.to_dict(),
-            "load_word": self.load_word,
-            "per_minute": self.per_minute and self.per_minute.to_dict(),
-            "per_minute_word": self.per_minute_word,
-            "onset_iops": self.onset_iops and self.onset_iops.to_dict(),
-            "doubled_iops": self.doubled_iops and self.doubled_iops.to_dict(),
-            "sustained_iops": self.sustained_iops and self.sustained_iops.to_dict(),
-            "credits": self.credits and self.credits.to_dict(),
-            "watched_s": self.watched_s,
-            "highest_kept_up_iops": self.highest_kept_up_iops,
-            "highest_kept_up_scale": self.highest_kept_up_scale,
-            "lowest_offered_iops": self.lowest_offered_iops,
-            "highest_offered_iops": self.highest_offered_iops,
-            "iops_at_1x": self.iops_at_1x,
-            "objectives_met": self.objectives_met,
-            "objectives": [one.to_dict() for one in self.objectives],
-            "votes": [vote.to_dict() for vote in self.votes],
-            "agreement": self.agreement,
-            "causes": [cause.to_dict() for cause in self.causes],
-            "saturated_layer": self.saturated_layer,
-            "baseline": self.baseline,
-            "work": self.work,
-            "usl": self.usl and self.usl.to_dict(),
-            "notes": self.notes,
-            "predicted": self.predicted and self.predicted.to_dict(),
-            "steps": [step.to_dict() for step in self.steps],
-        }
 
 
 def _holds_at(one: SloKnee, iops: float) -> bool | None:

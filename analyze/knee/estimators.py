@@ -24,11 +24,12 @@ by its misfit. Beyond the loads tested it is an extrapolation.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.analyze.present.program import figure
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.schemas.arrays import Floats
 
@@ -55,7 +56,7 @@ class Usl:
     misfit: float
     """Root mean square of the relative residuals, for the degrees of freedom left."""
 
-    @property
+    @figure
     def fits(self) -> bool:
         """Whether the points follow the law at all."""
         return self.misfit <= MISFIT_MAX
@@ -65,18 +66,6 @@ class Usl:
         n = np.asarray(load, dtype=np.float64)
         bottom = 1 + self.sigma.value * (n - 1) + self.kappa.value * n * (n - 1)
         return np.asarray(self.rate_of_one.value * n / bottom)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "rate_of_one": self.rate_of_one.to_dict(),
-            "sigma": self.sigma.to_dict(),
-            "kappa": self.kappa.to_dict(),
-            "peak_at": self.peak_at,
-            "ceiling": self.ceiling and self.ceiling.to_dict(),
-            "misfit": self.misfit,
-            "fits": self.fits,
-        }
 
 
 def fit_usl(load: npt.ArrayLike, throughput: npt.ArrayLike, *, seed: int = 0) -> Usl | None:

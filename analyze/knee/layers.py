@@ -1,7 +1,7 @@
 """How long each layer took in a step, where a recording shows more than one."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from iotrace.analyze import library
 from iotrace.schemas import Layer, Recording
@@ -26,10 +26,6 @@ class Layers:
     """Time average."""
     device_in_flight_max: int
     """At or below this for 95 % of the time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
 
 
 def measure_layers(

@@ -7,7 +7,7 @@ above the highest load that was run. One NO is the answer, and so is one CANNOT 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from iotrace.analyze.stats.estimate import Estimate
 
@@ -35,18 +35,6 @@ class Need:
     headroom: Estimate | None = None
     headroom_at_least: float | None = None
     layer: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "scale": self.scale,
-            "iops": self.iops,
-            "verdict": self.verdict,
-            "sentence": self.sentence,
-            "headroom": self.headroom and self.headroom.to_dict(),
-            "headroom_at_least": self.headroom_at_least,
-            "layer": self.layer,
-        }
 
 
 @dataclass(frozen=True, slots=True)

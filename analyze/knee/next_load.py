@@ -14,8 +14,8 @@ lead to the same next one.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from iotrace.schemas import Recording
 
@@ -62,10 +62,6 @@ class StepSummary:
     """What it carried while never idle, after it broke if it did."""
     times: float = 1.0
     """Its length, in ordinary steps."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
 
 
 def summarise_step(recording: Recording, scale: float | None = None, *, times: float = 1.0) -> StepSummary:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from iotrace.analyze.present import Cell, Duration, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
+from iotrace.analyze.present.program import figure
 from iotrace.analyze.units import DASH, format_duration_ns
 from iotrace.schemas.run import PredictedNs, Prediction
 
@@ -21,33 +21,29 @@ class Said:
 
     scale: float
     quantile: str
-    predicted: PredictedNs
+    predicted_ns: int
+    low_ns: int
+    high_ns: int
     measured_ns: int
     runs: int
 
-    @property
+    @figure
     def is_within(self) -> bool:
         """Whether the interval held."""
-        return self.predicted.low <= self.measured_ns <= self.predicted.high
+        return self.low_ns <= self.measured_ns <= self.high_ns
 
-    @property
+    @figure
     def error(self) -> float:
         """Predicted over measured, less 1."""
-        return self.predicted.value / max(1, self.measured_ns) - 1
+        return self.predicted_ns / max(1, self.measured_ns) - 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; times in nanoseconds."""
-        return {
-            "scale": self.scale,
-            "quantile": self.quantile,
-            "predicted_ns": self.predicted.value,
-            "low_ns": self.predicted.low,
-            "high_ns": self.predicted.high,
-            "measured_ns": self.measured_ns,
-            "is_within": self.is_within,
-            "error": self.error,
-            "runs": self.runs,
-        }
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A load of which nothing could be said."""
+
+    scale: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +51,35 @@ class Predicted:
     """All that was said, in the order of the steps, and of which loads nothing could be."""
 
     said: list[Said]
-    refused: list[tuple[float, str]]
-    """Scale, and why."""
+    refused: list[Refused]
     unjudged: int = 0
     """Predictions of steps that tell of the load generator, not of the storage."""
 
-    @property
+    @figure
+    def count(self) -> int:
+        """How many predictions there are."""
+        return len(self.said)
+
+    @figure
     def within(self) -> int:
         """How many intervals held."""
         return sum(one.is_within for one in self.said)
 
-    def error_median(self, quantile: str) -> float | None:
-        """Median of the sizes of the errors."""
+    @figure
+    def error_median_p50(self) -> float | None:
+        """Median of the sizes of the errors of the p50; None without any."""
+        return self._error_median("p50")
+
+    @figure
+    def error_median_p99(self) -> float | None:
+        """The same of the p99."""
+        return self._error_median("p99")
+
+    def _error_median(self, quantile: str) -> float | None:
         errors = [abs(one.error) for one in self.said if one.quantile == quantile]
         return median(errors) if errors else None
 
-    @property
+    @figure
     def sentence(self) -> str:
         """How good they were."""
         if not self.said and self.unjudged:
@@ -80,24 +89,12 @@ class Predicted:
         errors = [
             f"{error:.0%} at the {name}"
             for name in QUANTILES
-            if (error := self.error_median(name)) is not None
+            if (error := self._error_median(name)) is not None
         ]
         return (
             f"Of {len(self.said)} predictions made before the steps were played {self.within} lay within their 90 % "
             f"interval; half of them were off by no more than {' and '.join(errors)}."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "sentence": self.sentence,
-            "count": len(self.said),
-            "within": self.within,
-            "unjudged": self.unjudged,
-            **{f"error_median_{name}": self.error_median(name) for name in QUANTILES},
-            "said": [one.to_dict() for one in self.said],
-            "refused": [{"scale": scale, "why": why} for scale, why in self.refused],
-        }
 
 
 def predicted_of(steps: Sequence[tuple[Step, Prediction | None]]) -> Predicted | None:
@@ -110,13 +107,15 @@ def predicted_of(steps: Sequence[tuple[Step, Prediction | None]]) -> Predicted |
     for step, prediction in made:
         scale = step.scale if step.scale is not None else 1.0
         if prediction.refused:
-            found.refused.append((scale, prediction.refused))
+            found.refused.append(Refused(scale, prediction.refused))
         for name in QUANTILES:
             said: PredictedNs | None = getattr(prediction, f"response_ns_{name}")
             measured = step.response_ns[name]
             unjudged += said is not None and step.generator_limited
             if said is not None and measured is not None and not step.generator_limited:
-                found.said.append(Said(scale, name, said, round(measured), prediction.runs))
+                found.said.append(
+                    Said(scale, name, said.value, said.low, said.high, round(measured), prediction.runs)
+                )
     return replace(found, unjudged=unjudged)
 
 
@@ -126,8 +125,8 @@ def predicted_sections(found: Predicted) -> Iterator[Section]:
         (
             f"{one.scale:g}x",
             one.quantile,
-            Duration(one.predicted.value),
-            f"{format_duration_ns(one.predicted.low)} to {format_duration_ns(one.predicted.high)}",
+            Duration(one.predicted_ns),
+            f"{format_duration_ns(one.low_ns)} to {format_duration_ns(one.high_ns)}",
             Duration(one.measured_ns),
             "yes" if one.is_within else "no",
             f"{one.error:+.0%}" if abs(one.error) < 10 else DASH,
@@ -135,7 +134,7 @@ def predicted_sections(found: Predicted) -> Iterator[Section]:
         for one in found.said
     ]
     heads = columns("load", "", "predicted", "90 % interval", "measured", "within", "off", text=2)
-    notes = [f"at {scale:g}x not, or not all, predicted: {why}" for scale, why in found.refused]
+    notes = [f"at {one.scale:g}x not, or not all, predicted: {one.why}" for one in found.refused]
     yield Section(
         "Predicted before it was played",
         Table(heads, rows) if rows else None,

@@ -27,8 +27,8 @@ whose best fit is not significantly worse. Points repeat to `NOISE` at best; whe
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -164,10 +164,6 @@ class Saturation:
     sigma: float | None = field(default=None, repr=False)
     """Contention below the corner."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
 
 def saturation(measured: Sequence[tuple[int, Step, Samples]], *, seed: int = 0) -> Saturation:
     """The saturation point of steps with their numbers outstanding, in any order."""
@@ -273,10 +269,6 @@ class BestSize:
     """The largest tested size that moves less; None where the smallest tested suffices."""
     mb_per_s: float
     sentence: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
 
 
 def best_size(measured: Sequence[tuple[int, Step, Samples]]) -> BestSize | None:

@@ -18,7 +18,7 @@ step whose load rose meanwhile.
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from iotrace.analyze import library
 from iotrace.analyze.incident.change_points import segment
+from iotrace.analyze.present.program import MaybeNaN, figure
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.validity.other_io import others_bytes
 from iotrace.schemas import IotraceError, Layer, Recording, counted
@@ -123,8 +124,8 @@ class Step:
     achieved_iops: float
     offered_mb_per_s: float
     achieved_mb_per_s: float
-    in_flight_mean: float
-    littles_law_ratio: float
+    in_flight_mean: MaybeNaN
+    littles_law_ratio: MaybeNaN
     """Time-averaged number in flight over arrival rate x mean response; below 1 when a backlog was left at the end."""
     response_ns_mean: float
     response_ns: dict[str, int | None]
@@ -187,7 +188,7 @@ class Step:
         cut_off = not self.littles_law_holds and not self.generator_limited
         return self.has_few_ios or (not is_overload and (self.is_warming or cut_off))
 
-    @property
+    @figure
     def left_out_because(self) -> list[str]:
         """Why the step says nothing about the storage; empty where it does.
 
@@ -214,7 +215,7 @@ class Step:
                 )
         return [*reasons, *self.set_aside]
 
-    @property
+    @figure
     def is_judged(self) -> bool:
         """Whether the step says something about the storage."""
         return not self.left_out_because
@@ -225,11 +226,6 @@ class Step:
         if self.outstanding is not None:
             return f"{self.outstanding:,} {self.load_word}"
         return f"{self.offered_iops:,.0f} IOPS" if self.scale is None else f"{self.scale:g}x"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        facts = asdict(self) | {"is_judged": self.is_judged, "left_out_because": self.left_out_because}
-        return {name: None if value != value else value for name, value in facts.items()}  # noqa: PLR0124 - NaN
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from .answer import Answer, Column, Section, Sentence, Strip, Table
 from .cells import Bytes, Cell, Count, Duration, Instant, Number, Offset, Rate, Ratio, Share
-from .program import as_json, plain
+from .program import ProgramAnswer, plain
 
 __all__ = [
     "Answer",
@@ -14,6 +14,7 @@ __all__ = [
     "Instant",
     "Number",
     "Offset",
+    "ProgramAnswer",
     "Rate",
     "Ratio",
     "Section",
@@ -21,6 +22,5 @@ __all__ = [
     "Share",
     "Strip",
     "Table",
-    "as_json",
     "plain",
 ]

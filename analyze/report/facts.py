@@ -1,8 +1,8 @@
 """What a report says, as data; the page shows nothing that is not in here or in a table of its charts."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from iotrace.analyze.ceiling.against_knee import BesideKnee
 from iotrace.analyze.compare.comparison import Comparison
@@ -10,6 +10,7 @@ from iotrace.analyze.describe.description import Description
 from iotrace.analyze.incident import Incidents
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need
+from iotrace.analyze.present.program import HIDDEN, figure
 from iotrace.analyze.slo import Objective
 
 
@@ -24,17 +25,6 @@ class ObjectiveCheck:
     is_met: bool | None
     sentence: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; ``quantile_ns`` in nanoseconds."""
-        return {
-            "objective": self.objective.to_dict(),
-            "metric": self.metric,
-            "quantile_ns": self.quantile_ns,
-            "io_count": self.io_count,
-            "is_met": self.is_met,
-            "sentence": self.sentence,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class RecordingFacts:
@@ -44,23 +34,13 @@ class RecordingFacts:
     description: Description
     objectives: list[ObjectiveCheck]
     sentence: str
-    incidents: Incidents | None = None
-    """Slow windows; None where nothing in it tells of latency over time."""
+    slow_times: Annotated[Incidents | None, HIDDEN] = None
+    """None where nothing in it tells of latency over time."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "name": self.name,
-            "sentence": self.sentence,
-            "objectives": [check.to_dict() for check in self.objectives],
-            "description": self.description.to_dict(),
-            "incidents": self.incidents and _without_timelines(self.incidents),
-        }
-
-
-def _without_timelines(found: Incidents) -> dict[str, Any]:
-    """Slot by slot a long recording would fill megabytes; `incident --json` has that."""
-    return {name: value for name, value in found.to_dict().items() if name != "timelines"}
+    @figure
+    def incidents(self) -> Incidents | None:
+        """Slow windows, without timelines: a long recording's would fill megabytes, and `incident --json` has them."""
+        return self.slow_times and replace(self.slow_times, timelines=[])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +58,6 @@ class SweepFacts:
     model: str = ""
     """What must be said of the model that answered; empty where storage did."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "target": self.target,
-            "settings": self.settings,
-            "verdict": self.verdict,
-            "knee": self.knee.to_dict(),
-            "beside_ceiling": self.beside_ceiling and self.beside_ceiling.to_dict(),
-            "model": self.model,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFacts:
@@ -100,15 +67,6 @@ class ComparisonFacts:
     after: str
     sentence: str
     comparison: Comparison
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "before": self.before,
-            "after": self.after,
-            "sentence": self.sentence,
-            "comparison": self.comparison.to_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,23 +125,3 @@ class ReportFacts:
     notes: list[str] = field(default_factory=list)
     path: Path | None = None
     size_bytes: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same facts as the page, as plain data for JSON."""
-        return {
-            "title": self.title,
-            "created_utc": self.created_utc,
-            "verdict": self.verdict,
-            "also": self.also,
-            "is_enough": self.is_enough,
-            "answer": self.answer,
-            "needs": [one.to_dict() for one in self.needs],
-            "sweeps": [one.to_dict() for one in self.sweeps],
-            "comparisons": [one.to_dict() for one in self.comparisons],
-            "recordings": [one.to_dict() for one in self.recordings],
-            "findings": [asdict(one) for one in self.findings],
-            "origins": [asdict(one) for one in self.origins],
-            "notes": self.notes,
-            "path": None if self.path is None else str(self.path),
-            "size_bytes": self.size_bytes,
-        }

@@ -35,7 +35,7 @@ def glance_table(recordings: Sequence[RecordingFacts]) -> Table | None:
 def _row(one: RecordingFacts) -> tuple[str, ...]:
     described = one.description
     total = described.total
-    slow = one.incidents
+    slow = one.slow_times
     met = [check.is_met for check in one.objectives]
     return (
         described.title,

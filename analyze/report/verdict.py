@@ -95,9 +95,9 @@ def overall(
     """
     checks = [_of(recording, check.sentence) for recording in recordings for check in recording.objectives]
     slow = [
-        _of(recording, incident_sentence(recording.incidents))
+        _of(recording, incident_sentence(recording.slow_times))
         for recording in recordings
-        if recording.incidents is not None and recording.incidents.is_slow
+        if recording.slow_times is not None and recording.slow_times.is_slow
     ]
     if sweeps:
         sentence = " ".join(sweep.verdict for sweep in sweeps)

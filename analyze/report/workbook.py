@@ -226,7 +226,7 @@ def _ms(value_ns: float | None) -> float | None:
 def _windows(writer: _Writer, recordings: Sequence[RecordingFacts]) -> None:
     rows: list[tuple[Cell, ...]] = []
     for one in recordings:
-        found = one.incidents
+        found = one.slow_times
         for window in [] if found is None else [*found.windows, *found.drifts]:
             start_ns = 0 if found is None else found.start_ns
             rows.append(

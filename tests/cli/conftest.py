@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ConfigDict, TypeAdapter
 
+from iotrace.analyze.present.program import any_answer
 from iotrace.cli.main import run
 from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
 
@@ -19,6 +22,16 @@ class Result:
     err: str
 
 
+@cache
+def _published() -> TypeAdapter[object]:
+    return any_answer(ConfigDict(extra="forbid", strict=True))
+
+
+def check_answer(text: str) -> None:
+    """Raises pydantic's error where an answer for programs is not as ``schemas/answers.schema.json`` says."""
+    _published().validate_json(text)
+
+
 @pytest.fixture
 def iotrace(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Call with arguments; gives exit status, stdout and stderr."""
@@ -27,6 +40,8 @@ def iotrace(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
         capsys.readouterr()
         status = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
+        if captured.out.startswith('{\n "schema": '):
+            check_answer(captured.out)
         return Result(status, captured.out, captured.err)
 
     return call

@@ -56,7 +56,7 @@ def test_what_was_said_is_held_against_what_was_measured(swept):
     assert [one.is_within for one in found.said] == [True, False]
     assert [one.error for one in found.said] == [pytest.approx(1, rel=0.05), pytest.approx(3, rel=0.05)]
     assert found.within == 1
-    assert [why for _, why in found.refused] == ["few", "few"]
+    assert [one.why for one in found.refused] == ["few", "few"]
     assert "Of 2 predictions made before the steps were played 1 lay" in found.sentence
     assert predicted_of([(step, None)]) is None
     late = predicted_of([(replace(step, generator_limited=True), Prediction(right, None, "few", 1))])

@@ -7,6 +7,7 @@ import pytest
 from iotrace.analyze.ceiling import parse_path
 from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee, hold_against, read_share_of_bytes
 from iotrace.analyze.knee.series import knee
+from iotrace.analyze.present import plain
 
 from ..knee import knee_simulator as simulator
 
@@ -133,4 +134,4 @@ def test_a_measured_sweep(tmp_path: Path) -> None:
     assert found.carried_share == pytest.approx(0.5, rel=0.03)
     assert found.knee_share == pytest.approx(0.5, rel=0.1)
     assert suggested(found) == "1 of the 2 disks data in use"
-    assert found.to_dict()["ceiling"]["iops"] == pytest.approx(4000)
+    assert plain(found)["ceiling"]["iops"] == pytest.approx(4000)

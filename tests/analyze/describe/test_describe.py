@@ -12,6 +12,7 @@ from iotrace.analyze.describe.description import grade
 from iotrace.analyze.describe.one_pass import Subject, measure
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.describe.streams import Stream
+from iotrace.analyze.present import plain
 from iotrace.schemas import writer
 
 MS = 1_000_000
@@ -53,7 +54,7 @@ def test_perfmon_table(make_recording):
     assert total.write.sequential_share == 0
     assert found.workloads[1].mount == "D:"
     assert [w.role for w in found.workloads] == [None, None, "data"]
-    json.dumps(found.to_dict())
+    json.dumps(plain(found))
 
 
 def test_quantiles_are_withheld_not_invented(make_recording):
@@ -265,7 +266,7 @@ def test_the_working_set_over_time_and_its_hot_spots(make_recording):
     assert (first.device, first.offset_bytes, first.size_bytes, first.io_count) == ("sda", 0, 16 * mib, 2000)
     assert (second.offset_bytes, second.share) == (640 * mib, pytest.approx(1 / 3))
     assert second.io_count_by_slice == [0] * 10 + [100] * 10
-    json.dumps(found.to_dict())
+    json.dumps(plain(found))
 
 
 def test_offsets_that_no_device_can_have_are_no_place(make_recording):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.analyze.knee.series import knee
+from iotrace.analyze.present import plain
 from iotrace.schemas import TABLES, Clock, IotraceError, Manifest, RecordingWriter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -219,6 +220,6 @@ def test_a_matrix_is_refused_with_what_to_do_about_it(tmp_path):
 def test_numbers_that_are_not_known_are_null_in_json(tmp_path):
     rows = zip((1, 2, 4, 8), (10, 20, 40, 40), strict=True)
     steps = [run(tmp_path, count, {"outstanding": count, "iops": float(iops)}) for count, iops in rows]
-    facts = knee(steps).to_dict()
+    facts = plain(knee(steps))
     assert facts["steps"][0]["littles_law_ratio"] is None
     assert not any(isinstance(value, float) and np.isnan(value) for value in facts["steps"][0].values())

@@ -1,6 +1,7 @@
 """A report on a sweep whose path is described: the knee stands beside what the path allows."""
 
 from iotrace.analyze.ceiling import parse_path
+from iotrace.analyze.present import plain
 from iotrace.analyze.report import write_report
 
 from .report_inputs import write_sweep
@@ -17,7 +18,7 @@ def test_the_report_says_how_far_the_knee_is_from_the_ceiling(tmp_path):
     text = (tmp_path / "r.html").read_text("utf-8")
     assert "The path allows at most 33 MB/s at this size and mix" in text
     assert "It is as if 1 of the 2 disks &lt;b&gt;data&lt;/b&gt; in use (16 MB/s): look at striping" in text
-    assert facts.to_dict()["sweeps"][0]["beside_ceiling"]["state"] == "below"
+    assert plain(facts)["sweeps"][0]["beside_ceiling"]["state"] == "below"
 
 
 def test_without_a_description_nothing_is_said(tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from iotrace.analyze.present import plain
 from iotrace.analyze.report import write_report
 from iotrace.analyze.report.gather import compared
 from iotrace.schemas import IotraceError, Recording, SweepWriter
@@ -35,7 +36,7 @@ def test_the_load_that_is_needed_is_answered_first(tmp_path, sweep, night):
         assert facts.is_enough is enough
         text = facts.path.read_text("utf-8")
         assert text.index(verdict) < text.index(facts.sweeps[0].verdict[:30])
-        assert json.loads(json.dumps(facts.to_dict()))["needs"][0]["scale"] == need
+        assert json.loads(json.dumps(plain(facts)))["needs"][0]["scale"] == need
     with pytest.raises(IotraceError, match="without a sweep"):
         write_report([night], tmp_path / "none.html", need=2)
 
@@ -110,7 +111,7 @@ def test_a_slow_window_is_told_and_marked(whole_report):
     assert "Slow windows: the candidate" not in text
     assert "<caption>Top databases</caption>" in rest
     assert '<th scope="row">sales</th>' in rest
-    data = whole_report.to_dict()
+    data = plain(whole_report)
     assert data["recordings"][0]["incidents"]["windows"][0]["cause"] == "service-driven"
 
 
@@ -123,7 +124,7 @@ def test_a_sweep_comes_before_a_comparison(whole_report):
 
 
 def test_facts_are_json(whole_report, night):
-    data = json.loads(json.dumps(whole_report.to_dict(), allow_nan=False))
+    data = json.loads(json.dumps(plain(whole_report), allow_nan=False))
     assert data["sweeps"][0]["knee"]["state"] == "reached"
     assert data["recordings"][0]["description"]["workload_layer"] == "block"
     assert data["comparisons"][0]["comparison"]["is_replay_of_a"] is True
