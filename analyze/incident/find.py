@@ -15,6 +15,7 @@ from iotrace.schemas.arrays import Floats
 
 from .attribution import TOP_DOWN, Blame, Names, layer_times, slowest_layer
 from .cause import Drive, explained_by_load, judge_drive
+from .chance import Chance, without_chance
 from .change_points import Flags
 from .context import counters_beside, markers_beside, waits_beside
 from .counters import CANNOT_KNOW, mean_slots
@@ -134,11 +135,12 @@ class _Finder:
     def _judged(self) -> list[Judged]:
         series = [entry for layer in self.slots.layers.values() for entry in series_of(layer)]
         extra = 2 * float(np.log(max(len(series), 1)))
-        return [
+        judged = [
             judge(entry, extra_penalty=extra, with_single=self.is_means or entry.stream is None)
             for entry in series
             if len(entry.at) >= 8
         ]
+        return [without_chance(entry, self._loads(entry)[0]) for entry in judged]
 
     def _drifting(self, judged: Judged) -> Drifting | None:
         return drifting(judged, self._loads(judged), self.slots.slot_seconds)
@@ -477,8 +479,13 @@ class _Finder:
             if entry.series.stream is not None:
                 continue
             layer, many = entry.series.layer, len(entry.series.at)
+            chance = Chance(entry, self._loads(entry)[0][entry.series.at], entry.slow)
             found += [
-                Sensitivity(layer, slots * slot_ns, float(np.exp(entry.least_excess(slots))))
+                Sensitivity(
+                    layer,
+                    slots * slot_ns,
+                    float(np.exp(max(entry.least_excess(slots), chance.least_excess(slots)))),
+                )
                 for slots in _SENSITIVITY_SLOTS
                 if slots < many / 2
             ]
