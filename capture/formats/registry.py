@@ -17,7 +17,7 @@ from iotrace.capture import results
 from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
-from . import array, linux, public, windows
+from . import array, linux, monitoring, public, windows
 from .entry import GROUP, Entry, entry
 from .format import Format, Outcome, Progress, Trace
 
@@ -31,6 +31,7 @@ OURS: Final[tuple[Entry, ...]] = (
     *windows.FORMATS,
     *linux.FORMATS,
     *array.FORMATS,
+    *monitoring.FORMATS,
     *public.FORMATS,
     *results.FORMATS,
 )

@@ -61,8 +61,9 @@ _SQL_PAGE: Final = b"\x01\x0f"
 
 FAMILIES: Final = (
     "Windows traces and counter logs (.etl, .xel, .blg, Perfmon CSV and their texts), esxtop's CSV, DMV snapshots, "
-    "Linux traces and reports (blktrace, perf, biosnoop, iostat, sar), public block traces, exports of arrays, and "
-    "results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench"
+    "Linux traces and reports (blktrace, perf, biosnoop, iostat, sar, /proc/diskstats), monitoring (Prometheus, "
+    "CloudWatch, Azure Monitor), public block traces, exports of arrays, and results of DiskSpd, fio, HammerDB, "
+    "vdbench and others"
 )
 """What can be imported, in plain words."""
 
@@ -102,7 +103,8 @@ def _text(head: bytes, path: Path) -> Lookalike | None:
     if low.startswith(("{", "[")):
         return Lookalike(
             "JSON",
-            "of JSON it takes fio's results (--output-format=json), iostat's, sadf's and DMV snapshots",
+            "of JSON it takes fio's results (--output-format=json), iostat's, sadf's, DMV snapshots, and what "
+            "Prometheus, CloudWatch and Azure Monitor answer about disks",
         )
     for format_ in registry.candidates(head, path):
         if format_.almost is not None and (nearly := format_.almost(head)):

@@ -1,12 +1,14 @@
-"""Readers of what other load tools print: DiskSpd, fio, HammerDB, SQLIO, Iometer, vdbench. One format a file."""
+"""Readers of what other load tools print: DiskSpd, fio, HammerDB, vdbench and others. One format a file."""
 
 from typing import Final
 
 from iotrace.capture.formats.entry import Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
+    entry("crystaldiskmark", f"{__name__}.crystaldiskmark:FORMAT", rb"CrystalDiskMark \d"),
     entry("diskspd-text", f"{__name__}.diskspd_text:FORMAT", rb"Input parameters:"),
     entry("diskspd-xml", f"{__name__}.diskspd_xml:FORMAT", rb"<Results>"),
+    entry("elbencho", f"{__name__}.elbencho:FORMAT", rb"(?i)ISO date,label,path type"),
     entry("fio-json", f"{__name__}.fio_json:FORMAT", rb'"fio version"'),
     entry(
         "fio-log",

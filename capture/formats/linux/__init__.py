@@ -10,5 +10,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry("perf", f"{__name__}.blktrace:PERF", rb"block:block_"),
     entry("biosnoop", f"{__name__}.biosnoop:FORMAT", rb"LAT\(ms\)"),
     entry("fio", f"{__name__}.fio_iolog:FORMAT", rb"fio version [23] iolog"),
+    entry("diskstats", f"{__name__}.diskstats:FORMAT", rb"\d\s+\S+(?:\s+\d+){11}"),
+    entry("biolatency", f"{__name__}.biolatency:FORMAT", rb"[num]secs"),
     entry("sysstat", f"{__name__}.sysstat:FORMAT", rb'"sysstat"|Device|DEV'),
 )

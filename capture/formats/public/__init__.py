@@ -10,5 +10,6 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry("tencent", f"{__name__}.tencent:FORMAT", rb"1\d{9},\d+,\d+,[01],\d"),
     entry("mqsim", f"{__name__}.disksim:MQSIM", rb"\d[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]+[01]\b"),
     entry("disksim", f"{__name__}.disksim:DISKSIM", rb"\d\.\d+[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]"),
+    entry("disksim-validation", f"{__name__}.disksim:VALIDATION", rb"[RW][ \t]+(?:Hit|Miss)[ \t]"),
     entry("vscsi", f"{__name__}.vscsi:FORMAT", rb"(?s)\A(?:.{13}\0.\x01|.\0.\x02)"),
 )

@@ -43,6 +43,9 @@ EXPECTED = {
     "sqlio.txt": "sqlio",
     "iometer.csv": "iometer",
     "flatfile.html": "vdbench",
+    "crystaldiskmark.txt": "crystaldiskmark",
+    "crystaldiskmark-6.txt": "crystaldiskmark",
+    "elbencho.csv": "elbencho",
 }
 RESULTS = sorted(name for name, kind in EXPECTED.items() if kind != "fio-log")
 MARCH_1 = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()) * 10**9
@@ -447,3 +450,49 @@ def test_names_go_where_they_are_asked_to(tmp_path):
         assert "diskspd" not in row["test"]
         assert "a.dat" not in str(recording.read("counters").to_pylist())
     assert isinstance(Recording.open(made.path / made.steps[0].folder), Recording)
+
+
+def test_crystaldiskmark(tmp_path):
+    recording, rows = rows_of(tmp_path, "crystaldiskmark.txt")
+    random_read = rows[1, "read"]
+    assert (random_read["iops"], random_read["bytes_per_second"]) == (10_000.0, 40_960_000.0)
+    assert (random_read["outstanding"], random_read["threads"], random_read["size_bytes"]) == (128, 4, 4096)
+    assert (random_read["latency_ns_mean"], random_read["access"]) == (3_199_500.0, "random")
+    assert (rows[0, "read"]["size_bytes"], rows[0, "read"]["access"]) == (1 << 20, "sequential")
+    assert rows[2, "write"]["iops"] == 5000.0
+    assert (rows[2, "write"]["target"], rows[2, "write"]["tool_version"]) == ("D:", "8.0.4")
+    assert any("best of several passes" in note for note in recording.manifest.quality.notes)
+
+
+def test_crystaldiskmark_6_tells_no_size_of_its_sequential_tests(tmp_path):
+    _, rows = rows_of(tmp_path, "crystaldiskmark-6.txt")
+    assert (rows[0, "read"]["bytes_per_second"], rows[0, "read"]["iops"]) == (91_500_000.0, None)
+    assert rows[0, "read"]["size_bytes"] is None
+    assert (rows[1, "write"]["iops"], rows[1, "write"]["outstanding"]) == (1000.0, 64)
+
+
+def test_crystaldiskmark_is_dated_by_the_users_zone(tmp_path):
+    recording = import_files(
+        [FIXTURES / "crystaldiskmark.txt"], tmp_path / "out.iotrace", timezone="Europe/Berlin"
+    )
+    assert (
+        recording.manifest.clock.start_utc_ns == 0
+    )  # the date is that of the end, and nothing tells how long it took
+
+
+def test_elbencho(tmp_path):
+    recording = import_files([FIXTURES / "elbencho.csv"], tmp_path / "out.iotrace", timezone="+0100")
+    rows = {(row["run"], row["op"]): row for row in recording.read("results").to_pylist()}
+    write = rows[0, "write"]
+    assert (write["iops"], write["bytes_per_second"], write["bytes"]) == (1000.0, 8 * 2**20, 80 * 2**20)
+    assert (write["threads"], write["outstanding"], write["size_bytes"]) == (16, 64, 8192)
+    assert (write["latency_ns_min"], write["latency_ns_mean"], write["latency_ns_max"]) == (
+        90_000,
+        500_500.0,
+        9_000_000,
+    )
+    assert (write["test"], write["access"], write["duration_ns"]) == ("8k", "random", 10 * 10**9)
+    assert (rows[1, "read"]["iops"], rows[1, "read"]["latency_ns_mean"]) == (3000.0, 250_000.0)
+    # The first run ended at 12:00:10 local time and took 10 s; making folders is no run.
+    assert recording.manifest.clock.start_utc_ns == MARCH_1 + 11 * 3600 * 10**9
+    assert len(rows) == 3

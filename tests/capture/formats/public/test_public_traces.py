@@ -34,6 +34,13 @@ EXPECTED = {
     "linux/sadf.csv": "sysstat",
     "array/flasharray.csv": "array-csv",
     "array/powerstore.csv": "array-csv",
+    "linux/diskstats.log": "diskstats",
+    "linux/biolatency.txt": "biolatency",
+    "public/disksim-validation.txt": "disksim-validation",
+    "monitoring/prometheus.json": "prometheus",
+    "monitoring/cloudwatch.json": "cloudwatch",
+    "monitoring/cloudwatch-data.json": "cloudwatch",
+    "monitoring/azure-monitor.json": "azure-monitor",
 }
 TRACES = sorted(EXPECTED)
 
@@ -58,7 +65,7 @@ def recognised_as(path):
 
 
 def test_every_fixture_is_known():
-    folders = ("linux", "public", "xperf", "array")
+    folders = ("linux", "public", "xperf", "array", "monitoring")
     found = {
         f"{folder}/{path.name}"
         for folder in folders
@@ -176,7 +183,7 @@ def test_traces_without_latency(tmp_path, name, expected):
     assert {row["completed_ns"] for row in rows} == {None}
 
 
-@pytest.mark.parametrize("name", [name for name in TRACES if name != "xperf/tracerpt.xml"])
+@pytest.mark.parametrize("name", [name for name in TRACES if not name.endswith((".xml", ".json"))])
 def test_a_last_line_without_an_end_is_left_out_and_said(tmp_path, name):
     data = (FIXTURES / name).read_bytes().rstrip(b"\n")
     path = tmp_path / Path(name).name
@@ -251,3 +258,19 @@ def test_fuzz_of_the_binary_readers(tmp_path, seed):
             except IotraceError:
                 continue
             assert validate(recording.path) == []
+
+
+def test_disksim_validation_requests_follow_the_end_of_the_one_before(tmp_path):
+    """Worked out by hand: each is issued its pause after the request before it ended."""
+    _, rows = rows_of(FIXTURES / "public" / "disksim-validation.txt", tmp_path)
+    told = [
+        [row[key] for key in ("issued_ns", "completed_ns", "op", "offset_bytes", "size_bytes")]
+        for row in rows
+    ]
+    second, third = 663_000 + 45_422_000, 663_000 + 45_422_000 + 6_657_250 + 34_200_000
+    assert told == [
+        [0, 663_000, "read", 4_583_176 * 512, 2048],
+        [second, second + 6_657_250, "write", 4_583_180 * 512, 6144],
+        [third, third + 607_000, "read", 3_962_268 * 512, 2048],
+    ]
+    assert {row["layer"] for row in rows} == {"device"}

@@ -1,0 +1,224 @@
+"""Counters from any source that tells them one by one: here they become a trace. A reader gives `Sample`s, no more."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from iotrace.capture.counters.names import METRICS, Meaning
+from iotrace.capture.counters.series import Series
+from iotrace.schemas import Clock, IotraceError, Quality, counted
+from iotrace.schemas.host import Host
+
+from .format import Format, Outcome, Progress, naming, unreported
+from .text_blocks import text_encoding
+from .text_times import TextTimes, needs_zone
+
+_BATCH_VALUES: Final = 1 << 17
+_JSON_BYTES_MAX: Final = 128 << 20
+_UTC_NS_MAX: Final = 4 * 10**18
+"""The year 2096. A time further away is damage."""
+NANOSECONDS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value at a moment. ``interval_ns`` is the time before it that it is about; 0 where that is not told."""
+
+    at_utc_ns: int
+    interval_ns: int
+    instance: str | None
+    counter: str
+    value: float
+    meaning: Meaning
+    source: str = ""
+    """The host it is of, where the file says so."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One pass over a file: what the reader needs, and what it has to say."""
+
+    path: Path
+    name: str
+    times: TextTimes
+    progress: Progress = unreported
+    notes: list[str] = field(default_factory=list)
+    left_out: int = 0
+    """Values or lines that were not understood."""
+    cut: bool = False
+
+
+def meaning(metric: str, layer: str, factor: float = 1.0, *, is_instant: bool = False) -> Meaning:
+    """What a counter is that has a common metric: ``factor`` brings its values to that metric's unit."""
+    return Meaning(METRICS[metric][0], layer, metric, factor, is_instant=is_instant)
+
+
+def plain(unit: str, layer: str | None) -> Meaning:
+    """What a counter is that has none."""
+    return Meaning(unit, layer, None, 1.0, is_instant=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A kind of file with counters. ``samples`` reads one from its start; it is asked more than once."""
+
+    name: str
+    object: str
+    """What a row is about, as people call it."""
+    clock_name: str
+    anchor_ns: int | None
+    samples: Callable[[Reading], Iterator[Sample]]
+    notes: tuple[str, ...]
+    without: str
+    """What to do about a file without a value."""
+    system: str | None = None
+
+    def format(self, recognises: Callable[[bytes, Path], bool]) -> Format:
+        """The format, which the folder's table names."""
+
+        def read(path: Path, name: str, progress: Progress) -> "CountersTrace":
+            return CountersTrace(self, path, name, progress)
+
+        def inspect(path: Path, name: str) -> dict[str, Any]:
+            trace = read(path, name, unreported)
+            values = sum(len(batch) for _, batch in trace.batches())
+            quality = trace.outcome().quality
+            return {
+                "format": self.name,
+                "instances": sorted({name or "" for name in trace.series.instances}),
+                "counters": sorted(set(trace.series.counters)),
+                "values": values,
+                "whole": not quality.truncated_tail,
+                "notes": quality.notes,
+            }
+
+        return Format(self.name, recognises, read, inspect, has_ios=False)
+
+
+class CountersTrace:
+    """See `iotrace.capture.formats.format.Trace`."""
+
+    def __init__(self, kind: Counters, path: Path, name: str, progress: Progress) -> None:
+        self._kind, self._path, self._name, self._progress = kind, path, name, progress
+        self._zone: str | None = None
+        self._reading = Reading(path, name, TextTimes())
+        self.series = Series(name)
+        self.host = Host(system=kind.system)
+        self._begin_ns = self._end_ns = self._values = 0
+        self._is_local = False
+        self.clock = self._first_clock()
+
+    def settle_zone(self, timezone: str | None) -> None:
+        """See `iotrace.capture.formats.format.LocalTimes`."""
+        if not self._is_local:
+            return
+        if timezone is None:
+            raise needs_zone(self._name)
+        self._zone = timezone
+        self.clock = self._first_clock()
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Counters in the order of the file."""
+        self.series, self._values, self._begin_ns, self._end_ns = Series(self._name), 0, 0, 0
+        numbers: dict[tuple[str, str | None, str], int] = {}
+        rows: list[tuple[int, int, int, float]] = []
+        for sample in self._samples(self._progress):
+            key = (sample.source, sample.instance, sample.counter)
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = self.series.add(
+                    sample.source or self._name,
+                    self._kind.object,
+                    sample.instance,
+                    sample.counter,
+                    sample.meaning,
+                )
+            at_ns = sample.at_utc_ns - self.clock.start_utc_ns
+            self._begin_ns = min(self._begin_ns, at_ns - sample.interval_ns)
+            self._end_ns = max(self._end_ns, at_ns)
+            self._values += 1
+            rows.append((at_ns, sample.interval_ns, number, sample.value))
+            if len(rows) >= _BATCH_VALUES:
+                yield "counters", self._rows(rows)
+                rows = []
+        if rows:
+            yield "counters", self._rows(rows)
+
+    def outcome(self) -> Outcome:
+        """The window runs from the first interval's start to the last value."""
+        reading = self._reading
+        notes = [*self._kind.notes, *reading.notes]
+        if self._zone is not None:
+            notes.append(f"its times are taken as those of {self._zone}, as --timezone says")
+        if reading.left_out:
+            notes.append(
+                f"{counted(reading.left_out, 'value or line', 'values or lines')} left out: not understood"
+            )
+        quality = Quality(truncated_tail=reading.cut, notes=notes)
+        return Outcome(self._begin_ns, self._end_ns, quality, self._values)
+
+    def _rows(self, rows: list[tuple[int, int, int, float]]) -> pa.RecordBatch:
+        at_ns, interval_ns, numbers, values = zip(*rows, strict=True)
+        return self.series.rows(
+            np.array(at_ns, np.int64),
+            np.array(interval_ns, np.int64),
+            np.array(numbers, np.int64),
+            np.array(values, np.float64),
+        )
+
+    def _samples(self, progress: Progress) -> Iterator[Sample]:
+        self._reading = reading = Reading(self._path, self._name, TextTimes(self._zone), progress)
+        with naming(self._name):
+            for sample in self._kind.samples(reading):
+                if 0 < sample.at_utc_ns < _UTC_NS_MAX and abs(sample.value) < 1e300:
+                    yield sample
+                else:
+                    reading.left_out += 1
+
+    def _first_clock(self) -> Clock:
+        first = next(self._samples(unreported), None)
+        if first is None:
+            raise IotraceError(f"'{self._name}' holds no value that can be read", hint=self._kind.without)
+        self._is_local = self._reading.times.local
+        return Clock(first.at_utc_ns - first.interval_ns, 1e9, self._kind.clock_name, self._kind.anchor_ns)
+
+
+def json_of(path: Path, name: str) -> Any:  # noqa: ANN401 - JSON is anything
+    """A whole file of JSON. Raises `IotraceError` naming it for what is none, and for one that is too big."""
+    if path.stat().st_size > _JSON_BYTES_MAX:
+        raise IotraceError(
+            f"'{name}' is over {_JSON_BYTES_MAX >> 20} MiB of JSON",
+            hint="export a shorter time, several files if need be",
+        )
+    data = path.read_bytes()
+    try:
+        return json.loads(data.decode(text_encoding(data), "replace").lstrip("\ufeff"))
+    except (ValueError, RecursionError) as problem:
+        raise IotraceError(
+            f"'{name}' is not complete JSON: {str(problem)[:200]}", hint="check that it was copied completely"
+        ) from problem
+
+
+def objects_in(value: object, key: str, depth: int = 4) -> Iterator[Mapping[str, Any]]:
+    """Objects that have ``key``, in lists and objects around them."""
+    if isinstance(value, dict) and key in value:
+        yield value
+    elif depth and isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from objects_in(inner, key, depth - 1)
+
+
+def real(value: object) -> float | None:
+    """A finite number from JSON or text; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1e300 else None

@@ -1,0 +1,196 @@
+"""Counters of disks from monitoring and from Linux' own files: every figure against totals planted by hand."""
+
+import pytest
+
+from iotrace.capture.importing.traces import import_files
+from iotrace.schemas import IotraceError, validate
+
+from .test_registry import FIXTURES
+
+NOON = 1_772_366_400 * 10**9  # 2026-03-01 12:00 UTC
+
+
+def rows_of(tmp_path, name, **options):
+    recording = import_files(
+        [name if name.is_absolute() else FIXTURES / name], tmp_path / "out.iotrace", **options
+    )
+    assert validate(recording.path) == []
+    start_ns = recording.manifest.clock.start_utc_ns
+    rows = recording.read("counters").to_pylist()
+    for row in rows:
+        row["utc_ns"] = start_ns + row["at_ns"]
+    return recording, rows
+
+
+def values(rows, key="metric"):
+    return [(row["utc_ns"], row[key], row["value"]) for row in rows]
+
+
+@pytest.fixture
+def fixture():
+    return lambda name: FIXTURES / name
+
+
+def test_prometheus_totals_become_rates_and_mean_latencies(tmp_path, fixture):
+    recording, rows = rows_of(tmp_path, fixture("monitoring/prometheus.json"))
+    at = NOON + 15 * 10**9
+    told = {row["metric"]: row["value"] for row in rows if row["utc_ns"] == at}
+    assert told == pytest.approx({
+        "read_iops": 20.0,  # 300 reads in 15 s
+        "write_iops": 10.0,
+        "read_bytes_per_second": 163_840.0,
+        "read_latency_ns": 2e6,  # 0.6 s of 300 reads
+        "write_latency_ns": 3e6,
+        "busy_percent": 20.0,
+        "queue_length": 0.3,
+        "in_flight": 3.0,
+    })  # fmt: skip
+    # Writes fell: the host started again, and nothing is known of that interval but what is no total.
+    assert {row["metric"] for row in rows if row["utc_ns"] == NOON + 30 * 10**9} == {"in_flight"}
+    assert {(row["source"], row["instance"], row["layer"]) for row in rows} == {("db1:9100", "sda", "block")}
+    notes = " ".join(recording.manifest.quality.notes)
+    assert "totals fell 1 time" in notes
+    assert "node_network_up" in notes
+
+
+def test_prometheus_expressions_are_refused_with_the_query_to_run(tmp_path):
+    path = tmp_path / "rate.json"
+    path.write_text(
+        '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"device":"sda"},'
+        '"values":[[1772366400,"1"],[1772366415,"2"]]}]}}'
+    )
+    with pytest.raises(IotraceError, match="to an expression") as refused:
+        rows_of(tmp_path, path)
+    assert "node_disk_" in refused.value.hint
+
+
+def test_cloudwatch_sums_become_rates_over_the_period_that_begins_at_their_time(tmp_path, fixture):
+    _, rows = rows_of(tmp_path, fixture("monitoring/cloudwatch.json"))
+    minutes = 60 * 10**9
+    assert values(rows) == [
+        (NOON + 5 * minutes, "read_iops", 100.0),
+        (NOON + 10 * minutes, "read_iops", 200.0),
+    ]
+    assert {row["interval_ns"] for row in rows} == {5 * minutes}
+
+
+def test_cloudwatch_values_of_an_unknown_statistic_get_no_metric(tmp_path, fixture):
+    recording, rows = rows_of(tmp_path, fixture("monitoring/cloudwatch-data.json"))
+    by = {
+        (row["counter"], row["utc_ns"] - NOON): (row["metric"], row["value"], row["instance"]) for row in rows
+    }
+    minute, volume = 60 * 10**9, "vol-0123456789abcdef0"
+    assert by["VolumeTotalReadTime", minute] == ("read_queue_length", 0.5, volume)  # 30 s within 60 s
+    assert by["VolumeTotalReadTime", 2 * minute] == ("read_queue_length", 1.5, volume)
+    assert by["VolumeQueueLength", 2 * minute] == ("queue_length", 1.75, volume)
+    assert by["VolumeWriteOps (statistic not told)", minute] == (None, 60.0, None)
+    assert any("PROP('Stat')" in note for note in recording.manifest.quality.notes)
+
+
+def test_azure_monitor(tmp_path, fixture):
+    recording, rows = rows_of(tmp_path, fixture("monitoring/azure-monitor.json"))
+    by = {row["counter"]: row for row in rows}
+    minute = 60 * 10**9
+    reads = by["Data Disk Read Operations/Sec"]
+    assert (reads["metric"], reads["value"], reads["utc_ns"]) == ("read_iops", 250.5, NOON + minute)
+    assert reads["instance"] == "sql1 Data lun 0"
+    assert by["Data Disk Latency"]["value"] == 4.25e6
+    assert by["Disk Write Bytes"]["value"] == 100_000.0
+    peak = by["Data Disk Queue Depth (maximum)"]
+    assert (peak["metric"], peak["value"]) == (None, 7.0)
+    assert len(rows) == 4
+    assert any("Percentage CPU" in note for note in recording.manifest.quality.notes)
+
+
+def test_diskstats_between_two_copies(tmp_path, fixture):
+    recording, rows = rows_of(tmp_path, fixture("linux/diskstats.log"))
+    at = NOON + 10_500_000_000
+    told = {row["metric"]: row["value"] for row in rows if row["utc_ns"] == at}
+    assert told == pytest.approx({
+        "read_iops": 20.0,  # 210 in 10.5 s
+        "write_iops": 0.0,
+        "read_bytes_per_second": 163_840.0,  # 3,360 sectors
+        "write_bytes_per_second": 0.0,
+        "read_latency_ns": 2e6,
+        "busy_percent": 20.0,
+        "queue_length": 0.04,
+        "in_flight": 2.0,
+    })  # fmt: skip
+    assert "totals fell 1 time" in " ".join(recording.manifest.quality.notes)
+    assert [row["value"] for row in rows if row["utc_ns"] == NOON + 21 * 10**9] == [0.0]
+
+
+def test_collectl_raw_names_its_host(tmp_path):
+    path = tmp_path / "db1.raw"
+    path.write_text(
+        "# Collectl:   V4.3.1-1  HiRes: 1  Options: -D\n# Host:       db1  DaemonOpts:\n"
+        ">>> 1772366400.000 <<<\ncpu 1 2 3\ndisk    8       0 sda 100 0 800 50 0 0 0 0 0 0 0\n"
+        ">>> 1772366410.000 <<<\ndisk    8       0 sda 200 0 1600 250 0 0 0 0 0 0 0\n"
+    )
+    _, rows = rows_of(tmp_path, path)
+    told = {row["metric"]: (row["value"], row["source"]) for row in rows if row["utc_ns"] > NOON}
+    assert told["read_iops"] == (10.0, "db1")
+    assert told["read_latency_ns"] == (2e6, "db1")
+
+
+def test_one_copy_of_diskstats_alone_is_refused(tmp_path):
+    path = tmp_path / "diskstats"
+    path.write_text("   8       0 sda 100 0 800 50 0 0 0 0 0 0 0\n")
+    with pytest.raises(IotraceError, match="no value") as refused:
+        rows_of(tmp_path, path)
+    assert "date +%s" in refused.value.hint
+
+
+def test_local_times_of_date_need_a_zone(tmp_path):
+    path = tmp_path / "disks.log"
+    row = "   8       0 sda {0} 0 800 50 0 0 0 0 0 0 0\n"
+    path.write_text(
+        "Sun Mar  1 13:00:00 CET 2026\n"
+        + row.format(100)
+        + "Sun Mar  1 13:00:10 CET 2026\n"
+        + row.format(200)
+    )
+    with pytest.raises(IotraceError, match="time zone"):
+        rows_of(tmp_path, path)
+    _, rows = rows_of(tmp_path, path, timezone="Europe/Berlin")
+    assert {row["utc_ns"] for row in rows} == {NOON, NOON + 10 * 10**9}
+
+
+def test_biolatency_says_between_what_and_what(tmp_path, fixture):
+    recording, rows = rows_of(tmp_path, fixture("linux/biolatency.txt"))
+    first, last = min(row["at_ns"] for row in rows), max(row["at_ns"] for row in rows)
+    assert last - first == 2 * 10**9  # over midnight
+    told = {row["counter"]: row["value"] for row in rows if row["at_ns"] == first}
+    assert told == {
+        "I/Os": 100.0,
+        "mean latency, at least": (10 * 128 + 80 * 256 + 10 * 1024) / 100 * 1000,
+        "mean latency, at most": (10 * 256 + 80 * 512 + 10 * 2048) / 100 * 1000,
+        "p50 latency, at least": 256_000.0,
+        "p50 latency, at most": 512_000.0,
+        "p90 latency, at least": 256_000.0,
+        "p90 latency, at most": 512_000.0,
+        "p99 latency, at least": 1_024_000.0,
+        "p99 latency, at most": 2_048_000.0,
+    }
+    assert {row["instance"] for row in rows} == {"sda"}
+    assert any("no date" in note for note in recording.manifest.quality.notes)
+
+
+def test_biolatency_of_bpftrace(tmp_path):
+    path = tmp_path / "biolatency.txt"
+    path.write_text(
+        "Attaching 3 probes...\nTracing block device I/O... Hit Ctrl-C to end.\n^C\n\n@usecs:\n"
+        "[256, 512)             2 |@         |\n[1K, 2K)              98 |@@@@@@@@@@|\n"
+    )
+    _, rows = rows_of(tmp_path, path)
+    told = {row["counter"]: row["value"] for row in rows}
+    assert (told["p50 latency, at least"], told["p50 latency, at most"]) == (1_024_000.0, 2_048_000.0)
+    assert told["I/Os"] == 100.0
+
+
+@pytest.mark.parametrize("name", ["prometheus", "cloudwatch", "azure-monitor"])
+def test_cut_json_is_refused_by_name(tmp_path, name, fixture):
+    path = tmp_path / "cut.json"
+    path.write_bytes(fixture(f"monitoring/{name}.json").read_bytes()[:-40])
+    with pytest.raises(IotraceError, match="not complete JSON"):
+        rows_of(tmp_path, path)
