@@ -1,6 +1,8 @@
 """Where words and data go: tables and JSON to stdout, everything said along the way to stderr."""
 
 import json
+import logging
+import os
 import re
 import sys
 import textwrap
@@ -19,6 +21,8 @@ from rich.text import Text
 from iotrace.analyze.present import ProgramAnswer, plain
 from iotrace.schemas import Quality
 from iotrace.schemas.text import printable, shortened
+
+from . import run_log
 
 
 class _Data(Console):
@@ -92,18 +96,26 @@ def _finite(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def use_colors(wanted: bool) -> None:
+    """Print in colours where the terminal has them, or not at all."""
+    words.no_color = data.no_color = not wanted or "NO_COLOR" in os.environ
+
+
 def say(text: str) -> None:
     """A remark for the person at the terminal."""
+    run_log.note(text)
     _tell(Text(printable(text)))
 
 
 def warn(text: str) -> None:
     """Something the reader must know before trusting the figures."""
+    run_log.note(text, logging.WARNING)
     _tell(Text.assemble(("warning: ", "yellow"), printable(text)))
 
 
 def fail(message: str, hint: str) -> None:
     """Print an error as design §7 wants it: what, on which word, and after a blank line what to do next."""
+    run_log.note(f"{message} (hint: {hint})" if hint else message, logging.ERROR)
     _tell(Text.assemble(("error: ", "bold red"), printable(message)))
     if hint:
         words.print()
@@ -123,6 +135,7 @@ def heading(text: str) -> None:
 
 def paragraph(text: str, *, style: str = "", indent: int = 0) -> None:
     """Text that belongs to the answer; further lines of it are indented like the first."""
+    run_log.note(text)
     words_of_it = Text(printable(shortened(text, _TEXT_CHARACTERS_MAX)), style=style)
     # Padding fills wrapped lines up with spaces, so it is used only where there is something to indent.
     data.print(Padding(words_of_it, (0, 0, 0, indent), expand=False) if indent else words_of_it)

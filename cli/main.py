@@ -20,6 +20,7 @@ from . import (
     capture_plan,
     ceiling,
     characterize,
+    console,
     demo,
     export,
     incident,
@@ -27,6 +28,8 @@ from . import (
     model,
     query,
     replay,
+    run_log,
+    settings,
     size,
     sweep,
     validate,
@@ -59,6 +62,7 @@ for group in (
     export,
     view,
     validate,
+    settings,
 ):
     group.register(app)
 
@@ -103,7 +107,22 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        return int(app(arguments, prog_name="iotrace", standalone_mode=False) or 0)
+        found = settings.chosen()
+        console.use_colors(settings.named(found, "color") != "never")
+        with run_log.logged(settings.named(found, "log"), arguments) as status:
+            status.append(_run(arguments, found, debug=debug))
+            return status[0]
+    except IotraceError as problem:
+        if debug:
+            raise
+        return _tell(problem)
+
+
+def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> int:
+    settings.say_defaults(found, arguments)
+    defaults = settings.defaults(found)
+    try:
+        return int(app(arguments, prog_name="iotrace", standalone_mode=False, default_map=defaults) or 0)
     except NoArgsIsHelpError as nothing:
         typer.echo(nothing.format_message())
         return 0

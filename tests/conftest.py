@@ -54,6 +54,8 @@ class _Skips:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold the skips of the whole run, in the process that sees them all, against the list of those in order."""
+    # The settings of whoever runs the tests are none of theirs.
+    os.environ["IOTRACE_CONFIG"] = str(Path(__file__).parent / "fixtures" / "settings.toml")
     if os.environ.get(skips.VARIABLE) == "1" and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Skips())
 
