@@ -11,8 +11,9 @@ from iotrace.analyze.present.answer import columns
 from iotrace.analyze.report.sizing import Demand, write_sizing
 from iotrace.analyze.units import DASH
 from iotrace.replay import ReplayOptions, choose_layer, parse_scale
-from iotrace.replay.virtual.size import Tried, Wanted, candidates, size
+from iotrace.replay.virtual.size import Sized, Tried, Wanted, size_catalogue
 from iotrace.schemas import IotraceError, Recording, Role
+from iotrace.schemas.models import catalogue as catalogue_of
 from iotrace.schemas.models.catalogue import find_machine
 from iotrace.schemas.sections import Reader, not_negative, read_text
 
@@ -26,6 +27,7 @@ _OPS: Final = ("read", "write", "flush")
 _ROOM_MAX: Final = 100
 _SHOWN: Final = 10
 """Candidates that carry the load, smallest first, that are printed."""
+_COMBINED_SHOWN: Final = 6
 _SHOWN_NOT: Final = 4
 """And the largest of those that do not."""
 
@@ -48,7 +50,7 @@ def size_command(
         typer.Option(
             "--machine",
             metavar="NAME",
-            help="A machine of the catalogue, whose limits hold too: Standard_E16bds_v5.",
+            help="Behind this machine of the catalogue, as Standard_E16bds_v5; else each is tried.",
             show_default=False,
         ),
     ] = None,
@@ -67,7 +69,7 @@ def size_command(
         typer.Option(
             "--prices",
             metavar="FILE",
-            help='TOML of prices of one disk each, such as "P30" = 122.88: cheapest first then.',
+            help='TOML of prices of one disk or machine each, such as "P30" = 122.88: cheapest first then.',
             show_default=False,
         ),
     ] = None,
@@ -85,8 +87,8 @@ def size_command(
 ) -> int:
     """Say which disks of a cloud carry a recorded load.
 
-    Every candidate of the catalogue is tried in virtual time (docs/virtual-replay.md says what that cannot see), the
-    smallest first. Exit status 1 if none carries it.
+    Every disk of the catalogue is tried in virtual time (docs/virtual-replay.md says what that cannot see), the
+    smallest first; then the log on a disk of its own, and machines. Exit status 1 if none carries it.
 
     Example: iotrace size prod.iotrace --need 2x --slo "p99<15ms" --catalogue azure
     """
@@ -105,25 +107,49 @@ def size_command(
         else parse_busiest(busiest, source, layer=choose_layer(source, None)),
     )
     behind = find_machine(f"{catalogue}/{machine}", f"--machine {machine}") if machine is not None else None
-    tried = size(source, options, list(candidates(catalogue, behind)), wanted)
+    sized = size_catalogue(source, options, catalogue, behind, wanted)
     if costs:
-        tried.sort(
-            key=lambda one: (price if (price := _price(one, costs)) is not None else float("inf"), one.iops)
+        disks, splits, machines = (
+            _cheapest_first(group, costs) for group in (sized.disks, sized.splits, sized.machines)
         )
-    carrying = [one for one in tried if one.carries]
-    answer = _answer(tried, carrying, scale, slo, costs)
+        sized = Sized(disks, splits, machines, sized.machines_tried)
+    best = _best_disks(sized, costs)
+    answer = _answer(sized, scale, slo, costs, machine)
     if report is not None:
-        best = next((one for one in carrying if not one.on_credits), (carrying or tried[-1:])[0])
-        demands = _demands(best)
-        write_sizing(report, source, answer, demands, best.name, carries=bool(carrying), overwrite=overwrite)
+        named = best or sized.disks[-1]
+        demands = _demands(named)
+        write_sizing(
+            report, source, answer, demands, named.name, carries=best is not None, overwrite=overwrite
+        )
         console.say(f"wrote {report}")
     if json:
-        rows = [_facts(one, costs) for one in tried]
-        facts = {"scale": scale, "slo": slo, "carries": bool(carrying), "candidates": rows}
+        rows = [_facts(one, costs) for one in (*sized.disks, *sized.splits, *sized.machines)]
+        facts = {"scale": scale, "slo": slo, "carries": best is not None, "candidates": rows}
         console.print_json({"schema": "iotrace.size/1"} | facts)
     else:
         show(answer)
-    return 0 if carrying else 1
+    return 0 if best is not None else 1
+
+
+def _cheapest_first(tried: list[Tried], costs: dict[str, float]) -> list[Tried]:
+    return sorted(tried, key=lambda one: _place(one, costs))
+
+
+def _place(one: Tried, costs: dict[str, float]) -> tuple[float, float, float]:
+    price = _price(one, costs) if costs else 0.0
+    return float("inf") if price is None else price, one.iops, one.mb_per_s
+
+
+def _best(tried: list[Tried]) -> Tried | None:
+    """The first that carries the load for ever, else the first that does on credits."""
+    carrying = [one for one in tried if one.carries]
+    return next((one for one in carrying if not one.on_credits), carrying[0] if carrying else None)
+
+
+def _best_disks(sized: Sized, costs: dict[str, float]) -> Tried | None:
+    """The smallest, or cheapest, of disks and splits."""
+    found = [one for one in (_best(sized.disks), _best(sized.splits)) if one is not None]
+    return min(found, key=lambda one: (one.on_credits, *_place(one, costs)), default=None)
 
 
 def _wanted(objective: objectives.Objective) -> Wanted:
@@ -140,9 +166,14 @@ def _read_prices(path: Path) -> dict[str, float]:
 
 
 def _price(one: Tried, costs: dict[str, float]) -> float | None:
-    disk = one.model.disks[0]
-    price = costs.get(disk.name)
-    return None if price is None else price * disk.count
+    """Of all disks, and of the machine where the list has machines at all; None where one of them has no price."""
+    parts = [(disk.name.rpartition(" ")[2], disk.count) for disk in one.model.disks]
+    held = {machine.name for machine in catalogue_of(one.name.partition("/")[0]).machines}
+    if one.model.machine is not None and held & set(costs):
+        parts.append((one.model.machine.name, 1))
+    prices = [None if name not in costs else costs[name] * count for name, count in parts]
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
 
 
 def _facts(one: Tried, costs: dict[str, float]) -> dict[str, Any]:
@@ -155,25 +186,45 @@ def _facts(one: Tried, costs: dict[str, float]) -> dict[str, Any]:
 
 
 def _answer(
-    tried: list[Tried], carrying: list[Tried], scale: float, slo: str | None, costs: dict[str, float]
+    sized: Sized, scale: float, slo: str | None, costs: dict[str, float], machine: str | None
 ) -> Answer:
     load = f"{scale:g}x" + (f" with {slo}" if slo else "")
-    lasting = [one for one in carrying if not one.on_credits]
     order = "cheapest" if costs else "smallest"
-    if lasting:
-        said = Sentence(f"{lasting[0].name} is the {order} that carries {load}, by its model.", "good")
-    elif carrying:
-        name = carrying[0].name
-        said = Sentence(
-            f"Only on burst credits is {load} carried: by {name}, for as long as was recorded.", "doubt"
-        )
+    best = _best_disks(sized, costs)
+    if best is None:
+        count = len(sized.disks) + len(sized.splits)
+        said = [Sentence(f"None of {count} candidates carries {load}, by their models.", "bad")]
+    elif best.on_credits:
+        said = [
+            Sentence(
+                f"Only on burst credits is {load} carried: by {best.name}, for as long as was recorded.",
+                "doubt",
+            )
+        ]
     else:
-        said = Sentence(f"None of {len(tried)} candidates carries {load}, by their models.", "bad")
-    shown = [*[one for one in tried if not one.carries][-_SHOWN_NOT:], *carrying[:_SHOWN]]
-    shown = [one for one in tried if one in shown or one in lasting[:1]]
+        said = [Sentence(f"{best.name} is the {order} that carries {load}, by its model.", "good")]
+    sections = [_candidates(sized.disks, costs, machine)]
+    if any(one.carries for one in sized.splits):
+        sections.append(_splits(sized.splits, costs))
+    behind = _best(sized.machines)
+    if best is not None and sized.machines_tried:
+        if behind is None:
+            said.append(Sentence(f"None of {sized.machines_tried} machines carries {load}.", "bad"))
+        else:
+            for_ever = ", on credits" if behind.on_credits else ""
+            said.append(Sentence(f"With a machine, {behind.name} is the {order}{for_ever}.", "plain"))
+            sections.append(_machines(sized, costs))
+    return Answer(said, sections)
+
+
+def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None) -> Section:
+    carrying = [one for one in tried if one.carries]
+    best = _best(tried)
+    chosen = [*[one for one in tried if not one.carries][-_SHOWN_NOT:], *carrying[:_SHOWN]]
+    shown = [one for one in tried if one in chosen or one is best]
     notes = [f"and {len(tried) - len(shown)} others, which --json has"] if len(tried) > len(shown) else []
-    if tried[0].model.machine is not None:
-        notes.append(f"All of them are behind {tried[0].model.machine.name}.")
+    if machine is not None:
+        notes.append(f"All of them are behind {machine}.")
     if any("burst" in one.binds for one in shown):
         notes.append("* a burst rate: above it no credits help")
     day = min(one.model.date for one in tried)
@@ -191,21 +242,74 @@ def _answer(
         "seconds held",
         "credit left",
     ]
-    table = Table(columns(*heads, text=3), [_row(one, costs) for one in shown])
-    return Answer([said], [Section("Candidates", table, notes=notes)])
+    return Section(
+        "Candidates", Table(columns(*heads, text=3), [_row(one, costs) for one in shown]), notes=notes
+    )
+
+
+def _splits(tried: list[Tried], costs: dict[str, float]) -> Section:
+    carrying = [one for one in tried if one.carries]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *_disks(one),
+            *([Number(_price(one, costs), 2)] if costs else []),
+            _carries(one),
+            Duration(one.response_ns_p99),
+        )
+        for one in carrying[:_COMBINED_SHOWN]
+    ]
+    heads = ["", "log", *(["price"] if costs else []), "carries", "p99"]
+    notes = [f"The smallest disks that carry the log, and all else, of {len(tried)} combinations."]
+    return Section("The log on a disk of its own", Table(columns(*heads, text=2), rows), notes=notes)
+
+
+def _disks(one: Tried) -> tuple[str, str]:
+    rest, _, log = one.name.partition("/")[2].partition("+")[0].partition(",")
+    return rest, log.partition("=")[2]
+
+
+def _machines(sized: Sized, costs: dict[str, float]) -> Section:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.name.partition("/")[2].partition("+")[0],
+            one.name.partition("+")[2],
+            _carries(one),
+            *([Number(_price(one, costs), 2)] if costs else []),
+            Duration(one.response_ns_p99),
+            _room(one),
+        )
+        for one in sized.machines[:_COMBINED_SHOWN]
+    ]
+    heads = ["", "machine", "carries", *(["price"] if costs else []), "p99", "room"]
+    notes = [
+        f"The smallest of {sized.machines_tried} machines that carry the load, with the smallest disks that do."
+    ]
+    return Section("Behind a machine", Table(columns(*heads, text=3), rows), notes=notes)
+
+
+def _carries(one: Tried) -> str:
+    return "no" if not one.carries else "credits" if one.on_credits else "yes"
+
+
+def _room(one: Tried) -> Cell:
+    return Number(one.headroom, 2) if one.headroom is None or one.headroom < _ROOM_MAX else f">{_ROOM_MAX}"
+
+
+def _binds(one: Tried) -> str:
+    owner, _, rate = one.binds.rpartition(": ")
+    disks = {disk.name: disk.roles for disk in one.model.disks}
+    of = "VM " if owner and owner not in disks else "log " if disks.get(owner) else ""
+    return f"{of}{rate}".replace(" burst", "*")
 
 
 def _row(one: Tried, costs: dict[str, float]) -> tuple[Cell, ...]:
-    owner, _, rate = one.binds.rpartition(": ")
-    of = "" if owner in {"", one.model.disks[0].name} else "VM "
-    binds = f"{of}{rate}".replace(" burst", "*")
     return (
         one.name.partition("/")[2].partition("+")[0],
-        "no" if not one.carries else "credits" if one.on_credits else "yes",
-        binds or "nothing",
+        _carries(one),
+        _binds(one) or "nothing",
         *([Number(_price(one, costs), 2)] if costs else []),
         Duration(one.response_ns_p99),
-        Number(one.headroom, 2) if one.headroom is None or one.headroom < _ROOM_MAX else f">{_ROOM_MAX}",
+        _room(one),
         Number(one.throttled_seconds, 1),
         DASH if one.credits_end_share is None else f"{one.credits_end_share:.0%}",
     )
@@ -215,6 +319,6 @@ def _demands(one: Tried) -> list[Demand]:
     """Of disks alike those of the first: stripes share evenly."""
     units = {"iops": "IOPS", "mb_per_s": "MB/s"}
     found: dict[str, Demand] = {}
-    for bound, per_second in one.demand():
-        found.setdefault(bound.name, Demand(bound.name, units[bound.counted], bound.rate, per_second))
+    for bound, per_second, step_s in one.demand():
+        found.setdefault(bound.name, Demand(bound.name, units[bound.counted], bound.rate, per_second, step_s))
     return list(found.values())

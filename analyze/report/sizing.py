@@ -28,12 +28,20 @@ _ROWS_MAX: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What was asked of one limit, in ``unit`` (IOPS, MB/s) by second, and the rate that it gives."""
+    """What was asked of one limit, in ``unit`` (IOPS, MB/s), and the rate that it gives."""
 
     limit: str
     unit: str
     rate: float
     per_second: Floats
+    """The mean of each ``step_s``."""
+    step_s: int = 1
+    """1 up to an hour or so, more for longer recordings."""
+
+    @property
+    def seconds_over(self) -> int:
+        """Time in which more was asked for than the limit gives."""
+        return int((np.asarray(self.per_second) > self.rate).sum()) * self.step_s
 
 
 def write_sizing(
@@ -77,7 +85,7 @@ def demand_chart(demands: Sequence[Demand], candidate: str) -> Chart | None:
         mine = [one for one in demands if one.unit == unit and len(one.per_second)]
         if not mine:
             continue
-        at_s, most = _steps(max(mine, key=lambda one: float(np.max(one.per_second))).per_second)
+        at_s, most = _steps(max(mine, key=lambda one: float(np.max(one.per_second))))
         traces = [line("read", f"{unit} asked for", x=numbers(at_s.tolist()), y=numbers(most.tolist()))]
         for style, one in zip(SERIES[1:], mine, strict=False):
             ends = [float(at_s[0]), float(at_s[-1])]
@@ -89,17 +97,18 @@ def demand_chart(demands: Sequence[Demand], candidate: str) -> Chart | None:
                 unit,
                 format_count(one.rate),
                 format_count(float(np.max(one.per_second))),
-                format_count(int((np.asarray(one.per_second) > one.rate).sum())),
+                format_count(one.seconds_over),
             )
             for one in mine
         ]
     if not rows:
         return None
-    over = max(int((np.asarray(one.per_second) > one.rate).sum()) for one in demands)
+    over = max(one.seconds_over for one in demands)
+    fullest = "second" if demands[0].step_s == 1 else f"{demands[0].step_s} seconds"
     return Chart(
         "demand",
         f"Demand against the limits of {candidate}",
-        f"What was asked for in the fullest second of each step, and what each limit gives for ever: in {over:,} "
+        f"What was asked for in the fullest {fullest} of each step, and what each limit gives for ever: in {over:,} "
         f"seconds more was asked for than some limit gives.",
         figure(rows, {"title": {"text": "seconds"}}),
         Table(
@@ -111,10 +120,10 @@ def demand_chart(demands: Sequence[Demand], candidate: str) -> Chart | None:
     )
 
 
-def _steps(per_second: Floats) -> tuple[Floats, Floats]:
-    """Middles in seconds, and the highest second, of as many steps as a chart shows."""
-    width = -(-len(per_second) // _SLOTS_MAX)
-    padded: Floats = np.pad(per_second, (0, -len(per_second) % width))
+def _steps(demand: Demand) -> tuple[Floats, Floats]:
+    """Middles in seconds, and the highest rate, of as many steps as a chart shows."""
+    width = -(-len(demand.per_second) // _SLOTS_MAX)
+    padded: Floats = np.pad(demand.per_second, (0, -len(demand.per_second) % width))
     most: Floats = padded.reshape(-1, width).max(axis=1)
-    middles: Floats = (np.arange(len(most), dtype=np.float64) + 0.5) * width
+    middles: Floats = (np.arange(len(most), dtype=np.float64) + 0.5) * width * demand.step_s
     return middles, most

@@ -23,7 +23,7 @@ from iotrace.replay.targets.refusals import Permission, refuse_output_as_target,
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, refuse_changed
 from iotrace.replay.targets.windows_rules import refuse_name
-from iotrace.replay.virtual.play import play_on_model, refuse_what_a_model_lacks, volume_of_files
+from iotrace.replay.virtual.play import play_on_model, volume_of_files
 from iotrace.replay.virtual.targets import ModelTarget
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
@@ -72,9 +72,7 @@ def replay(
     refuse_over_source(Path(output), [recording.path])
     refuse_output_as_target(options.all_targets, Path(output))
     model = model_named(options.targets[0]) if is_model_target(options.all_targets) else None
-    if model is not None:
-        refuse_what_a_model_lacks(options)
-    elif sys.platform == "win32":
+    if model is None and sys.platform == "win32":
         for name in options.all_targets:
             refuse_name(name)  # before anything asks the system about it
     source = Source.open(

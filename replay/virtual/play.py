@@ -25,15 +25,6 @@ LASTS_MAX_NS: Final = (1 << 20) * 1_000_000_000
 _NOTHING: Final = dict.fromkeys(("count", "mean_ns", "max_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns"), None)
 
 
-def refuse_what_a_model_lacks(options: ReplayOptions) -> None:
-    """Raise `IotraceError` for options that mean nothing in virtual time."""
-    if options.mode == "think":
-        raise IotraceError(
-            "--mode think waits for completions while the plan is made, which a model does not do yet",
-            hint="choose --mode compress or superpose",
-        )
-
-
 def volume_of_files(recording: Recording, model: Model) -> npt.NDArray[np.uint16]:
     """The disk of the model for each file_id, the one without roles for files that no role is known of.
 
@@ -85,11 +76,11 @@ def play_on_model(
         for batch in plan.batches:
             if not batch.num_rows:
                 continue
-            addressed = _addressed(batch, volume_of)
-            waiting.append(addressed)
-            simulator.offer(addressed)
+            arrivals = addressed(batch, volume_of)
+            waiting.append(arrivals)
+            simulator.offer(arrivals)
             if bracket is not None:
-                bracket.offer(addressed)
+                bracket.offer(arrivals)
             first_ns = first_ns if planned_ios else batch["intended_ns"][0].as_py()
             last_ns = batch["intended_ns"][-1].as_py()
             planned_ios += batch.num_rows
@@ -155,7 +146,7 @@ def limit_facts(bound: Bound, figures: Mapping[str, Any]) -> ModelLimit:
     return facts
 
 
-def _addressed(batch: pa.RecordBatch, volume_of: npt.NDArray[np.uint16]) -> pa.RecordBatch:
+def addressed(batch: pa.RecordBatch, volume_of: npt.NDArray[np.uint16]) -> pa.RecordBatch:
     """The batch with the model's disk as its target, by the file's role."""
     files = batch["file_id"].fill_null(-1).to_numpy(zero_copy_only=False)
     known = (files >= 0) & (files < len(volume_of) - 1)

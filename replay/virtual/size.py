@@ -12,19 +12,24 @@ import pyarrow as pa
 from iotrace.replay import _model
 from iotrace.replay.options import ReplayOptions
 from iotrace.schemas import IotraceError, Recording, Role
-from iotrace.schemas.models import Machine, Model, catalogue
-from iotrace.schemas.models.words import combined
+from iotrace.schemas.models import Disk, Limit, Machine, Model, catalogue
+from iotrace.schemas.models.words import Part, combined
 
 from .compiled import Bound, Compiled, compiled
-from .play import limit_facts, refuse_what_a_model_lacks
+from .play import addressed, limit_facts, volume_of_files
 from .predict import planned
 
 COUNTS: Final = (1, 2, 4)
 """Disks of fixed rates are tried alone and with stripes over so many."""
-BUSIEST_SECONDS: Final = 60
-"""Headroom is against the busiest stretch of this length."""
 BEHIND_SECONDS: Final = 1.0
 """A candidate carries a load if it ends no later than this, or a hundredth of its length, after the last I/O is due."""
+COMBINED: Final = 3
+"""So many of the smallest disks, log disks and machines are combined."""
+_ALL: Final = "all"
+_REST: Final = "all but the log"
+_LOG: Final = "the log"
+_SPLITS: Final = "splits"
+_MACHINES: Final = "machines"
 _CLASSES: Final = 3 * (len(Role) + 1)
 
 
@@ -49,6 +54,7 @@ class Tried:
     """What came of one candidate."""
 
     name: str
+    ios: int
     carries: bool
     on_credits: bool
     """The mean demand was above what comes back: it carried this recording, and would not do so for ever."""
@@ -57,7 +63,7 @@ class Tried:
     response_ns_p50: int | None
     response_ns_p99: int | None
     headroom: float | None
-    """Sustained rate over the demand of the busiest stretch, of the limit where that is least."""
+    """Sustained rate over the demand of the busiest minute, of the limit where that is least."""
     binds: str
     """The limit that made I/Os wait longest, or where none did the one with the least headroom."""
     credits_end_share: float | None
@@ -69,13 +75,17 @@ class Tried:
     made: Compiled = field(repr=False)
     simulator: _model.Simulator = field(repr=False)
 
-    def demand(self) -> Iterator[tuple[Bound, npt.NDArray[np.float64]]]:
-        """What was asked of each limit in each second, in I/Os or MB; of limits in slices, and of bursts, none."""
+    def demand(self) -> Iterator[tuple[Bound, npt.NDArray[np.float64], int]]:
+        """What was asked of each limit a second, in I/Os or MB, and for how many seconds each of these figures stands.
+
+        Of limits in slices, and of bursts, there is none.
+        """
         figures = self.simulator.figures()
         for bound in self.made.bounds:
             if bound.bucket is not None and not bound.is_peak:
-                tokens = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
-                yield bound, np.asarray(tokens, float) / (1.0 if bound.counted == "iops" else 1e6)
+                asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
+                points = np.asarray(asked["points"], float) / _unit(bound) / asked["step_s"]
+                yield bound, points, asked["step_s"]
 
 
 def class_of(role: str | None, op: int) -> int:
@@ -85,12 +95,22 @@ def class_of(role: str | None, op: int) -> int:
 
 def candidates(provider: str, machine: Machine | None) -> Iterator[Model]:
     """Disks of the catalogue, those of fixed rates with stripes over several too, behind ``machine``."""
+    for part in _parts(provider):
+        if machine is None or machine.takes(part.disk):
+            yield _combined(provider, [part], machine)
+
+
+def _parts(provider: str) -> Iterator[Part]:
     held = catalogue(provider)
     fixed = {disk.name for disk in held.disks}
     for disk in held.candidates():
         for count in COUNTS if disk.name in fixed else (1,):
-            name = f"{provider}/{f'{count}x' if count > 1 else ''}{disk.name}"
-            yield combined(name if machine is None else f"{name}+{machine.name}", disk, count, machine)
+            yield Part(disk, count)
+
+
+def _combined(provider: str, parts: Sequence[Part], machine: Machine | None) -> Model:
+    words = ",".join(part.words for part in parts)
+    return combined(f"{provider}/{words}{f'+{machine.name}' if machine else ''}", parts, machine)
 
 
 def size(
@@ -105,37 +125,165 @@ def size(
 
     ``progress`` is told I/Os done and all. Two threads; memory does not grow with the recording.
     """
-    options.check()
-    refuse_what_a_model_lacks(options)
     if not models:
         raise IotraceError("there is no candidate to try", hint="iotrace model list shows what there is")
+    return _try_all(recording, options, {_ALL: models}, wanted, progress)[_ALL]
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """What was tried of a catalogue, smallest first; behind the machine that was asked for, if one was."""
+
+    disks: list[Tried]
+    splits: list[Tried]
+    """The log on a disk of its own, where one was recorded."""
+    machines: list[Tried]
+    """The smallest disks that carry the load, or else splits that do, behind the smallest machines that do."""
+    machines_tried: int
+
+
+def size_catalogue(
+    recording: Recording,
+    options: ReplayOptions,
+    provider: str,
+    machine: Machine | None,
+    wanted: Sequence[Wanted],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Sized:
+    """Every disk of the catalogue, then those combinations that make sense, in two passes over the plan.
+
+    A log gets a disk of its own where the recording has files of that role: what carries the log alone beside what
+    carries the rest, the smallest of each. Without ``machine`` each machine is tried alone, before disks that hold
+    nothing back, and the smallest that carry the load are tried with the smallest disks that do. Raises `IotraceError`
+    where the machine takes none of the disks.
+    """
+    parts = list(_parts(provider))
+    behind = [part for part in parts if machine is None or machine.takes(part.disk)]
+    first = {_ALL: [_combined(provider, [part], machine) for part in behind]}
+    if not first[_ALL]:
+        raise IotraceError("there is no candidate to try", hint="iotrace model list shows what there is")
+    if Role.LOG in recording.read("files", ["role"])["role"].to_pylist():
+        first[_REST] = [_combined(provider, [part], None) for part in behind]
+        first[_LOG] = [_combined(provider, [part], None) for part in behind if part.count == 1]
+    machines = []
+    if machine is None:
+        held = catalogue(provider)
+        machines = [cited for one in held.machines if (cited := held.machine(one.name)) is not None]
+        first[_MACHINES] = [_machine_alone(provider, one) for one in machines]
+    found = _try_all(recording, options, first, wanted, progress)
+    part_of = {_combined(provider, [part], None).title: part for part in parts}
+    splits = [
+        [part_of[rest.name], Part(part_of[log.name].disk, role=Role.LOG)]
+        for rest in _smallest(found.get(_REST, []))
+        for log in _smallest(found.get(_LOG, []))
+    ]
+    singles = [[part_of[one.name]] for one in _smallest(found[_ALL]) if machine is None]
+    of_name = {one.name: one for one in machines}
+    second = {
+        _SPLITS: [_combined(provider, split, machine) for split in splits],
+        _MACHINES: [
+            _combined(provider, chosen, fitting)
+            for alone in _smallest(found.get(_MACHINES, []))
+            if (fitting := of_name[alone.name.partition("/")[2]])
+            for chosen in singles or splits[:COMBINED]
+            if all(fitting.takes(part.disk) for part in chosen)
+        ],
+    }
+    tried = _try_all(recording, options, second, wanted, progress) if any(second.values()) else {}
+    return Sized(found[_ALL], tried.get(_SPLITS, []), tried.get(_MACHINES, []), len(machines))
+
+
+def _machine_alone(provider: str, machine: Machine) -> Model:
+    return Model(
+        title=f"{provider}/{machine.name}",
+        source=machine.source,
+        date=machine.date,
+        machine=machine,
+        disks=(Disk(),),
+    )
+
+
+def _smallest(tried: Sequence[Tried]) -> list[Tried]:
+    """The first that carry the load, those that do so for ever before those that live on credits."""
+    carrying = [one for one in tried if one.carries and one.ios]
+    return sorted(carrying, key=lambda one: one.on_credits)[:COMBINED]
+
+
+def _order(one: Tried) -> tuple[float, float, float, str]:
+    machine = one.model.machine
+    return one.iops, one.mb_per_s, _least(machine.limits if machine else (), "iops"), one.name
+
+
+def _least(limits: Sequence[Limit], rate: str) -> float:
+    return min((value for limit in limits if (value := getattr(limit, rate))), default=np.inf)
+
+
+def _try_all(
+    recording: Recording,
+    options: ReplayOptions,
+    groups: Mapping[str, Sequence[Model]],
+    wanted: Sequence[Wanted],
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, list[Tried]]:
+    """One pass over the plan; ``_LOG`` gets the I/O of logs, ``_REST`` all other, every other group all of it."""
+    options.check()
     plan = planned(recording, options)
     role_of = _class_of_files(recording)
-    made = [compiled(model) for model in models]
-    simulators = [
-        _model.Simulator(one.json(), in_flight_max=options.max_in_flight, classes=_CLASSES, keep=False)
-        for one in made
-    ]
+    made = {name: [compiled(model) for model in models] for name, models in groups.items()}
+    simulators = {
+        name: [_simulator(one, options.max_in_flight) for one in models] for name, models in made.items()
+    }
+    volumes = {
+        _roles(model): volume_of_files(recording, model) for models in groups.values() for model in models
+    }
+    spans: dict[str, tuple[int, int]] = {}
     done = 0
-    first_ns: int | None = None
-    last_ns = 0
     with ThreadPoolExecutor(2, "iotrace-size") as pool:
         for batch in plan.batches():
-            if not batch.num_rows:
-                continue
-            first_ns = batch["intended_ns"][0].as_py() if first_ns is None else first_ns
-            last_ns = batch["intended_ns"][-1].as_py()
-            arrivals = _with_classes(batch, role_of)
-            list(pool.map(lambda one, all_=arrivals: one.offer(all_), simulators))
+            part_of = {
+                roles: _with_classes(addressed(batch, volume), role_of) for roles, volume in volumes.items()
+            }
+            work: list[tuple[_model.Simulator, pa.RecordBatch]] = []
+            for name, models in groups.items():
+                parts = {roles: _part(name, arrivals) for roles, arrivals in part_of.items()}
+                anyone = next(iter(parts.values()))
+                if not anyone.num_rows or not models:
+                    continue
+                first_ns, last_ns = anyone["intended_ns"][0].as_py(), anyone["intended_ns"][-1].as_py()
+                spans[name] = spans.get(name, (first_ns, 0))[0], last_ns
+                work += zip(simulators[name], (parts[_roles(model)] for model in models), strict=True)
+            list(pool.map(lambda one: one[0].offer(one[1]), work))
             done += batch.num_rows
             if progress is not None:
                 progress(done, plan.ios_estimate)
-        list(pool.map(lambda one: one.end(), simulators))
-    tried = [
-        _tried(model, one, simulator, wanted, first_ns or 0, last_ns)
-        for model, one, simulator in zip(models, made, simulators, strict=True)
-    ]
-    return sorted(tried, key=lambda one: (one.iops, one.mb_per_s, one.name))
+        list(pool.map(lambda one: one.end(), [one for ones in simulators.values() for one in ones]))
+    return {
+        name: sorted(
+            (
+                _tried(model, one, simulator, wanted, *spans.get(name, (0, 0)))
+                for model, one, simulator in zip(models, made[name], simulators[name], strict=True)
+            ),
+            key=_order,
+        )
+        for name, models in groups.items()
+    }
+
+
+def _roles(model: Model) -> tuple[tuple[str, ...], ...]:
+    """Models of which this is the same have each I/O on the same of their disks."""
+    return tuple(disk.roles for disk in model.disks)
+
+
+def _part(group: str, arrivals: pa.RecordBatch) -> pa.RecordBatch:
+    if group not in {_LOG, _REST}:
+        return arrivals
+    is_log = arrivals["class"].to_numpy() // 3 == class_of(Role.LOG, 0) // 3
+    return arrivals.filter(pa.array(is_log if group == _LOG else ~is_log))
+
+
+def _simulator(made: Compiled, in_flight_max: int) -> _model.Simulator:
+    return _model.Simulator(made.json(), in_flight_max=in_flight_max, classes=_CLASSES, keep=False)
 
 
 def _class_of_files(recording: Recording) -> npt.NDArray[np.uint8]:
@@ -186,11 +334,12 @@ def _tried(
         binds = facts[min(known)[1]].name if known else ""
     gates = [gate["throttled_ns"] for gate in figures["gates"]]
     left = [(one.credits_end or 0.0) / one.credits for one in facts if one.credits]
-    disk = model.disks[0]
-    iops = disk.count * min((one.iops for one in disk.limits if one.iops), default=np.inf)
-    mb_per_s = disk.count * min((one.mb_per_s for one in disk.limits if one.mb_per_s), default=np.inf)
+    iops, mb_per_s = (
+        sum(disk.count * _least(disk.limits, rate) for disk in model.disks) for rate in ("iops", "mb_per_s")
+    )
     return Tried(
         name=model.title,
+        ios=figures["issued"],
         carries=not missed,
         on_credits=any(_is_over(bound, figures) for bound in made.bounds if bound.credits is not None),
         why_not="; ".join(missed),
@@ -208,20 +357,20 @@ def _tried(
     )
 
 
+def _unit(bound: Bound) -> float:
+    return 1.0 if bound.counted == "iops" else 1e6
+
+
 def _is_over(bound: Bound, figures: Mapping[str, Any]) -> bool:
     """Whether the mean demand is above the rate that comes back."""
-    demand = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
-    return bool(demand) and sum(demand) / len(demand) > bound.rate * (1.0 if bound.counted == "iops" else 1e6)
+    asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
+    return bool(asked["sum"] > bound.rate * _unit(bound) * asked["seconds"])
 
 
 def _headroom(bound: Bound, figures: Mapping[str, Any]) -> float | None:
-    """Rate over demand in the busiest stretch; None for bursts, slices, and where nothing was asked for."""
+    """Rate over demand in the busiest minute; None for bursts, slices, and where nothing was asked for."""
     if bound.bucket is None or bound.is_peak:
         return None
-    demand = np.asarray(figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"], float)
-    length = min(BUSIEST_SECONDS, len(demand))
-    if not length:
-        return None
-    sums = np.convolve(demand, np.ones(length), "valid")
-    rate = bound.rate * (1.0 if bound.counted == "iops" else 1e6)
-    return float(rate * length / sums.max()) if sums.max() > 0 else None
+    asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
+    most = asked["busiest"]
+    return float(bound.rate * _unit(bound) * asked["busiest_seconds"] / most) if most > 0 else None

@@ -5,6 +5,7 @@ MB are 10^6 bytes, KiB, MiB and GiB powers of two.
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,7 +170,13 @@ class Machine:
     """A machine of the catalogue."""
     source: str = key(text, "")
     date: str = key(text, "")
+    disks: tuple[str, ...] = key(list_of(text), ())
+    """Disks of the catalogue that its limits are stated for, by the name before any rates; all where none are named."""
     limits: tuple[Limit, ...] = sections(Limit)
+
+    def takes(self, disk: Disk) -> bool:
+        """Whether its limits are those that hold for ``disk``."""
+        return not self.disks or re.split(r"-(?=\d)", disk.name)[0] in self.disks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from iotrace.cli import main as command_line
@@ -16,10 +17,21 @@ SECONDS = 20
 @pytest.fixture
 def recording(tmp_path):
     """2,000 reads of 8 KiB a second, evenly: 4,000 at 2x, and 32.8 MB/s."""
-    import pyarrow as pa
+    return written(tmp_path / "prod.iotrace", np.arange(2000 * SECONDS) * (SECOND // 2000))
 
-    count = 2000 * SECONDS
-    at = np.arange(count) * (SECOND // 2000)
+
+@pytest.fixture
+def with_log(tmp_path):
+    """2,200 I/Os of 8 KiB a second to a data file and 1,050 to a log, each evenly."""
+    rates = (2200, 1050)
+    at = [np.arange(rate * SECONDS) * SECOND // rate for rate in rates]
+    files = np.repeat([0, 1], [len(one) for one in at])
+    order = np.argsort(np.concatenate(at), kind="stable")
+    return written(tmp_path / "log.iotrace", np.concatenate(at)[order], files[order])
+
+
+def written(path, at, files=None):
+    count = len(at)
     columns = {
         "layer": pa.array(["block"] * count).dictionary_encode(),
         "op": pa.array(["read"] * count).dictionary_encode(),
@@ -29,9 +41,18 @@ def recording(tmp_path):
         "issued_ns": at,
         "completed_ns": at + 100_000,
     }
-    path = tmp_path / "prod.iotrace"
+    if files is not None:
+        columns["file_id"] = files.astype(np.int32)
     with RecordingWriter(path) as writer:
         writer.append("io", pa.table(columns))
+        if files is not None:
+            named = [(0, "/d/a.mdf", "data"), (1, "/d/a.ldf", "log")]
+            writer.append(
+                "files",
+                pa.Table.from_pylist(
+                    [dict(zip(("file_id", "path", "role"), one, strict=True)) for one in named]
+                ),
+            )
         device = {"device_id": 0, "name": "sda", "kind": "disk", "size_bytes": 1 << 40}
         writer.append("devices", pa.Table.from_pylist([device]))
         writer.commit(
@@ -88,6 +109,50 @@ def test_a_machine_binds_before_its_disks(recording, capsys):
     assert p80["carries"]
     assert p80["on_credits"]  # 8,000 of 6,400 IOPS
     assert p80["headroom"] == pytest.approx(6400 / 8000, rel=0.01)
+
+
+def test_a_log_gets_a_disk_of_its_own_where_that_is_smaller(with_log, capsys):
+    """3,250 IOPS take four P15 (4,400); apart, 2,200 take a P20 (2,300) and 1,050 a P15 (1,100)."""
+    words = ["size", with_log, "--catalogue", "azure", "--slo", "p99<15ms"]
+    assert command_line.run(words) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("azure/P20,log=P15 is the smallest that carries 1x with p99<15ms, by its model.")
+    assert max(map(len, out.splitlines())) <= 80
+    _, found = sized(capsys, *words[1:])
+    assert found["azure/4xP15"]["carries"]
+    split = found["azure/P20,log=P15"]
+    assert split["carries"]
+    assert not split["on_credits"]
+    assert split["headroom"] == pytest.approx(min(2300 / 2200, 1100 / 1050), rel=0.01)
+
+
+def test_a_split_that_is_named_is_played_as_it_was_sized(with_log, tmp_path, capsys):
+    out = tmp_path / "played.iotrace"
+    target = "model:azure/P20,log=P15+Standard_E2ds_v5"
+    assert command_line.run(["replay", with_log, "--target", target, "-o", str(out), "--json"]) == 0
+    limits = json.loads(capsys.readouterr().out)["replay"]["model"]["limits"]
+    names = {one["name"].partition(":")[0] for one in limits}
+    assert names == {"P20", "log P15", "Standard_E2ds_v5"}
+    assert sum(one["waited_ios"] for one in limits) == 0
+
+
+def test_machines_are_tried_with_what_carries_the_load(with_log, capsys):
+    """3,250 IOPS and 26.6 MB/s: the smallest machine gives 3,750 and 85 for ever."""
+    _, found = sized(capsys, with_log, "--catalogue", "azure")
+    behind = [one for name, one in found.items() if "+" in name]
+    assert behind[0]["name"] == "azure/4xP15+Standard_E2ds_v5"
+    assert behind[0]["carries"]
+    assert not behind[0]["on_credits"]
+    assert behind[0]["headroom"] == pytest.approx(3750 / 3250, rel=0.01)
+    assert len(behind) == 9
+
+
+def test_a_machine_that_is_too_small_is_not_combined(recording, capsys):
+    """8,000 IOPS: two vCPUs give 3,750 for ever and 10,000 for half an hour, four 6,400; eight 12,800."""
+    _, found = sized(capsys, recording, "--need", "4x", "--catalogue", "azure")
+    behind = [one for name, one in found.items() if "+" in name]
+    assert behind[0]["name"].endswith("+Standard_E2bds_v5")  # 8,000 IOPS
+    assert all(not one["on_credits"] for one in behind)
 
 
 def test_prices_put_the_cheapest_first(recording, tmp_path, capsys):

@@ -113,7 +113,6 @@ def test_limits_and_credits_are_kept(source, tmp_path, capsys):
         (["--target", "model:azure/P31"], "azure has no disk 'P31'"),
         (["--target", "model:nothing.toml"], "cannot read 'nothing.toml'"),
         (["--target", "model:azure/P30", "--map", "0=model:azure/P40"], "a model stands for all storage"),
-        (["--target", "model:azure/P30", "--mode", "think"], "--mode think"),
         (["--target", "model:azure/P30", "--watch"], "--watch"),
     ],
 )

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iotrace_arrow::Batch;
+use iotrace_load::distribution::Distribution;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -14,7 +15,7 @@ use crate::device::simulated::{Law, Service};
 use crate::pacer::{Pacing, Settings};
 use crate::progress::{Ended, Progress};
 use crate::run::{Run, SetUp};
-use crate::tally::{Distribution, Tally};
+use crate::tally::Tally;
 use crate::trial;
 
 /// A run. See `_engine.pyi`.

@@ -1,68 +1,17 @@
 //! What a run adds up to: totals, distributions, and one row per second, from chunks as they are handed out.
 //!
-//! Distributions are histograms of three significant digits: a quantile is within 0.1 % of the exact one, a maximum is
-//! exact. Memory does not grow with the number of I/Os, and by 100 bytes with each second.
+//! Memory does not grow with the number of I/Os, and by 100 bytes with each second.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 
-use hdrhistogram::Histogram;
+use iotrace_load::distribution::Distribution;
 
 use crate::chunk::{Chunk, NEVER};
 
 /// Seconds whose lateness is still being gathered; rows come in the plan's order, so older ones are finished.
 const OPEN_SECONDS: usize = 8;
 const SECOND_NS: i64 = 1_000_000_000;
-
-/// Sums, extremes and quantiles of one quantity in nanoseconds.
-#[derive(Debug)]
-pub struct Distribution {
-    histogram: Histogram<u64>,
-    sum_ns: i128,
-    max_ns: i64,
-}
-
-impl Distribution {
-    fn new() -> Self {
-        Self {
-            histogram: Histogram::new(3).expect("3 digits are possible"),
-            sum_ns: 0,
-            max_ns: i64::MIN,
-        }
-    }
-
-    fn add(&mut self, ns: i64) {
-        // Nothing is negative but by the resolution of a clock; and it grows to hold any value.
-        let _ = self.histogram.record(ns.max(0) as u64);
-        self.sum_ns += i128::from(ns);
-        self.max_ns = self.max_ns.max(ns);
-    }
-
-    /// How many values.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// The smallest value that at least `share` of them do not exceed, within 0.1 %.
-    #[must_use]
-    pub fn quantile_ns(&self, share: f64) -> Option<i64> {
-        (self.count() > 0)
-            .then(|| (self.histogram.value_at_quantile(share) as i64).min(self.max_ns.max(0)))
-    }
-
-    /// Mean.
-    #[must_use]
-    pub fn mean_ns(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
-    }
-
-    /// Largest.
-    #[must_use]
-    pub fn max_ns(&self) -> Option<i64> {
-        (self.count() > 0).then_some(self.max_ns)
-    }
-}
 
 /// One second of the run's clock. Issued ones count where they were issued, completed ones where they completed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,11 +62,11 @@ impl Default for Tally {
             last_issued_ns: i64::MIN,
             last_completed_ns: i64::MIN,
             errors: HashMap::new(),
-            lateness: Distribution::new(),
-            response: Distribution::new(),
-            service: Distribution::new(),
-            own_lateness: Distribution::new(),
-            own_response: Distribution::new(),
+            lateness: Distribution::default(),
+            response: Distribution::default(),
+            service: Distribution::default(),
+            own_lateness: Distribution::default(),
+            own_response: Distribution::default(),
             seconds: Vec::new(),
             open: VecDeque::new(),
         }
@@ -191,7 +140,7 @@ impl Tally {
         if let Some((_, open)) = self.open.iter_mut().rev().find(|one| one.0 == number) {
             open.add(lateness_ns);
         } else if self.seconds[number].lateness_ns_max.is_none() {
-            let mut open = Distribution::new();
+            let mut open = Distribution::default();
             open.add(lateness_ns);
             self.open.push_back((number, open));
         }

@@ -8,14 +8,15 @@ use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Typ
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use iotrace_arrow::Batch;
+use iotrace_load::distribution::Distribution;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::demand::BUSIEST_SECONDS;
 use crate::gate::{Bucket, Held};
 use crate::simulator::{self, Arrivals, Outcome};
 use crate::spec::Spec;
-use crate::summary::Times;
 
 /// See `_model.pyi`.
 #[pyclass]
@@ -72,9 +73,9 @@ impl Simulator {
         fields.set_item("last_issued_ns", summary.last_issued_ns)?;
         fields.set_item("last_completed_ns", summary.last_completed_ns)?;
         fields.set_item("response", times_fields(py, &summary.response_of_all())?)?;
-        fields.set_item("service", times_fields(py, &summary.service)?)?;
+        fields.set_item("service", times_fields(py, &summary.service())?)?;
         fields.set_item("lateness", times_fields(py, &summary.lateness)?)?;
-        fields.set_item("own_response", times_fields(py, &summary.own_response)?)?;
+        fields.set_item("own_response", times_fields(py, &summary.own_response())?)?;
         let seconds = PyList::empty(py);
         for (number, second) in summary.seconds.iter().enumerate() {
             let row = PyDict::new(py);
@@ -112,7 +113,7 @@ impl Simulator {
 
     fn response_ns_of(&self, classes: Vec<usize>, shares: Vec<f64>) -> Vec<Option<i64>> {
         let inner = self.lock();
-        let mut all = Times::default();
+        let mut all = Distribution::default();
         for class in classes {
             if let Some(times) = inner.summary.response.get(class) {
                 all.merge(times);
@@ -179,6 +180,21 @@ fn offer(inner: &mut simulator::Simulator, batch: &RecordBatch) -> PyResult<()> 
                 Some(_) => Some(column("durable")?.as_boolean_opt().ok_or("durable")?),
                 None => None,
             },
+            after: match batch.column_by_name("after") {
+                Some(_) => Some((
+                    column("after")?
+                        .as_primitive_opt::<UInt32Type>()
+                        .ok_or("after")?
+                        .values()
+                        .as_ref(),
+                    column("think_ns")?
+                        .as_primitive_opt::<Int64Type>()
+                        .ok_or("think_ns")?
+                        .values()
+                        .as_ref(),
+                )),
+                None => None,
+            },
         })
     })()
     .map_err(|name: &'static str| {
@@ -190,14 +206,18 @@ fn offer(inner: &mut simulator::Simulator, batch: &RecordBatch) -> PyResult<()> 
 }
 
 fn batch_of(outcome: Outcome) -> Result<RecordBatch, arrow_schema::ArrowError> {
-    let columns: Vec<(&str, ArrayRef)> = vec![
+    let due: Option<ArrayRef> = (!outcome.due_ns.is_empty())
+        .then(|| Arc::new(Int64Array::from(outcome.due_ns)) as ArrayRef);
+    let mut columns: Vec<(&str, ArrayRef)> =
+        due.map(|due| ("intended_ns", due)).into_iter().collect();
+    columns.extend::<[(&str, ArrayRef); 3]>([
         ("issued_ns", Arc::new(Int64Array::from(outcome.issued_ns))),
         (
             "completed_ns",
             Arc::new(Int64Array::from(outcome.completed_ns)),
         ),
         ("delayed", Arc::new(BooleanArray::from(outcome.delayed))),
-    ];
+    ]);
     let fields: Vec<Field> = columns
         .iter()
         .map(|(name, column)| {
@@ -211,7 +231,7 @@ fn batch_of(outcome: Outcome) -> Result<RecordBatch, arrow_schema::ArrowError> {
     )
 }
 
-fn times_fields<'py>(py: Python<'py>, times: &Times) -> PyResult<Bound<'py, PyDict>> {
+fn times_fields<'py>(py: Python<'py>, times: &Distribution) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("count", times.count())?;
     fields.set_item("mean_ns", times.mean_ns())?;
@@ -245,6 +265,16 @@ fn bucket_fields<'py>(
     let fields = held_fields(py, &bucket.held)?;
     fields.set_item("tokens_least", bucket.least)?;
     fields.set_item("tokens_end", bucket.tokens(end_ns))?;
-    fields.set_item("demand", bucket.demand.clone())?;
+    let demand = PyDict::new(py);
+    demand.set_item("points", bucket.demand.points.clone())?;
+    demand.set_item("step_s", bucket.demand.step_s)?;
+    demand.set_item("sum", bucket.demand.sum)?;
+    demand.set_item("seconds", bucket.demand.seconds())?;
+    demand.set_item("busiest", bucket.demand.busiest())?;
+    demand.set_item(
+        "busiest_seconds",
+        bucket.demand.seconds().min(BUSIEST_SECONDS),
+    )?;
+    fields.set_item("demand", demand)?;
     Ok(fields)
 }

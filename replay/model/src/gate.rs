@@ -11,14 +11,16 @@
 //! one that was not used up; while I/Os wait, the next follows on it, and of what earlier ones left over the last but
 //! one is kept. Its clock has steps, and what has to wait is looked at again on one of them.
 
+use crate::demand::Demand;
 use crate::spec::{BucketSpec, Counted, GateSpec, SliceSpec};
-use crate::summary::second_of;
 
 /// What a gate has to know of an I/O.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing {
     /// A read (0) or a write (1).
     pub op: u8,
+    /// When it was due, whatever held it back since.
+    pub due_ns: i64,
     /// Where.
     pub offset_bytes: u64,
     /// How much.
@@ -66,8 +68,8 @@ pub struct Bucket {
     pub least: f64,
     /// What it did to I/Os at the head of the queue.
     pub held: Held,
-    /// Tokens asked for, by second of arrival.
-    pub demand: Vec<f64>,
+    /// Tokens asked for, by when the I/Os were due.
+    pub demand: Demand,
 }
 
 impl Bucket {
@@ -79,7 +81,7 @@ impl Bucket {
             runs: [(u64::MAX, 0); 2],
             least: spec.start,
             held: Held::default(),
-            demand: Vec::new(),
+            demand: Demand::default(),
             spec: spec.clone(),
         }
     }
@@ -123,14 +125,6 @@ impl Bucket {
     #[must_use]
     pub fn tokens(&self, at_ns: f64) -> f64 {
         self.spec.capacity - (self.full_at_ns - at_ns).max(0.0) / self.ns_per_token
-    }
-
-    fn note_demand(&mut self, at_ns: i64, tokens: f64) {
-        let second = second_of(at_ns);
-        if second >= self.demand.len() {
-            self.demand.resize(second + 1, 0.0);
-        }
-        self.demand[second] += tokens;
     }
 }
 
@@ -282,7 +276,7 @@ impl Gate {
         let mut costs = [0.0; BUCKETS_MAX];
         for (number, bucket) in self.buckets.iter_mut().enumerate() {
             costs[number] = bucket.cost(io);
-            bucket.note_demand(arrived_ns, costs[number]);
+            bucket.demand.note(io.due_ns, costs[number]);
             let ready_ns = bucket.ready_ns(costs[number]);
             if ready_ns > release_ns {
                 release_ns = ready_ns;

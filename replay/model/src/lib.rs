@@ -2,12 +2,14 @@
 //!
 //! `bindings` is all that Python sees. `spec` is the model as Python hands it over, `simulator` takes arrivals and has
 //! the events in order of time, `gate` holds I/Os back until a limit lets them go, `disk` serves them, for as long as
-//! `service` says, and `summary` adds up what came of them.
+//! `service` says, and `summary` and `demand` add up what came of them.
 //!
 //! An arrival's way: the gates of its volume (limits of a machine, of a set of disks), a piece to each disk that its
-//! stripe touches, the gates of that disk, its queue, its service. It has completed when its last piece has.
+//! stripe touches, the gates of that disk, its queue, its service. It has completed when its last piece has. Where rows
+//! wait for one another (`waiting`), an arrival is due so long after another has completed.
 
 mod bindings;
+pub mod demand;
 pub mod disk;
 pub mod gate;
 pub mod random;
@@ -15,6 +17,7 @@ pub mod service;
 pub mod simulator;
 pub mod spec;
 pub mod summary;
+pub mod waiting;
 
 use pyo3::prelude::*;
 

@@ -2,7 +2,7 @@
 //!
 //! An I/O is issued when it is due, or, once `in_flight_max` are under way, when the next of them completes, as in a
 //! replay. That also bounds the memory: what has been issued and not completed is all there is, besides the batches that
-//! hold such I/Os.
+//! hold such I/Os; and, where rows wait for one another, those that are looked ahead at.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,6 +13,7 @@ use crate::disk::{Disk, Request};
 use crate::gate::{BUCKETS_MAX, Gate, Passing};
 use crate::spec::{Spec, VolumeSpec};
 use crate::summary::Summary;
+use crate::waiting::{Arrival, LOOK_AHEAD, Waiting};
 
 /// Stands for a time that there is not.
 pub const NEVER: i64 = i64::MIN;
@@ -46,6 +47,12 @@ pub enum Problem {
     /// A class that was not announced.
     #[error("arrival {0} is of class {1} of {2}")]
     Class(usize, u8, usize),
+    /// Only some batches tell for whom rows wait.
+    #[error("only some batches of the plan have the columns after and think_ns")]
+    Waiting,
+    /// What it waits for lies too far back, or before the plan.
+    #[error("arrival {0} waits for one {1} rows earlier")]
+    After(usize, u32),
 }
 
 /// Columns of a batch of arrivals.
@@ -59,12 +66,16 @@ pub struct Arrivals<'a> {
     pub volume: &'a [u16],
     pub class: Option<&'a [u8]>,
     pub durable: Option<&'a arrow_array::BooleanArray>,
+    /// For whom each waits, so many rows earlier (0: for none), and for how long afterwards.
+    pub after: Option<(&'a [u32], &'a [i64])>,
 }
 
 /// What came of a batch, row by row; `completed_ns` is `NEVER` where it has not.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "named by what they hold")]
 pub struct Outcome {
+    /// When it was due; empty where that is as planned.
+    pub due_ns: Vec<i64>,
     pub issued_ns: Vec<i64>,
     pub completed_ns: Vec<i64>,
     pub delayed: Vec<bool>,
@@ -78,6 +89,8 @@ struct Io {
     /// Number of its batch, and its row there.
     batch: u64,
     row: u32,
+    /// Its row in the plan.
+    number: u64,
     pieces: u32,
     size_bytes: u32,
     class: u8,
@@ -127,6 +140,9 @@ pub struct Simulator {
     last_due_ns: i64,
     outcomes: VecDeque<Outcome>,
     first_batch: u64,
+    /// None until the first batch tells.
+    waits: Option<bool>,
+    waiting: Waiting,
     /// What it adds up to.
     pub summary: Summary,
 }
@@ -164,17 +180,21 @@ impl Simulator {
             last_due_ns: i64::MIN,
             outcomes: VecDeque::new(),
             first_batch: 0,
-            summary: Summary::new(classes),
+            waits: None,
+            waiting: Waiting::default(),
+            summary: Summary::new(classes, keep),
         })
     }
 
-    /// More arrivals, none earlier than the last. Plays on until the last of them is issued.
+    /// More arrivals, none earlier than the last. Plays on until the last of them is issued; where rows wait for one
+    /// another, until no more than `LOOK_AHEAD` are known.
     pub fn offer(&mut self, arrivals: &Arrivals) -> Result<(), Problem> {
         self.check(arrivals)?;
         let rows = arrivals.intended_ns.len();
         let batch = self.first_batch + self.outcomes.len() as u64;
         if self.keep {
             self.outcomes.push_back(Outcome {
+                due_ns: vec![NEVER; arrivals.after.map_or(0, |_| rows)],
                 issued_ns: vec![NEVER; rows],
                 completed_ns: vec![NEVER; rows],
                 delayed: vec![false; rows],
@@ -182,55 +202,42 @@ impl Simulator {
             });
         }
         for row in 0..rows {
-            let due_ns = arrivals.intended_ns[row];
-            self.last_due_ns = due_ns;
-            self.play_until(due_ns);
+            let op = arrivals.op[row];
+            let arrival = Arrival {
+                due_ns: arrivals.intended_ns[row],
+                batch,
+                row: row as u32,
+                number: self.waiting.rows(),
+                offset_bytes: arrivals.offset_bytes[row],
+                size_bytes: if op >= FLUSH {
+                    0
+                } else {
+                    arrivals.size_bytes[row]
+                },
+                op,
+                volume: arrivals.volume[row],
+                class: arrivals.class.map_or(0, |class| class[row]),
+                durable: arrivals.durable.is_some_and(|durable| durable.value(row)),
+            };
+            self.last_due_ns = arrival.due_ns;
+            if let Some((after, think_ns)) = arrivals.after {
+                self.waiting
+                    .offer(arrival, after[row], think_ns[row], self.now_ns);
+                self.play_known(LOOK_AHEAD);
+                continue;
+            }
+            self.play_until(arrival.due_ns);
             while self.in_flight >= self.in_flight_max {
                 self.next_event();
             }
-            self.now_ns = self.now_ns.max(due_ns);
-            let issued_ns = self.now_ns;
-            let delayed = issued_ns > due_ns;
-            self.summary.issue(due_ns, issued_ns, delayed);
-            if self.keep
-                && let Some(outcome) = self.outcomes.back_mut()
-            {
-                outcome.issued_ns[row] = issued_ns;
-                outcome.delayed[row] = delayed;
-            }
-            let op = arrivals.op[row];
-            let size_bytes = if op >= FLUSH {
-                0
-            } else {
-                arrivals.size_bytes[row]
-            };
-            let io = self.add_io(Io {
-                due_ns,
-                issued_ns,
-                batch,
-                row: row as u32,
-                pieces: 1,
-                size_bytes,
-                class: arrivals.class.map_or(0, |class| class[row]),
-            });
-            let piece = self.add_piece(Piece {
-                io,
-                disk: NONE,
-                volume: arrivals.volume[row],
-                stage: 0,
-                op,
-                durable: arrivals.durable.is_some_and(|durable| durable.value(row)),
-                offset_bytes: arrivals.offset_bytes[row],
-                size_bytes: u64::from(size_bytes),
-            });
-            self.in_flight += 1;
-            self.go_on(piece);
+            self.issue(&arrival);
         }
         Ok(())
     }
 
     /// No more will come: play to the end.
     pub fn end(&mut self) {
+        self.play_known(0);
         while !self.events.is_empty() {
             self.next_event();
         }
@@ -245,7 +252,7 @@ impl Simulator {
         self.outcomes.pop_front()
     }
 
-    fn check(&self, arrivals: &Arrivals) -> Result<(), Problem> {
+    fn check(&mut self, arrivals: &Arrivals) -> Result<(), Problem> {
         let rows = arrivals.intended_ns.len();
         let lengths = [
             arrivals.offset_bytes.len(),
@@ -254,9 +261,15 @@ impl Simulator {
             arrivals.volume.len(),
             arrivals.class.map_or(rows, <[u8]>::len),
             arrivals.durable.map_or(rows, arrow_array::Array::len),
+            arrivals.after.map_or(rows, |after| after.0.len()),
+            arrivals.after.map_or(rows, |after| after.1.len()),
         ];
         if lengths.iter().any(|length| *length != rows) {
             return Err(Problem::Lengths);
+        }
+        let waits = arrivals.after.is_some();
+        if *self.waits.get_or_insert(waits) != waits {
+            return Err(Problem::Waiting);
         }
         let mut before_ns = self.last_due_ns;
         for row in 0..rows {
@@ -273,8 +286,71 @@ impl Simulator {
             {
                 return Err(Problem::Class(row, class[row], self.classes));
             }
+            if let Some((after, _)) = arrivals.after {
+                let known = self.waiting.rows() + row as u64;
+                if u64::from(after[row]) > known.min(LOOK_AHEAD as u64) {
+                    return Err(Problem::After(row, after[row]));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Play rows that wait for one another until no more than `most` are known and not issued.
+    fn play_known(&mut self, most: usize) {
+        while self.waiting.known() > most {
+            let due_ns = self.waiting.next_due_ns();
+            let at_ns = due_ns.map_or(i64::MAX, |due_ns| due_ns.max(self.now_ns));
+            let event_first = self.events.peek().is_some_and(|event| {
+                self.in_flight >= self.in_flight_max || event.0.at_ns <= at_ns
+            });
+            if event_first {
+                self.next_event();
+            } else if let Some(arrival) = self.waiting.take() {
+                self.issue(&arrival);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Issue what is due, no earlier than what was issued last.
+    fn issue(&mut self, arrival: &Arrival) {
+        self.now_ns = self.now_ns.max(arrival.due_ns);
+        let issued_ns = self.now_ns;
+        let delayed = issued_ns > arrival.due_ns;
+        self.summary.issue(arrival.due_ns, issued_ns, delayed);
+        if self.keep {
+            let outcome = &mut self.outcomes[(arrival.batch - self.first_batch) as usize];
+            let row = arrival.row as usize;
+            if let Some(due_ns) = outcome.due_ns.get_mut(row) {
+                *due_ns = arrival.due_ns;
+            }
+            outcome.issued_ns[row] = issued_ns;
+            outcome.delayed[row] = delayed;
+        }
+        let io = self.add_io(Io {
+            due_ns: arrival.due_ns,
+            issued_ns,
+            batch: arrival.batch,
+            row: arrival.row,
+            number: arrival.number,
+            pieces: 1,
+            size_bytes: arrival.size_bytes,
+            class: arrival.class,
+        });
+        let piece = self.add_piece(Piece {
+            io,
+            disk: NONE,
+            volume: arrival.volume,
+            stage: 0,
+            op: arrival.op,
+            durable: arrival.durable,
+            offset_bytes: arrival.offset_bytes,
+            size_bytes: u64::from(arrival.size_bytes),
+        });
+        self.in_flight += 1;
+        self.go_on(piece);
     }
 
     fn play_until(&mut self, at_ns: i64) {
@@ -329,6 +405,7 @@ impl Simulator {
             }
             let passing = Passing {
                 op: piece.op,
+                due_ns: self.ios[piece.io as usize].due_ns,
                 offset_bytes: piece.offset_bytes,
                 size_bytes: piece.size_bytes,
             };
@@ -419,6 +496,9 @@ impl Simulator {
             let outcome = &mut self.outcomes[(io.batch - self.first_batch) as usize];
             outcome.completed_ns[io.row as usize] = self.now_ns;
             outcome.left -= 1;
+        }
+        if self.waits == Some(true) {
+            self.waiting.complete(io.number, self.now_ns);
         }
     }
 

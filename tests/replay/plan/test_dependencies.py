@@ -162,6 +162,29 @@ def test_the_scale_divides_the_time_thought_and_leaves_the_storage_alone(
     assert due[-1] == pytest.approx(thought.sum() / 4 + sum(took[:-1]), abs=len(took))
 
 
+@pytest.mark.parametrize(("service_us", "scale"), [(0, 1.0), (1500, 1.0), (6000, 1.0), (1500, 4.0)])
+def test_a_model_waits_as_storage_does(
+    service_us: int, scale: float, make_recording: MakeRecording, tmp_path: Path
+) -> None:
+    """In virtual time every I/O comes due exactly when it does on storage that takes so long and never queues."""
+    recording, took = closed_loop(make_recording)
+    file = tmp_path / "one.toml"
+    file.write_text(
+        f'[[disk]]\nname = "one"\n[disk.service]\nread_us = {service_us}\ndistribution = "constant"\n',
+        "utf-8",
+    )
+    options = ReplayOptions(targets=(f"model:{file}",), mode="think", scale=scale)
+    out = replay(recording, tmp_path / "out.iotrace", options)
+    _, table = plan_of(recording, mode="think", scale=scale)
+    due = play(*columns(table), service=[service_us * 1000] * len(took))
+    io = out.read("io")
+    assert sorted(io["intended_ns"].to_pylist()) == sorted(due)
+    assert io["intended_ns"].to_pylist() == io["issued_ns"].to_pylist()
+    facts = out.manifest.replay
+    assert facts is not None
+    assert facts.scaling.after.span_ns == max(due) - min(due)
+
+
 def test_a_real_run_waits_and_says_what_the_load_became(
     make_recording: MakeRecording, disk: Path, tmp_path: Path
 ) -> None:

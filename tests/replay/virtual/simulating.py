@@ -42,8 +42,20 @@ def spec(disks: list[dict], gates: list[dict] = (), *, stripe: int = 65536) -> s
     return json.dumps({"gates": list(gates), "volumes": [volume], "disks": disks})
 
 
-def simulate(text: str, at_ns, *, op=0, size=8192, offset=0, in_flight_max=1 << 24, seed=1, keep=False):
-    """Play; with ``keep`` the completions too."""
+def simulate(
+    text: str,
+    at_ns,
+    *,
+    op=0,
+    size=8192,
+    offset=0,
+    after=None,
+    think_ns=0,
+    in_flight_max=1 << 24,
+    seed=1,
+    keep=False,
+):
+    """Play; with ``keep`` the completions too. ``after`` and ``think_ns``: what each waits for, and for how long."""
     simulator = _model.Simulator(text, in_flight_max=in_flight_max, seed=seed, keep=keep)
     count = len(at_ns)
     columns = {
@@ -53,6 +65,9 @@ def simulate(text: str, at_ns, *, op=0, size=8192, offset=0, in_flight_max=1 << 
         "op": np.broadcast_to(np.asarray(op, np.uint8), count),
         "target": np.zeros(count, np.uint16),
     }
+    if after is not None:
+        columns["after"] = np.broadcast_to(np.asarray(after, np.uint32), count)
+        columns["think_ns"] = np.broadcast_to(np.asarray(think_ns, np.int64), count)
     for start in range(0, count, BATCH):
         part = {name: np.ascontiguousarray(column[start : start + BATCH]) for name, column in columns.items()}
         simulator.offer(pa.record_batch(part))

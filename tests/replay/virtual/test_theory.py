@@ -53,6 +53,32 @@ def test_no_queue():
     assert figures["disks"][0]["busy_ns"] / figures["last_completed_ns"] == pytest.approx(5.0, rel=WITHIN)
 
 
+def mean_values(sessions: int, think: float, service: float) -> tuple[float, float]:
+    """Throughput and response of sessions that think, before one server (Reiser and Lavenberg 1980)."""
+    queue = response = rate = 0.0
+    for number in range(1, sessions + 1):
+        response = service * (1 + queue)
+        rate = number / (think + response)
+        queue = rate * response
+    return rate, response
+
+
+@pytest.mark.parametrize(("sessions", "think_ms"), [(1, 4), (8, 4), (8, 20)])
+def test_sessions_that_think(sessions, think_ms):
+    """A closed network of one server and thinking: mean value analysis, with more rows than are looked ahead at."""
+    count = 1_500_000
+    after = np.where(np.arange(count) < sessions, 0, sessions)
+    think = np.random.default_rng(5).exponential(think_ms * MS, count).astype(np.int64)
+    figures = simulate(
+        spec([disk(MS, "exponential")]), np.zeros(count, np.int64), after=after, think_ns=think
+    )
+    rate, response = mean_values(sessions, think_ms * MS, MS)
+    assert figures["completed"] == count
+    assert figures["response"]["mean_ns"] == pytest.approx(response, rel=WITHIN)
+    assert count / figures["last_completed_ns"] == pytest.approx(rate, rel=WITHIN)
+    assert figures["lateness"]["max_ns"] == 0
+
+
 def test_the_mean_of_a_lognormal_time_is_the_mean():
     """And one server of it is M/G/1 (Pollaczek and Khinchine)."""
     load, cv = 0.5, 0.8

@@ -105,3 +105,30 @@ def test_credits_of_gp2_last_as_amazon_says():
 def test_what_is_not_there_is_named(target, word):
     with pytest.raises(IotraceError, match=word):
         model_named(target)
+
+
+def test_a_name_says_what_lies_on_which_disk():
+    model = model_named("model:azure/4xP30,log=2xP10,tempdb_log=P4+Standard_E8ds_v5")
+    assert [(disk.count, disk.roles) for disk in model.disks] == [
+        (4, ()),
+        (2, ("log",)),
+        (1, ("tempdb_log",)),
+    ]
+    assert model.machine is not None
+    assert model.machine.name == "Standard_E8ds_v5"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("azure/P30,redo=P10", "there is no role 'redo'"),
+        ("azure/P30,P10", "several disks without roles"),
+        ("azure/log=P10", "every disk has roles"),
+        ("azure/P30,log=P10,log=P4", "takes the role log"),
+        ("azure/P30,,", "names no model"),
+        ("google/pd-ssd-500+c4d-8", "c4d-8 does not take pd-ssd-500"),
+    ],
+)
+def test_a_name_that_makes_no_sense_is_refused(name, message):
+    with pytest.raises(IotraceError, match=message):
+        model_named(f"model:{name}")
