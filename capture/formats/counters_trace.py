@@ -154,7 +154,7 @@ class CountersTrace:
         reading = self._reading
         notes = [*self._kind.notes, *reading.notes]
         if self._zone is not None:
-            notes.append(f"its times are taken as those of {self._zone}, as --timezone says")
+            notes.append(f"its local times are taken as those of {self._zone}")
         if reading.left_out:
             notes.append(
                 f"{counted(reading.left_out, 'value or line', 'values or lines')} left out: not understood"

@@ -31,6 +31,8 @@ _POWERSHELL: Final = re.compile(r"\\?/Date\((?P<ms>\d{10,14})\)\\?/")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REMEMBERED_MAX: Final = 1 << 16
+_UTC_NS_MAX: Final = 9_183_110_400 * 10**9
+"""1 January 2261: nanoseconds between two times have to fit into 64 bits."""
 
 
 class TextTimes:
@@ -60,11 +62,12 @@ class TextTimes:
             )
 
     def utc_ns(self, text: str) -> int | None:
-        """Nanoseconds since 1970; None for what is no time. A local time without a zone counts as UTC."""
+        """Nanoseconds since 1970; None for no time of 1970 to 2260. A local time without a zone counts as UTC."""
         if text not in self._known:
             if len(self._known) >= _REMEMBERED_MAX:
                 self._known.clear()
-            self._known[text] = self._parsed(text.strip().strip('"').strip())
+            found = self._parsed(text.strip().strip('"').strip())
+            self._known[text] = found if found is not None and 0 <= found < _UTC_NS_MAX else None
         return self._known[text]
 
     def _parsed(self, text: str) -> int | None:

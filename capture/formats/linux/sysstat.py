@@ -136,7 +136,7 @@ class SysstatTrace:
             )
             yield "the source has no date: its first report is put at 1970-01-01 00:00 UTC"
         if self._zone is not None:
-            yield f"its times are taken as those of {self._zone}, as --timezone says"
+            yield f"its local times are taken as those of {self._zone}"
         if self._since_boot:
             yield "the first report is about the time since boot, and is left out"
         for count, noun, what in (

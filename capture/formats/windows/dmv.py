@@ -131,7 +131,7 @@ class DmvTrace:
             clock_steps=facts["clock_steps"], truncated_tail=self._is_cut, notes=list(self._notes())
         )
         if self._zone is not None:
-            quality.notes.append(f"its times are taken as those of {self._zone}, as --timezone says")
+            quality.notes.append(f"its local times are taken as those of {self._zone}")
         return Outcome(
             facts["first_utc_ns"] - start_utc_ns, facts["last_utc_ns"] - start_utc_ns, quality, facts["lines"]
         )

@@ -127,7 +127,9 @@ def test_local_times_need_a_zone(imported):
     assert "--timezone" in problem.value.hint
     recording = imported(text(OWN, "\t"), timezone="Europe/Berlin")
     held(recording, "sales sales_data")
-    assert any("Europe/Berlin, as --timezone says" in note for note in recording.manifest.quality.notes)
+    assert any(
+        "local times are taken as those of Europe/Berlin" in note for note in recording.manifest.quality.notes
+    )
     held(imported(text(GERMAN, ";"), timezone="+0100"), "database 5 file 1")
 
 
