@@ -14,7 +14,7 @@ import glob
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final
@@ -27,10 +27,16 @@ from iotrace.schemas import IotraceError, Recording
 from . import library
 from .describe.figures import GRANULE_BYTES
 from .describe.recording import workload_layer
+from .fleet.inputs import distinct_hosts
 
 BATCH_ROWS: Final = 1 << 14
 
 _READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
+_HOSTS_SQL: Final = """
+CREATE TABLE hosts (
+    host VARCHAR, path VARCHAR, uuid VARCHAR, start_utc_ns BIGINT, window_start_ns BIGINT, window_end_ns BIGINT
+)
+"""
 _NOT_OURS: Final = re.compile(r"^[A-Za-z ]+ Error: ")
 _TIME: Final = re.compile(r"(-?\d+)(ns|us|ms|s|m|h)?")
 _NS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -43,14 +49,57 @@ def opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises `IotraceError` for a damaged recording.
     """
     with library.opened(recording) as connection:
-        paths = [str(path) for name in recording.table_names() for path in recording.parquet_paths(name)]
-        # The views ask for them as patterns that match nothing else, which DuckDB checks before what they match.
-        paths += [glob.escape(path) for path in paths]
-        quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-        connection.execute(f"SET allowed_paths = [{quoted}]")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        _shut_off(
+            connection,
+            [str(path) for name in recording.table_names() for path in recording.parquet_paths(name)],
+        )
         yield connection
+
+
+@contextmanager
+def opened_fleet(recordings: Sequence[Recording]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The same of several recordings: each table has the rows of all, and a column ``host``.
+
+    Times, and numbers such as ``device_id``, are each recording's own; the view ``hosts`` says when each began. Raises
+    `IotraceError` for a damaged one.
+    """
+    hosts = distinct_hosts([(one.manifest.host.name or "", one.name, str(one.path)) for one in recordings])
+    with library.connected() as connection:
+        paths: list[str] = []
+        tables: dict[str, list[str]] = {}
+        for number, (host, one) in enumerate(zip(hosts, recordings, strict=True)):
+            library.attach(connection, one, f"r{number}")
+            for name in one.table_names():
+                paths += [str(path) for path in one.parquet_paths(name)]
+                tables.setdefault(name, []).append(f'SELECT {_text(host)} AS host, * FROM r{number}."{name}"')  # noqa: S608 - quoted
+        for name, parts in tables.items():
+            connection.execute(f'CREATE VIEW "{name}" AS {" UNION ALL BY NAME ".join(parts)}')
+        connection.execute(_HOSTS_SQL)
+        connection.executemany(
+            "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                [
+                    host, str(one.path), one.manifest.uuid, one.manifest.clock.start_utc_ns,
+                    one.manifest.window_start_ns, one.manifest.window_end_ns,
+                ]
+                for host, one in zip(hosts, recordings, strict=True)
+            ],
+        )  # fmt: skip
+        _shut_off(connection, paths)
+        yield connection
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _shut_off(connection: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
+    """Let nothing be read but ``paths``, and no setting be changed."""
+    # The views ask for them as patterns that match nothing else, which DuckDB checks before what they match.
+    allowed = ", ".join(map(_text, [*paths, *map(glob.escape, paths)]))
+    connection.execute(f"SET allowed_paths = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def select(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iotrace.analyze import library, query
+from iotrace.analyze.fleet import named_recordings
 from iotrace.analyze.units import DASH
 from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
@@ -36,7 +37,11 @@ def register(app: typer.Typer) -> None:
 def query_command(
     recording: Annotated[
         Path | None,
-        typer.Argument(metavar="RECORDING", help="A recording, NAME.iotrace.", show_default=False),
+        typer.Argument(
+            metavar="RECORDING",
+            help="A recording, NAME.iotrace; or a folder of them, or a pattern in quotes, for all of them.",
+            show_default=False,
+        ),
     ] = None,
     question: Annotated[
         str | None,
@@ -65,7 +70,8 @@ def query_command(
     """Ask a recording in SQL, or a question of the library.
 
     Each table is a view named after its file: io, devices, files, processes, waits, counters, markers. Nothing is ever
-    changed, and nothing but the recording can be read. --json and --csv give all rows.
+    changed, and nothing but the recording can be read. --json and --csv give all rows. Of a folder of recordings each
+    table has the rows of all hosts and a column host; hosts says when each began.
 
     Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io GROUP BY op"
     """
@@ -80,11 +86,17 @@ def query_command(
             hint='for example iotrace query prod.iotrace "SELECT * FROM devices", or iotrace query --list',
         )
     seconds = parse_seconds(timeout)
-    opened = _open(recording, step)
-    with query.opened(opened) as connection:
+    named = named_recordings([recording])
+    if len(named) > 1 and _is_name(question):
+        raise IotraceError(
+            f"query {question} is asked of one recording, and '{recording}' holds {len(named)}",
+            hint="name one of them, or ask all in SQL: each table has a column host",
+        )
+    opened = [Recording.open(one) for one in named] if len(named) > 1 else [_open(named[0], step)]
+    with query.opened_fleet(opened) if len(named) > 1 else query.opened(opened[0]) as connection:
         batches: Iterator[pa.RecordBatch]
         if _is_name(question):
-            batches = query.ask(connection, opened, question, _words(parameters or []))
+            batches = query.ask(connection, opened[0], question, _words(parameters or []))
         elif parameters:
             raise IotraceError(
                 f"'{parameters[0]}' does not belong to a SELECT",

@@ -1,6 +1,5 @@
 """Adds hosts up: load, latency over all their I/Os, the peak of all at the same moment, and who stands out."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,6 +11,7 @@ from iotrace.analyze.stats.histogram import added_up
 from iotrace.schemas import IotraceError
 from iotrace.schemas.arrays import Int64s
 
+from .inputs import distinct_hosts
 from .summary import HostSummary, Seconds, Unread
 
 _NS_PER_S: Final = 1_000_000_000
@@ -167,12 +167,8 @@ def _refuse_what_does_not_add_up(summaries: Sequence[HostSummary]) -> None:
 
 
 def _with_distinct_names(summaries: Sequence[HostSummary]) -> list[HostSummary]:
-    """Recordings of one host go by the host and their own name."""
-    times = Counter(one.host for one in summaries)
-    return [
-        replace(one, host=f"{one.host} ({one.recording})") if times[one.host] > 1 else one
-        for one in summaries
-    ]
+    names = distinct_hosts([(one.host, one.recording, one.path) for one in summaries])
+    return [replace(one, host=name) for one, name in zip(summaries, names, strict=True)]
 
 
 def _host(one: HostSummary) -> Host:

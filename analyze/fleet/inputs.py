@@ -1,6 +1,7 @@
 """The recordings that a list of paths, folders and patterns names."""
 
 import glob
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,21 @@ def named_recordings(words: Sequence[Path]) -> list[Path]:
             )
         places[place] = path
     return found
+
+
+def distinct_hosts(named: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A name for each recording, given its host's (empty where unknown), its own, and its path.
+
+    A host recorded several times goes by its own name and the recording's, or by the path where both are alike.
+    """
+    hosts = [host or recording for host, recording, _ in named]
+    times = Counter(hosts)
+    longer = [
+        f"{host} ({recording})" if times[host] > 1 else host
+        for host, (_, recording, _) in zip(hosts, named, strict=True)
+    ]
+    times = Counter(longer)
+    return [path if times[name] > 1 else name for name, (_, _, path) in zip(longer, named, strict=True)]
 
 
 def _named_by(word: Path) -> list[Path]:

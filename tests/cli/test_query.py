@@ -95,3 +95,39 @@ def test_a_mistake_in_sql_is_an_error_with_a_hint(iotrace: Callable[..., Result]
     assert (refused.status, refused.out) == (2, "")
     assert "iox" in refused.err
     assert "hint: " in refused.err
+
+
+def test_a_folder_of_recordings_is_one_table_with_a_column_host(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    counts = {}
+    for name, rate in (("db01", 100.0), ("db'02", 300.0)):
+        counts[name] = make_recording(tmp_path / "all" / f"{name}.iotrace", reads_per_second=rate).row_count(
+            "io"
+        )
+    sql = "SELECT host, count(*) AS n, any_value(uuid) IS NOT NULL AS known FROM io JOIN hosts USING (host) GROUP BY 1"
+    found = json.loads(iotrace("query", tmp_path / "all", sql, "--json").out)
+    assert {row["host"]: row["n"] for row in found} == counts
+    assert all(row["known"] for row in found)
+
+
+def test_nothing_but_the_recordings_of_a_folder_can_be_read(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        make_recording(tmp_path / "all" / f"{name}.iotrace")
+    other = tmp_path / "other.csv"
+    other.write_text("secret\n1\n")
+    found = iotrace("query", tmp_path / "all", f"SELECT * FROM read_csv('{other}')")
+    assert found.status == 2
+    assert "does not run" in found.err
+
+
+def test_a_question_of_the_library_is_asked_of_one_recording(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        make_recording(tmp_path / "all" / f"{name}.iotrace")
+    found = iotrace("query", tmp_path / "all", "layers")
+    assert found.status == 2
+    assert "holds 2" in found.err

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.analyze.fleet import named_recordings
+from iotrace.analyze.fleet.inputs import distinct_hosts
 from iotrace.schemas import IotraceError
 
 
@@ -54,3 +55,14 @@ def test_a_sweep_and_a_folder_without_recordings_stand_for_themselves(fleet, tmp
 def test_naming_one_twice_is_refused(fleet):
     with pytest.raises(IotraceError, match="are the same recording, named twice"):
         named_recordings([fleet, fleet / "a.iotrace"])
+
+
+def test_every_recording_gets_a_name_of_its_own():
+    named = [
+        ("", "a", "x/a"),
+        ("db", "mon", "x/mon"),
+        ("db", "tue", "x/tue"),
+        ("db", "tue", "y/tue"),
+        ("web", "w", "w"),
+    ]
+    assert distinct_hosts(named) == ["a", "db (mon)", "x/tue", "y/tue", "web"]
