@@ -6,7 +6,7 @@ from iotrace.capture.formats.entry import Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
     entry("crystaldiskmark", f"{__name__}.crystaldiskmark:FORMAT", rb"CrystalDiskMark \d"),
-    entry("diskspd-text", f"{__name__}.diskspd_text:FORMAT", rb"Input parameters:"),
+    entry("diskspd-text", f"{__name__}.diskspd_text:FORMAT", rb"Input parameters:|Results for timespan"),
     entry("diskspd-xml", f"{__name__}.diskspd_xml:FORMAT", rb"<Results>"),
     entry("elbencho", f"{__name__}.elbencho:FORMAT", rb"(?i)ISO date,label,path type"),
     entry("fio-json", f"{__name__}.fio_json:FORMAT", rb'"fio version"'),
@@ -16,7 +16,11 @@ FORMATS: Final[tuple[Entry, ...]] = (
         rb"\d, -?\d{1,18}, (?:\d|0x)",
         r"_(?:clat|slat|lat|bw|iops)(?:\.\d+)?\.log\Z",
     ),
-    entry("hammerdb", f"{__name__}.hammerdb:FORMAT", rb"(?i)hammerdb|TEST RESULT : System|>>>>> PROC:"),
+    entry(
+        "hammerdb",
+        f"{__name__}.hammerdb:FORMAT",
+        rb"(?i)hammerdb|TEST RESULT : System|>>>>> PROC:|query set\(s\) in ",
+    ),
     entry("iometer", f"{__name__}.iometer:FORMAT", rb"'Test Type,Test Description|'Target Type,Target Name"),
     entry("sqlio", f"{__name__}.sqlio:FORMAT", rb"sqlio v"),
     entry(

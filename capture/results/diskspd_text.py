@@ -55,17 +55,19 @@ class _Span:
 
 
 def _recognises(text: str) -> bool:
-    return "Input parameters:" in text and "timespan:" in text and "warm up time:" in text
+    if "Input parameters:" in text and "timespan:" in text and "warm up time:" in text:
+        return True
+    return "actual test time:" in text and any(_RESULTS.match(line.lstrip()) for line in lines_of(text))
 
 
 def parse(path: Path, name: str) -> list[Run]:
     """One run for each timespan that has results."""
-    lines = lines_of(read_text(path, name))
+    lines = _dedented(lines_of(read_text(path, name)))
     spans, facts = _parameters(lines)
     runs: list[Run] = []
     pieces = list(_results(lines))
     for number, piece in pieces:
-        span = spans.get(number, _Span())
+        span = spans.get(number) or _by_command(facts.get("command line", ""))
         test = Path(name).stem + (f" timespan {number}" if len(pieces) > 1 else "")
         run = _run(span, facts, piece, number, test)
         if run is None:
@@ -74,6 +76,32 @@ def parse(path: Path, name: str) -> list[Run]:
     if not pieces or len(pieces) < len(spans):
         raise CutOff(runs)
     return runs
+
+
+def _dedented(lines: list[str]) -> list[str]:
+    """Lines without the blanks that all have before them that hold more, as where they were pasted into a ticket."""
+    mark = next((line for line in lines if _RESULTS.match(line.lstrip())), "")
+    margin = mark[: len(mark) - len(mark.lstrip())]
+    return [line.removeprefix(margin) for line in lines] if margin else lines
+
+
+def _by_command(command: str) -> _Span:
+    """A timespan of which only the command is told: a file cut at its head, without ``Input parameters``."""
+    options = {word[:2]: word[2:] for word in command.split()[1:] if word[:1] in "-/" and len(word) > 1}
+    options = {f"-{key[1:]}": value for key, value in options.items()}
+    paths = [word for word in command.split()[1:] if word[:1] not in "-/"]
+    access = "random" if "-r" in options else "sequential"
+    per_file = small(options.get("-t", "1"))
+    pool = small(options.get("-F", ""))
+    requests = small(options.get("-o", "2"))  # DiskSpd's own number where none is named
+    size = _bytes(options.get("-b", "64K"))
+    span = _Span(
+        warmup_s=small(options.get("-W", "5")) or 0,
+        pool_threads=pool,
+        pool_requests=requests if pool else None,
+    )
+    span.targets = [_Target(path, size, requests, per_file, access) for path in paths]
+    return span
 
 
 def _parameters(lines: list[str]) -> tuple[dict[int, _Span], dict[str, str]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.capture.clocks.zones import Moment, moment
-from iotrace.schemas import counted
+from iotrace.schemas import IotraceError, counted
 
 from .run import (
     HAMMERDB,
@@ -204,6 +204,8 @@ def _microseconds(text: str) -> int | None:
     return nanoseconds(None if number is None else number / 1000)
 
 
+_QUERY_SETS: Final = " query set(s) in "
+_COUNTER_LOG: Final = "Hammerdb Transaction Counter Log @"
 _NOPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) NOPM from (\d+) (.{0,60}?) ?TPM")
 _TPM_FIRST: Final = re.compile(r"TEST RESULT : System achieved (\d+) (.{0,60}?) ?TPM at (\d+) NOPM")
 _USERS: Final = re.compile(r"Vuser \d+:(\d+) Active Virtual Users configured")
@@ -228,17 +230,33 @@ _MARKS: Final = (
 def _recognises(text: str) -> bool:
     if any(mark in text for mark in _MARKS):
         return True
-    return ">>>>> PROC:" in text and "CALLS:" in text
+    return (">>>>> PROC:" in text and "CALLS:" in text) or _QUERY_SETS in text or _COUNTER_LOG in text
 
 
 def parse(path: Path, name: str) -> list[Run]:
     """One run for each result. A time profile without a result is a run of its transactions only."""
-    log = _Log(lines_of(read_text(path, name)), Path(name).stem)
+    text = read_text(path, name)
+    log = _Log(lines_of(text), Path(name).stem)
     if not log.runs:
+        _refuse_others(text, name)
         raise CutOff([])
     if log.is_open:
         raise CutOff(log.runs)
     return log.runs
+
+
+def _refuse_others(text: str, name: str) -> None:
+    """Name what HammerDB writes besides: it tells nothing of I/O."""
+    if _QUERY_SETS in text or "TPROC-H" in text:
+        raise IotraceError(
+            f"'{name}' is a log of HammerDB's TPROC-H: it tells how long queries took, no I/O and no transactions",
+            hint="import the log of a TPROC-C run, or a capture of the host taken while the queries ran",
+        )
+    if _COUNTER_LOG in text:
+        raise IotraceError(
+            f"'{name}' is HammerDB's transaction counter alone, without the result of its run",
+            hint="import the log of the run, which tells NOPM and TPM",
+        )
 
 
 @dataclass(slots=True)

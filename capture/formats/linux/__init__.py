@@ -12,5 +12,5 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry("fio", f"{__name__}.fio_iolog:FORMAT", rb"fio version [23] iolog"),
     entry("diskstats", f"{__name__}.diskstats:FORMAT", rb"\d\s+\S+(?:\s+\d+){11}"),
     entry("biolatency", f"{__name__}.biolatency:FORMAT", rb"[num]secs"),
-    entry("sysstat", f"{__name__}.sysstat:FORMAT", rb'"sysstat"|Device|DEV'),
+    entry("sysstat", f"{__name__}.sysstat:FORMAT", rb'"sysstat"|Device|DEV|Linux \S+ \('),
 )

@@ -22,7 +22,7 @@ from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
 from .sysstat_columns import COLUMNS
-from .sysstat_text import BANNER, Odd, Report, json_reports, kind_of, load, reports
+from .sysstat_text import BANNER, TIME, Odd, Report, json_reports, kind_of, load, reports
 
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 1 << 28
@@ -211,6 +211,11 @@ def _dates(head: bytes, kind: str) -> Iterator[str]:
         yield from (f"{banner['date']} 00:00:00{half}" for line in lines if (banner := BANNER.match(line)))
     else:
         yield from (line.strip() for line in lines)
+        clocks = [clock for line in lines if (clock := TIME.fullmatch(line))]
+        half = " AM" if any(clock["half"] for clock in clocks) else ""
+        yield from (
+            f"{banner['date']} 00:00:00{half}" for line in lines if (banner := BANNER.match(line)) and clocks
+        )
 
 
 def _inspect(path: Path, name: str) -> dict[str, Any]:
@@ -230,4 +235,13 @@ def _inspect(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-FORMAT: Final = Format("sysstat", _recognises, _read, _inspect, has_ios=False)
+def _almost(head: bytes) -> tuple[str, str] | None:
+    if any(BANNER.match(line) for line in head_lines(head, 4)):
+        return (
+            "a report of iostat, sar or their like without disks",
+            "take one with disks: iostat -xt 5, or sar -d 5",
+        )
+    return None
+
+
+FORMAT: Final = Format("sysstat", _recognises, _read, _inspect, has_ios=False, almost=_almost)

@@ -15,6 +15,9 @@ SADF: Final = re.compile(r"#?\s*hostname;interval;timestamp;DEV;(?P<columns>\S+)
 _CLOCK: Final = re.compile(
     r"(?P<hour>\d\d)(?::|时|時|시 ?)(?P<minute>\d\d)(?::|分|분 ?)(?P<second>\d\d)[秒초]?(?P<half> [AP]M)?(?=\s)"
 )
+TIME: Final = re.compile(r"Time: (?P<clock>\d\d:\d\d:\d\d)(?P<half> [AP]M)?\s*")
+"""How ``iostat -t`` wrote times until sysstat 9: of the day, whose date the first line tells."""
+
 Json = dict[str, Any]
 _DEVICE: Final = ("Device", "Device:", "DEV")
 _HALF_DAY_NS: Final = 12 * 3600 * 10**9
@@ -118,16 +121,21 @@ class _Iostat:
 
 
 def _iostat(lines: Iterator[str], times: TextTimes, odd: Odd) -> Iterator[Report]:
-    tables = _Iostat(odd)
+    tables, date = _Iostat(odd), ""
+    seen_ns: int | None = None
     for line in lines:
         words = line.split()
         report = tables.report
         if banner := BANNER.match(line):
             yield from _told(tables.start(since_boot=True, host=banner["host"]))
+            date, seen_ns = _plain_date(banner["date"]), None
         elif words and (words[0] in _DEVICE[:2] or words[-1] == "Device"):
             if not tables.is_new_table(words):
                 yield from _told(tables.start())
             tables.head(words)
+        elif clock := TIME.fullmatch(line):
+            at_ns = seen_ns = _after(times.utc_ns(f"{date} {clock['clock']}{clock['half'] or ''}"), seen_ns)
+            yield from _told(tables.start(since_boot=report.since_boot and not report.rows, at_ns=at_ns))
         elif words and words[0] == "avg-cpu:":
             if report.rows:
                 yield from _told(tables.start())

@@ -496,3 +496,61 @@ def test_elbencho(tmp_path):
     # The first run ended at 12:00:10 local time and took 10 s; making folders is no run.
     assert recording.manifest.clock.start_utc_ns == MARCH_1 + 11 * 3600 * 10**9
     assert len(rows) == 3
+
+
+def diskspd_piece():
+    """What DiskSpd prints of a timespan, without the parameters before it."""
+    text = (FIXTURES / "diskspd.txt").read_text()
+    start, second = text.index("Results for timespan 1"), text.index("Results for timespan 2")
+    return text[start:second]
+
+
+def test_diskspd_whose_parameters_are_cut_off_is_known_by_its_command(tmp_path):
+    path = tmp_path / "cut.txt"
+    command = r"diskspd.exe -b8K -r -t2 -o4 -W0 -d5 -L D:\a.dat E:\b.dat"
+    path.write_text(f"Command Line: {command}\n\n{diskspd_piece()}")
+    whole = {row["op"]: row for row in read(FIXTURES / "diskspd.txt") if row["run"] == 0}
+    found = {row["op"]: row for row in read(path)}
+    for op, row in found.items():
+        for column in (
+            "ios",
+            "bytes",
+            "iops",
+            "latency_ns_mean",
+            "quantiles",
+            "outstanding",
+            "size_bytes",
+            "threads",
+        ):
+            assert row[column] == whole[op][column], (op, column)
+    assert (found["total"]["access"], found["total"]["target"]) == ("random", r"D:\a.dat, E:\b.dat")
+
+
+def test_diskspd_pasted_with_a_margin(tmp_path):
+    path = tmp_path / "pasted.txt"
+    lines = (FIXTURES / "diskspd.txt").read_text().splitlines(keepends=True)
+    path.write_text("".join(f"    {line}" for line in lines))
+    assert [row | {"test": ""} for row in read(path)] == [
+        row | {"test": ""} for row in read(FIXTURES / "diskspd.txt")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "HammerDB CLI v4.12\nVuser 1:query 12 completed in 2.803 seconds\nTPROC-H Driver Script\n",
+            "TPROC-H",
+        ),
+        ("Vuser 1:Completed 1 query set(s) in 91 seconds\n", "TPROC-H"),
+        (
+            "Hammerdb Transaction Counter Log @ Thu Jun 30 22:43:39 UTC 2022\n0 PostgreSQL tpm @ x\n",
+            "counter alone",
+        ),
+    ],
+)
+def test_other_logs_of_hammerdb_are_named(tmp_path, text, words):
+    path = tmp_path / "hammerdb.log"
+    path.write_text(text)
+    with pytest.raises(IotraceError, match=words):
+        import_files([path], tmp_path / "out.iotrace")

@@ -163,3 +163,27 @@ def test_a_cut_report_loses_no_more_than_its_last_line(imported, cut):
 def test_inspect_tells_devices_and_reports():
     facts = sysstat.FORMAT.inspect(FIXTURES / "linux" / "iostat.txt", "iostat.txt")
     assert (facts["devices"], facts["reports"], facts["dated"]) == (["nvme0n1", "sda"], 2, True)
+
+
+def test_times_of_day_as_sysstat_9_wrote_them(imported):
+    """``iostat -t`` told only the time of day until sysstat 9; the date stands in the first line, and days go on."""
+    told = "Linux 2.6.18 (db1)    03/13/2026\n\n"
+    for clock in ("11:59:50 PM", "11:59:55 PM", "12:00:00 AM"):
+        told += (
+            f"Time: {clock}\nDevice:   rrqm/s  wrqm/s  r/s  w/s  rsec/s  wsec/s avgrq-sz avgqu-sz await svctm %util\n"
+            "sda       0.00    1.00  4.00  2.00  64.00  32.00  16.00  0.05  8.00  3.00  1.80\n\n"
+        )
+    recording = imported(told, timezone="UTC")
+    assert recording.manifest.clock.start_utc_ns == NOON_UTC_NS + (12 * 3600 - 10) * SECOND
+    times = sorted({row["at_ns"] // SECOND for row in recording.read("counters").to_pylist()})
+    assert times == [5, 10]  # the first is about the time since boot
+    assert values(recording, "sda", 10)["await"] == (8e6, "ns", "latency_ns")
+
+
+@pytest.mark.parametrize(
+    "report", ["avg-cpu:  %user   %idle\n          1.00   99.00\n", "12:00:01  CPU  %user\n"]
+)
+def test_a_report_without_disks_is_named(imported, report):
+    with pytest.raises(IotraceError, match="without disks") as refused:
+        imported(f"Linux 5.4.0 (db1)\t03/13/2026\t_x86_64_\t(8 CPU)\n\n{report}")
+    assert "iostat -xt" in refused.value.hint
