@@ -19,7 +19,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from iotrace.analyze.present import ProgramAnswer, plain
-from iotrace.schemas import Quality
+from iotrace.schemas import Quality, Recording
+from iotrace.schemas.models import model_words
 from iotrace.schemas.text import printable, shortened
 
 from . import run_log
@@ -111,6 +112,12 @@ def warn(text: str) -> None:
     """Something the reader must know before trusting the figures."""
     run_log.note(text, logging.WARNING)
     _tell(Text.assemble(("warning: ", "yellow"), printable(text)))
+
+
+def warn_of_model(recordings: Sequence[Recording]) -> None:
+    """A warning where no storage answered what a recording holds, before its rows are handed on as they are."""
+    if (words := model_words(recordings)) != "":
+        warn(f"a model answered, not storage: every time is {words}")
 
 
 def fail(message: str, hint: str) -> None:

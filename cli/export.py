@@ -129,6 +129,7 @@ def export_command(
     """
     _check_kind(to)
     source = Recording.open(recording)
+    console.warn_of_model([source])
     window_ns = _window(source, window, busiest, layer)
     if to in TABLE_KINDS:
         _refuse(to, target=target, iolog=iolog, seconds=seconds, classes=classes)

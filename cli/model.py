@@ -11,6 +11,7 @@ from iotrace.replay.virtual.fit import fit, to_toml
 from iotrace.schemas import Recording, Sweep, counted
 from iotrace.schemas.models import Disk, Limit, Machine, catalogue, catalogue_names, example
 from iotrace.schemas.replacing import check_file, new_file
+from iotrace.schemas.run import ClosedLoop
 from iotrace.schemas.text import shortened
 
 from . import console
@@ -98,6 +99,12 @@ def fit_command(
         for name, (low, high) in (("p50", tested.response_p50_ratio), ("p99", tested.response_p99_ratio))
     )
     console.paragraph(f"90 % intervals of what is measured over what it says: {', '.join(within)}")
+    if all(isinstance(one.manifest.replay, ClosedLoop) for one in recordings):
+        console.paragraph(
+            "closed loops alone: neither processor nor device falls asleep in them, so I/Os that come singly may take "
+            "several times as long; with a replay among the results the intervals are narrower",
+            style="yellow",
+        )
     console.paragraph(f"not tested: {tested.beyond}")
     for limit in model.disks[0].limits:
         rates = [

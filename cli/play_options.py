@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 import typer
 
 from iotrace.replay import ReplayOptions, choose_layer, select
+from iotrace.replay.options import IN_FLIGHT, IN_FLIGHT_MOST
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.models import is_model_target
 
 from .amounts import parse_bytes, parse_ratio, parse_seconds
 from .options import COUNT_MAX
@@ -165,17 +167,16 @@ class PlayOptions:
         ),
     ] = "auto"  # fmt: skip
     max_in_flight: Annotated[
-        int,
+        int | None,
         _option(
             RUN,
             "--max-in-flight",
-            "Cap; I/Os held back are counted.",
+            f"Cap; I/Os held back are counted. {IN_FLIGHT:,} if not given, on a model {IN_FLIGHT_MOST:,}.",
             min=1,
-            max=16384,
+            max=IN_FLIGHT_MOST,
             metavar="N",
-            default=True,
         ),
-    ] = 1024
+    ] = None
     max_errors: Annotated[
         int | None,
         _option(
@@ -234,7 +235,7 @@ class PlayOptions:
             file_bytes=None if self.file_size is None else parse_bytes(self.file_size),
             compressible=parse_ratio(self.compressible),
             dedupe=parse_ratio(self.dedupe),
-            max_in_flight=self.max_in_flight,
+            max_in_flight=self._max_in_flight(),
             submitters=self.submitters,
             pacing=self.pacing,
             max_errors=self.max_errors,
@@ -246,6 +247,11 @@ class PlayOptions:
         options.check()
         select(source, options)
         return options
+
+    def _max_in_flight(self) -> int:
+        if self.max_in_flight is not None:
+            return self.max_in_flight
+        return IN_FLIGHT_MOST if is_model_target(self.target or ()) else IN_FLIGHT
 
     def _window(self, source: Recording) -> tuple[int, int] | None:
         if self.window is not None and self.busiest is not None:

@@ -93,6 +93,7 @@ def query_command(
             hint="name one of them, or ask all in SQL: each table has a column host",
         )
     opened = [Recording.open(one) for one in named] if len(named) > 1 else [_open(named[0], step)]
+    console.warn_of_model(opened)
     with query.opened_fleet(opened) if len(named) > 1 else query.opened(opened[0]) as connection:
         batches: Iterator[pa.RecordBatch]
         if _is_name(question):

@@ -15,6 +15,9 @@ FOOTPRINTS = ("disjoint", "same")
 COPIES_MAX = 256
 SUBMITTERS_MAX = 64
 RATIO_MAX = 100.0
+IN_FLIGHT = 1024
+"""Where nothing is said. A model needs no such cap, but for its memory: `IN_FLIGHT_MOST`."""
+IN_FLIGHT_MOST = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class ReplayOptions:
     """How many bytes of the data on file targets a compressor makes one of."""
     dedupe: float = 1.0
     """How many bytes of the data on file targets there are for each unlike any other."""
-    max_in_flight: int = 1024
+    max_in_flight: int = IN_FLIGHT
     submitters: int | None = None
     """Threads that issue; None for as many as the plan's fullest second takes (see `submitters`)."""
     pacing: str = "auto"
@@ -153,7 +156,7 @@ class ReplayOptions:
                 "a scale is a factor such as 2 or 0.25",
             ),
             (
-                1 <= self.max_in_flight <= 16384,
+                1 <= self.max_in_flight <= IN_FLIGHT_MOST,
                 f"{self.max_in_flight} I/Os in flight are not possible",
                 "--max-in-flight takes 1 to 16384",
             ),

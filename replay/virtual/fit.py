@@ -14,6 +14,7 @@ import pyarrow as pa
 from scipy import stats
 
 from iotrace.replay import _model
+from iotrace.replay.options import IN_FLIGHT_MOST
 from iotrace.schemas import Recording
 from iotrace.schemas.models.model import Disk, Limit, Model
 from iotrace.schemas.run import ModelTest
@@ -32,7 +33,6 @@ _LEAST: Final = 1.05
 _LOOPS_ONLY: Final = 3.5
 """A loop lets neither processor nor device fall asleep; I/Os that come singly took up to so many times as long here."""
 _MOST: Final = 10.0
-IN_FLIGHT_MAX: Final = 16_384
 
 
 def fit(recordings: Sequence[Recording], *, limits: tuple[Limit, ...] = (), name: str = "disk") -> Model:
@@ -64,7 +64,7 @@ def model_of(runs: Sequence[Run], name: str = "disk") -> Model:
 def predicted(model: Model, run: Run, *, seed: int = 0) -> Mapping[str, Any]:
     """What ``model`` makes of the arrivals of ``run``, or of its loop: figures as `_model.Simulator.figures`."""
     simulator = _model.Simulator(
-        compiled(model).json(), in_flight_max=run.outstanding or IN_FLIGHT_MAX, seed=seed, keep=False
+        compiled(model).json(), in_flight_max=run.outstanding or IN_FLIGHT_MOST, seed=seed, keep=False
     )
     simulator.offer(arrivals_of(run))
     simulator.end()

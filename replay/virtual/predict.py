@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.replay import _model
-from iotrace.replay.options import ReplayOptions
+from iotrace.replay.options import IN_FLIGHT_MOST, ReplayOptions
 from iotrace.replay.plan.assignment import assign, needed_bytes
 from iotrace.replay.plan.schedule import Schedule, schedule
 from iotrace.replay.plan.selection import select
@@ -25,7 +25,7 @@ from iotrace.schemas.models.model import Disk, Model
 from iotrace.schemas.run import ModelTest, PredictedNs, Prediction
 
 from .compiled import compiled
-from .fit import IN_FLIGHT_MAX, QUANTILES, arrivals_of, held_out, model_of, predicted
+from .fit import QUANTILES, arrivals_of, held_out, model_of, predicted
 from .runs import Run, run_of
 from .targets import ModelTarget
 
@@ -132,7 +132,7 @@ def predict(model: Model, run: Run) -> Prediction:
     """What a fitted ``model`` says of the arrivals of ``run``. Raises `IotraceError` for one without intervals."""
     if model.tested is None or not model.tested.response_p50_ratio:
         raise IotraceError(f"the model '{model.title}' has no intervals", hint="fit it to two runs or more")
-    bracket = Bracket(model, model.tested, ReplayOptions(max_in_flight=IN_FLIGHT_MAX))
+    bracket = Bracket(model, model.tested, ReplayOptions(max_in_flight=IN_FLIGHT_MOST))
     bracket.offer(arrivals_of(run))
     return bracket.prediction(predicted(model, run))
 

@@ -70,6 +70,33 @@ def test_a_recording_of_a_model_is_read_by_whatever_reads_recordings(source, mod
         assert words[0] == "validate" or "a model answered, not storage" in said
 
 
+def test_rows_that_are_handed_on_are_said_to_be_a_model_s(source, model, tmp_path, capsys):
+    """Queries and exports give rows as they are, without an answer that says where they come from."""
+    output = tmp_path / "new.iotrace"
+    run(capsys, "replay", source, "--target", model, "--window", "0s..5s", "-o", output)
+    for words in (
+        ["query", str(output), "SELECT count(*) AS n FROM io", "--json"],
+        ["export", str(output), "--to", "csv", "-o", str(tmp_path / "rows.csv")],
+        ["export", str(output), "--to", "fio", "-o", str(tmp_path / "for-fio")],
+    ):
+        assert command_line.run(words) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert "a model answered, not storage" in said
+        assert "which was never held against real storage" in said
+    assert command_line.run(["query", source, "SELECT count(*) AS n FROM io"]) == 0
+    assert "model" not in capsys.readouterr().err
+
+
+def test_a_model_has_room_for_more_in_flight_than_storage(source, model, tmp_path, capsys):
+    """A cap there would hold the log back because the data is slow."""
+    for more, expected in ([], 16_384), (["--max-in-flight", "64"], 64):
+        output = tmp_path / f"{expected}.iotrace"
+        run(capsys, "replay", source, "--target", model, "--window", "0s..2s", *more, "-o", output)
+        facts = Recording.open(output).manifest.replay
+        assert facts is not None
+        assert facts.max_in_flight == expected
+
+
 def test_the_same_model_plays_the_same(source, model, tmp_path, capsys):
     ends = []
     for name in ("a", "b"):
