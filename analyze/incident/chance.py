@@ -23,7 +23,9 @@ from .stretches import Judged
 
 _AS_MUCH: Final = (0.8, 1.25)
 _PEERS_LEAST: Final = 8.0
-"""Lengths of the stretch that have to be left at as much load; with fewer nothing is known of what chance does."""
+"""So many lengths of the stretch, or of a quarter of it, have to be left at as much load, or nothing is known."""
+_PARTS: Final = (1, 2, 4)
+"""Means of a half or a quarter of the points stand in where too few of all of them are left."""
 _FALSE_SHARE: Final = 0.05
 """Of recordings whose highest stretch of a length, in one of its series, passes though nothing happened."""
 _ROUNDS_MAX: Final = 8
@@ -48,11 +50,11 @@ class Chance:
 
         None where too few are known.
         """
-        peers = self._peers(points, load)
-        if peers is None:
+        known = self._spread(points, load)
+        if known is None:
             return None
-        middle, high = np.quantile(peers, [0.5, 0.9])
-        # Half of them lie above the middle, a tenth above the other; so many lengths, one of them reaches the limit.
+        _, middle, high = known
+        # Half of them lie above the middle, a tenth that much higher; so many lengths, one of them reaches the limit.
         tail = np.log(0.5 * (self._count / points) / _FALSE_SHARE)
         return float(middle + (high - middle) / np.log(5) * max(tail, 1.0))
 
@@ -63,10 +65,19 @@ class Chance:
         found = [0.0]
         loads = (self._load[points:] - self._load[:-points]) / points
         for load in np.quantile(loads, _LOADS_ASKED):
-            peers, limit = self._peers(points, float(load)), self.limit(points, float(load))
-            if peers is not None and limit is not None:
-                found.append(limit - float(np.quantile(peers, 0.1)))
+            known, limit = self._spread(points, float(load)), self.limit(points, float(load))
+            if known is not None and limit is not None:
+                found.append(limit - known[0])
         return max(found)
+
+    def _spread(self, points: int, load: float) -> tuple[float, float, float] | None:
+        """The 10th, 50th and 90th percentile of means of so many points, or of fewer: longer ones spread no more."""
+        for parts in _PARTS:
+            peers = self._peers(max(points // parts, 1), load)
+            if peers is not None:
+                low, middle, high = np.quantile(peers, [0.1, 0.5, 0.9])
+                return float(low), float(middle), float(high)
+        return None
 
     def _peers(self, points: int, load: float) -> Floats | None:
         if points > len(self._load) - 1:
