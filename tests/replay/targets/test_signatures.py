@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -13,6 +14,7 @@ from iotrace.replay.targets.signatures import find_signature
 from ...attacks.playing_on import attached, run
 
 SIZE_BYTES = 320 << 20
+ENDIANS: tuple[Literal["little", "big"], ...] = ("little", "big")
 
 
 def signature_of(path: Path) -> str | None:
@@ -157,15 +159,68 @@ def test_an_empty_disk_of_any_size_has_none(tmp_path: Path, size_bytes: int) -> 
         (16 * 2048 + 1, b"NSR03", "a UDF file system"),
         (64 << 10, bytes(52) + b"ReIsEr2Fs", "a ReiserFS file system"),
         (0x200000, 0x2FABF15E.to_bytes(4, "little"), "a VMFS file system"),
+        (1 << 20, 0xC001D00D.to_bytes(4, "little"), "a VMFS volume"),
+        (64 << 10, b"ReIsEr4", "a Reiser4 file system"),
+        (0, 0x1BADFACE.to_bytes(4, "little"), "a BFS file system"),
+        *(
+            (at, 0x28CD3D45.to_bytes(4, order), "a cramfs file system")
+            for at in (0, 512)
+            for order in ENDIANS
+        ),
+        (0, b"-rom1fs-", "a romfs file system"),
+        (4096, b"SPB5", "a NetWare file system"),
+        (0, b"SFOZ", "a zonefs file system"),
+        ((64 << 10) + 4, 0x103C428B.to_bytes(4, "little"), "a ScoutFS file system"),
+        (0, b"UBI#", "a UBI volume"),
+        (0, 0x06101831.to_bytes(4, "little"), "a UBIFS file system"),
+        (0, 0xFEEDBABE.to_bytes(4, "big"), "the log of an XFS file system"),
+        (1024, 0xA501FCF5.to_bytes(4, "little"), "a VxFS file system"),
+        (8192, 0xA501FCF5.to_bytes(4, "big"), "a VxFS file system"),
+        *(
+            (9 * 512 + 32, one.to_bytes(4, "little"), "a member of a HighPoint RAID")
+            for one in (0x5A7816F0, 0x5A7816FD)
+        ),
+        (0, 0x0BE5A941.to_bytes(4, "big"), "an SGI partition table"),
+        *((at, 0x82564557.to_bytes(4, "little"), "a BSD disk label") for at in (0, 64, 128, 512)),
+        ((64 << 10) + 52, b"ReIsErFs", "a ReiserFS file system"),
+        (64 << 10, 0x01161970.to_bytes(4, "big"), "a GFS2 file system"),
+        (0, b"hsqs", "a SquashFS file system"),
+        (0x4000, b"SKUL\xba\xbe", "an encrypted LUKS volume"),
+        *((block * 2, b"OCFSV2", "an OCFS2 file system") for block in (512, 1024, 2048, 4096)),
+        (8192 + 1372, 0x00011954.to_bytes(4, "little"), "a UFS file system"),
+        (65536 + 1372, 0x19540119.to_bytes(4, "little"), "a UFS file system"),
+        (1024, b"H+\0\4", "an HFS+ file system"),
+        (1024, b"HX\0\5", "an HFS+ file system"),
+        (32, b"NXSB", "an APFS container"),
+        (516, b"!Stra0tis", "a Stratis pool"),
+        (32, b"ORCLDISK", "an Oracle ASM disk"),
+        *((sector * 512, b"LABELONE", "an LVM physical volume") for sector in range(4)),
+        *((page - 10, b"SWAPSPACE2", "swap space") for page in (4096, 8192, 16384, 65536)),
+        (4096, b"EFI PART", "a GPT partition table"),
+        (-1024, b"Intel Raid ISM Cfg Sig. ", "a member of an Intel RAID"),
+        (-1024, b"NVIDIA", "a member of an NVIDIA RAID"),
+        (-512, b"$XIDE$", "a member of an LSI RAID"),
+        (-512, 0x900765C4.to_bytes(4, "big"), "a member of an Adaptec RAID"),
+        *(
+            (-11 * 512, one.to_bytes(4, "little"), "a member of a HighPoint RAID")
+            for one in (0x5A7816F3, 0x5A7816FD)
+        ),
+        *(
+            (-sectors * 512, b"Promise Technology, Inc.", "a member of a Promise RAID")
+            for sectors in (63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087)
+        ),
+        (-512, 0xDE11DE11.to_bytes(4, "big"), "a member of a RAID (DDF)"),
+        (-512, b"EFI PART", "a GPT partition table"),
+        (-4096, b"EFI PART", "a GPT partition table"),
         (64 << 10, bytes(64) + b"_BHRfS_M", "a Btrfs file system"),
         (4096, 0xA92B4EFC.to_bytes(4, "little"), "a member of a Linux RAID"),
     ],
 )
 def test_marks_where_their_formats_put_them(tmp_path: Path, offset: int, mark: bytes, found: str) -> None:
-    """For the tools that are rarely installed: by the published layouts."""
+    """For the tools that are rarely installed: by the published layouts, below zero from the disk's end."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(SIZE_BYTES)
-        file.seek(offset)
+        file.seek(offset % SIZE_BYTES)
         file.write(mark)
     assert signature_of(image) == found
