@@ -20,8 +20,10 @@ import threading
 import time
 import traceback
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
@@ -29,6 +31,8 @@ from typing import Any, Final
 import pytest
 
 WAIT_S: Final = 900
+FAULT_S: Final = 45.0
+"""Processor time of the tests that are run for one fault; what they do not notice counts as a fault that survived."""
 _ANYTHING: Final = ("", 0)
 _OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--basetemp", "build/tests")
 
@@ -49,12 +53,15 @@ class Tests:
         calls = {name: _places(one) for name, one in noted["calls"].items()}
         return cls(calls, noted["seconds"], _places(noted["imported"]))
 
-    def calling(self, module: str, first: int, last: int) -> list[str]:
-        """The tests that call what lies in these lines of the module, the quickest first."""
+    def calling(self, functions: Iterable[tuple[str, int, int]]) -> list[str]:
+        """The tests that call one of these (module, first and last line), the quickest first."""
+        lines: dict[str, set[int]] = {}
+        for module, first, last in functions:
+            lines.setdefault(module, set()).update(range(first, last + 1))
         return self._sorted(
             name
             for name, places in self.calls.items()
-            if _ANYTHING in places or any(path == module and first <= line <= last for path, line in places)
+            if _ANYTHING in places or any(line in lines.get(path, ()) for path, line in places)
         )
 
     def calling_any(self) -> list[str]:
@@ -62,7 +69,10 @@ class Tests:
         return self._sorted(name for name, places in self.calls.items() if places)
 
     def _sorted(self, names: Iterable[str]) -> list[str]:
-        return sorted(names, key=lambda name: self.seconds[name])
+        """The quickest first, and no more of them than take `FAULT_S`, but one at least."""
+        found = sorted(names, key=lambda name: self.seconds[name])
+        taken = list(accumulate(self.seconds[name] for name in found))
+        return found[: max(bisect_right(taken, FAULT_S), 1)]
 
 
 def _places(rows: list[list[Any]]) -> frozenset[tuple[str, int]]:

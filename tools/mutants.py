@@ -30,6 +30,7 @@ import parso
 from cosmic_ray.ast import ast_nodes, get_ast_from_path
 from cosmic_ray.mutating import apply_mutation
 from cosmic_ray.operators.number_replacer import NumberReplacer
+from cosmic_ray.operators.operator import Operator
 from cosmic_ray.operators.provider import OperatorProvider
 from mutant_tests import Collected, Tests, collected
 
@@ -37,10 +38,17 @@ ROOT = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "build" / "mutants"
 ROOMS: Final = ("schemas", "capture", "replay", "analyze", "cli")
 
-# Annotations (X | None) and decorators decide nothing; numbers are changed by ChangeNumber.
-_LEFT_OUT = re.compile(
-    r"ReplaceBinaryOperator_BitOr_|RemoveDecorator|VariableReplacer|VariableInserter|NumberReplacer"
+# One fault of each kind at each place, as somebody might make it: Cosmic Ray also writes `%`, `<<` or `is` where `-` or
+# `>=` stood, which fails by its types or says the same. Left out besides: `|`, for most are annotations (X | None);
+# decorators, which decide nothing. Numbers are changed by ChangeNumber, limits moved by MoveLimit.
+_PLANTED = re.compile(
+    r"ReplaceBinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Div|Mod_Div|Pow_Mul|LShift_RShift|RShift_LShift)"
+    r"|ReplaceComparisonOperator_(Eq_NotEq|NotEq_Eq|Lt_GtE|LtE_Gt|Gt_LtE|GtE_Lt|Is_IsNot|IsNot_Is)"
+    r"|ReplaceUnaryOperator_(USub_UAdd|Delete_Not)|AddNot|ReplaceTrueWithFalse|ReplaceFalseWithTrue"
+    r"|ReplaceAndWithOr|ReplaceOrWithAnd|ReplaceBreakWithContinue|ReplaceContinueWithBreak"
+    r"|ExceptionReplacer|ZeroIterationForLoop"
 )
+_LIMITS: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
 class ChangeNumber(NumberReplacer):
@@ -52,6 +60,32 @@ class ChangeNumber(NumberReplacer):
         other = value + (1, -1)[index] if abs(value) <= 10 else value * (2, 0.5)[index]
         other = int(other) if isinstance(value, int) and other == int(other) else other
         return parso.python.tree.Number(f" {other}", node.start_pos)
+
+
+class MoveLimit(Operator):
+    """Whether a count that is just at a limit passes. No measured figure is, so only whole numbers are looked at."""
+
+    def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[tuple[Any, Any]]:
+        """Where a comparison with a whole number or a length stands."""
+        if (
+            node.type == "comparison"
+            and len(node.children) == 3
+            and node.children[1].get_code().strip() in _LIMITS
+        ):
+            sides = [node.children[place].get_code().strip() for place in (0, 2)]
+            if any(side.isdigit() or side.startswith("len(") for side in sides):
+                yield node.children[1].start_pos, node.children[1].end_pos
+
+    def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
+        """Return the comparison with its limit moved."""
+        assert index == 0
+        node.children[1] = parso.parse(f" {_LIMITS[node.children[1].get_code().strip()]}")
+        return node
+
+    @classmethod
+    def examples(cls) -> tuple[()]:
+        """Give none: they are for Cosmic Ray's own tests."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -67,11 +101,8 @@ class Mutant:
 def operators() -> dict[str, Any]:
     """Every kind of fault that is planted, by name."""
     provider = OperatorProvider()
-    kinds = {name: provider[name] for name in provider}
-    plain = {
-        name: kind for name, kind in kinds.items() if not _LEFT_OUT.search(name) and not kind.arguments()
-    }
-    return {name: kind() for name, kind in plain.items()} | {"ChangeNumber": ChangeNumber()}
+    planted = {name: provider[name]() for name in provider if _PLANTED.search(name)}
+    return planted | {"ChangeNumber": ChangeNumber(), "MoveLimit": MoveLimit()}
 
 
 def mutants_of(module: Path) -> Iterator[Mutant]:
@@ -135,8 +166,32 @@ def functions_at(module: Path, line: int) -> list[tuple[int, int]]:
     )
 
 
-def survives(mutant: Mutant, copy: Path, tests: Tests, collected: Collected) -> tuple[bool | None, str]:
-    """Whether no test notices the fault while it is in ``copy``, None where it is no fault; and the fault in words."""
+def constant_at(module: Path, line: int) -> str | None:
+    """The name that a line outside of functions gives a value."""
+    for node in ast.parse((ROOT / module).read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign | ast.Assign) and node.lineno <= line <= (node.end_lineno or 0):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            return target.id if isinstance(target, ast.Name) else None
+    return None
+
+
+def functions_with(module: Path, name: str) -> Iterator[tuple[str, int, int]]:
+    """The functions of a module that say a name: module, first and last line."""
+    for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any(
+            isinstance(one, ast.Name) and one.id == name for one in ast.walk(node)
+        ):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            yield module.as_posix(), first, node.end_lineno or node.lineno
+
+
+def survives(
+    mutant: Mutant, copy: Path, tests: Tests, collected: Collected, modules: list[Path]
+) -> tuple[bool | None, str]:
+    """Whether no test notices the fault while it is in ``copy``, None where it is no fault; and the fault in words.
+
+    ``modules`` are those of its group.
+    """
     path = copy / mutant.module
     original, times = path.read_text("utf-8"), path.stat()
     before, after = apply_mutation(path, operators()[mutant.operator], mutant.occurrence)
@@ -145,8 +200,12 @@ def survives(mutant: Mutant, copy: Path, tests: Tests, collected: Collected) -> 
         return None, ""
     change = changed_lines(before, after)
     around = functions_at(mutant.module, mutant.line)
-    # A constant is used by who knows whom.
-    names = tests.calling(mutant.module.as_posix(), *around[-1]) if around else tests.calling_any()
+    if around:
+        names = tests.calling([(mutant.module.as_posix(), *around[-1])])
+    else:
+        constant = constant_at(mutant.module, mutant.line)
+        used = [place for module in modules for place in functions_with(module, constant)] if constant else []
+        names = tests.calling(used) if used else tests.calling_any()
     try:
         with warnings.catch_warnings(
             action="ignore"
@@ -187,11 +246,12 @@ def drawn(
 
 
 def modules_of(group: dict[str, Any]) -> list[Path]:
-    """The modules that a group's globs name. Raises `SystemExit` where one names none."""
+    """The modules that a group's globs name, without those it leaves out. Raises `SystemExit` where one names none."""
     named = {glob: [path.relative_to(ROOT) for path in ROOT.glob(glob)] for glob in group["modules"]}
     if lost := [glob for glob, paths in named.items() if not paths]:
         sys.exit(f"no module is named {' or '.join(lost)}; say in tests/mutants.toml where it went")
-    return sorted({path for paths in named.values() for path in paths})
+    every = {path for paths in named.values() for path in paths}
+    return sorted(path for path in every if not any(path.match(glob) for glob in group.get("without", [])))
 
 
 @dataclass(frozen=True)
@@ -229,7 +289,7 @@ def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, calls:
         for mutant in left:
             if time.monotonic() > until:
                 break
-            tried.add(mutant, survives(mutant, copy, tests, collected))
+            tried.add(mutant, survives(mutant, copy, tests, collected, modules_of(group)))
 
     return collected(copy, group["tests"], modules_of(group), work) and calls.exists()
 
