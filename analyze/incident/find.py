@@ -42,6 +42,7 @@ _MORE_LOAD: Final = 1.1
 _DRIVEN_LEAST: Final = 3
 _LOST_LEAST: Final = float(np.log(1.05))
 """What is less than a twentieth slower on the whole of its devices cost nobody anything."""
+_TOLD_SHARE: Final = 0.8
 _TOGETHER_LATENCIES: Final = 10
 _TOGETHER_NS: Final = (1_000_000, 100_000_000)
 """I/Os within so many normal latencies of each other, but within these bounds, begin together."""
@@ -128,7 +129,7 @@ class _Finder:
         for group in [*groups, *changes, *(one for pattern in patterns for one in pattern.members)]:
             usual[group.first : group.end] = False
         found.windows = self._windows(groups[:_WINDOWS_MAX], usual)
-        found.drifts = self._drifts(changes, usual, len(found.windows))
+        found.drifts = self._drifts(changes, usual, found.windows)
         found.periodic = [self._periodic(pattern, usual) for pattern in patterns]
         return found
 
@@ -170,15 +171,16 @@ class _Finder:
         windows.sort(key=lambda window: -window.lost_ns)
         return [_numbered(window, number) for number, window in enumerate(windows, 1)]
 
-    def _drifts(self, groups: list[Group], is_normal: Flags, before: int) -> list[SlowWindow]:
+    def _drifts(self, groups: list[Group], is_normal: Flags, windows: list[SlowWindow]) -> list[SlowWindow]:
+        """The slow changes that are not told already, as one of the ``windows``."""
         blame = self._blame(groups)
         found = []
         for index, group in enumerate(groups):
             window = self._window(index, group, self._before_change(group, is_normal), blame)
-            if window.lost_ns > 0 and window.cause != "load-driven":
+            if window.lost_ns > 0 and window.cause != "load-driven" and not is_told(window, windows):
                 found.append(window)
         found.sort(key=lambda window: -window.lost_ns)
-        return [_numbered(window, number) for number, window in enumerate(found, before + 1)]
+        return [_numbered(window, number) for number, window in enumerate(found, len(windows) + 1)]
 
     def _before_change(self, group: Group, is_normal: Flags) -> Flags:
         """Normal slots outside a change; where it fills the recording, those in which it had done least."""
@@ -519,6 +521,16 @@ class _Finder:
                     "changes along with it by less is not told"
                 )
         return notes
+
+
+def is_told(change: SlowWindow, windows: list[SlowWindow]) -> bool:
+    """Whether most of a slow change is a window of slower storage: one series looks like this, another like that."""
+    length_ns = change.end_ns - change.start_ns
+    return any(
+        min(one.end_ns, change.end_ns) - max(one.start_ns, change.start_ns) >= _TOLD_SHARE * length_ns
+        for one in windows
+        if one.cause != "load-driven"
+    )
 
 
 def _streams(group: Group) -> list[Stream]:

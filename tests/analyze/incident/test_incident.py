@@ -1,11 +1,13 @@
 """Incidents in recordings with planted truth: found, dated, classed, and nothing found where nothing was planted."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
+from iotrace.analyze.incident.find import is_told
 
 from . import incident_generator as generator
 
@@ -66,6 +68,21 @@ def test_a_load_that_is_no_more_than_ever_explains_nothing(seed, tmp_path):
     recording, (truth,) = generator.drift_and_slow(tmp_path / "p.iotrace", np.random.default_rng([2, seed]))
     (window,) = incident(recording).windows
     assert window.cause == truth.cause == "service-driven"
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "cause", "told"),
+    [
+        (0, 60, "service-driven", True), (10, 70, "cannot tell", True), (0, 60, "load-driven", False),
+        (16, 90, "service-driven", False), (70, 90, "service-driven", False),
+    ],
+)  # fmt: skip
+def test_a_change_that_is_a_window_is_told_once(start_s, end_s, cause, told):
+    change = SimpleNamespace(start_ns=-2 * 10**9, end_ns=62 * 10**9)
+    assert (
+        is_told(change, [SimpleNamespace(start_ns=start_s * 10**9, end_ns=end_s * 10**9, cause=cause)])
+        is told
+    )
 
 
 @pytest.mark.slow
