@@ -190,7 +190,7 @@ def backlog_grew(subject: Subject) -> Finding | None:
     if not counts or min(counts) < 100 or max(counts) - min(counts) > _SAME_LOAD * sum(counts) / len(counts):
         return None
     climbs = all(later >= earlier for earlier, later in pairwise(means))
-    if not climbs or means[-1] < _RISE * means[0]:
+    if not climbs or means[-1] <= _RISE * means[0]:
         return None
     return Finding(
         "backlog-grew",

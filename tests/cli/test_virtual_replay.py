@@ -87,6 +87,14 @@ def test_rows_that_are_handed_on_are_said_to_be_a_model_s(source, model, tmp_pat
     assert "model" not in capsys.readouterr().err
 
 
+def test_latency_of_nothing_does_not_rise(source, tmp_path, capsys):
+    """A catalogue disk that holds nothing back answers at once, from the beginning to the end."""
+    target = "model:azure/Ultra-160000-10000"
+    output = tmp_path / "new.iotrace"
+    run(capsys, "replay", source, "--target", target, "--mode", "think", "-o", output)
+    assert "latency rose" not in " ".join(run(capsys, "describe", output)[1].split())
+
+
 def test_a_model_has_room_for_more_in_flight_than_storage(source, model, tmp_path, capsys):
     """A cap there would hold the log back because the data is slow."""
     for more, expected in ([], 16_384), (["--max-in-flight", "64"], 64):

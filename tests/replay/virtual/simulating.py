@@ -49,6 +49,7 @@ def simulate(
     op=0,
     size=8192,
     offset=0,
+    target=0,
     after=None,
     think_ns=0,
     in_flight_max=1 << 24,
@@ -63,7 +64,7 @@ def simulate(
         "offset_bytes": np.broadcast_to(np.asarray(offset, np.uint64), count),
         "size_bytes": np.broadcast_to(np.asarray(size, np.uint32), count),
         "op": np.broadcast_to(np.asarray(op, np.uint8), count),
-        "target": np.zeros(count, np.uint16),
+        "target": np.broadcast_to(np.asarray(target, np.uint16), count),
     }
     if after is not None:
         columns["after"] = np.broadcast_to(np.asarray(after, np.uint32), count)
