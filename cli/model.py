@@ -147,7 +147,11 @@ def _print(name: str) -> None:
         [f"{name}/{one.name}", *_limits(one.limits), f"[{sources.index((one.source, one.date)) + 1}]"]
         for one in entries
     ]
-    console.table(["", "IOPS", "MB/s", "burst IOPS", "burst MB/s", ""], rows)
+    heads = ["", "IOPS", "MB/s", "burst IOPS", "burst MB/s", ""]
+    # Where nothing bursts, names have the room.
+    told = [any(row[place] != DASH for row in rows) for place in range(len(heads))]
+    kept = [[cell for cell, shown in zip(row, told, strict=True) if shown] for row in (heads, *rows)]
+    console.table(kept[0], kept[1:])
     for number, (title, day) in enumerate(sources, start=1):
         console.paragraph(f"[{number}] {title}, {day}: {age_words(day)}", style="dim")
 

@@ -57,7 +57,7 @@ def replay_answer(
         ],
         sections=[
             Section("How exactly it was played", sentences=[Sentence(words) for words in _exactly(run)]),
-            *(_fidelity(found) if found is not None else []),
+            *(_fidelity(found, on_model=model is not None) if found is not None else []),
             *([_scaling(run.scaling, run.ramp_seconds)] if run.scaling else []),
             *([_places(run, manifest.host), *_pacing(run)] if model is None else _model(model)),
             *notes_section(
@@ -191,7 +191,7 @@ def _credits(limit: ModelLimit) -> str:
     return f"{end:.0%} (least {least:.0%})"
 
 
-def _fidelity(found: Fidelity) -> list[Section]:
+def _fidelity(found: Fidelity, *, on_model: bool) -> list[Section]:
     """Recorded against played on the same layer, with intervals, and what is known to be the replay's."""
     rows: list[tuple[Cell, ...]] = [
         (
@@ -212,7 +212,9 @@ def _fidelity(found: Fidelity) -> list[Section]:
         f"recorded time ({format_count(one.pair_count)} of {format_count(one.recorded_count)} I/Os paired by {one.by})"
         for one in found.paired
     ] + list(found.unpaired)
-    if not said:
+    if on_model:
+        said = ["played is what the model says; it takes nothing of its own"]
+    elif not said:
         own = "the replay's own share is not known"
         if found.own_service_ns_mean is not None:
             own = f"{format_duration_ns(found.own_service_ns_mean)} of a mean I/O is the replay's own"

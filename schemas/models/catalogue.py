@@ -6,6 +6,7 @@ there is without); and whose rates go with their size, ``aws/gp2-500`` (GiB).
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ class Chosen:
     mb_per_s_most: float = key(positive)
     mb_per_s_per_iops: float | None = key(positive, None)
     """MB/s that may be chosen for each IOPS chosen."""
+    mb_per_s_least_per_iops: float | None = key(positive, None)
+    """MB/s that have to be chosen for each IOPS chosen, where that is more than ``mb_per_s_least``."""
     iops_per_gib: float | None = key(positive, None)
     """IOPS that may be chosen for each GiB."""
     unit_kib: float | None = key(positive, None)
@@ -113,7 +116,7 @@ class Catalogue:
         for chosen in self.chosens:
             for iops in chosen.steps_iops:
                 most = _mb_most(chosen, iops)
-                least = chosen.mb_per_s_least or most
+                least = _mb_least(chosen, iops, most)
                 # A thirtieth of what goes with the IOPS is nobody's choice.
                 for mb_per_s in sorted({least if least * 30 > most else most, most}):
                     yield self._chosen(chosen, iops, mb_per_s)
@@ -140,7 +143,7 @@ class Catalogue:
             if chosen.name == base and len(rates) <= 2:
                 iops = rates[0] if rates else chosen.iops_least
                 most = _mb_most(chosen, iops)
-                least = chosen.mb_per_s_least or most
+                least = _mb_least(chosen, iops, most)
                 mb_per_s = rates[1] if len(rates) == 2 else least
                 if not chosen.iops_least <= iops <= chosen.iops_most:
                     raise ValueError(f"{chosen.iops_least:,.0f} to {chosen.iops_most:,.0f} IOPS")
@@ -186,6 +189,12 @@ def _mb_most(chosen: Chosen, iops: float) -> float:
     if chosen.mb_per_s_per_iops is None:
         return chosen.mb_per_s_most
     return max(chosen.mb_per_s_least or 0.0, min(chosen.mb_per_s_most, iops * chosen.mb_per_s_per_iops))
+
+
+def _mb_least(chosen: Chosen, iops: float, most: float) -> float:
+    if chosen.mb_per_s_least is None:
+        return most
+    return max(chosen.mb_per_s_least, float(math.ceil(iops * (chosen.mb_per_s_least_per_iops or 0.0))))
 
 
 def _by_size(

@@ -107,6 +107,19 @@ def test_what_is_not_there_is_named(target, word):
         model_named(target)
 
 
+@pytest.mark.parametrize(("mb_per_s", "whole"), [(186, False), (188, True), (2400, True), (2401, False)])
+def test_throughput_of_a_hyperdisk_goes_with_its_iops(mb_per_s, whole):
+    """48,000 IOPS take 187.5 to 2,400 MiB/s; 3,000 no more than 750."""
+    if whole:
+        found = model_named(f"model:google/hyperdisk-balanced-48000-{mb_per_s}").disks[0].limits[0].mb_per_s
+        assert found == pytest.approx(mb_per_s * 1.048576)
+    else:
+        with pytest.raises(IotraceError, match="cannot be had"):
+            model_named(f"model:google/hyperdisk-balanced-48000-{mb_per_s}")
+    names = {disk.name for disk in catalogue("google").candidates()}
+    assert {"hyperdisk-balanced-3000-140", "hyperdisk-balanced-3000-750"} <= names
+
+
 def test_a_name_says_what_lies_on_which_disk():
     model = model_named("model:azure/4xP30,log=2xP10,tempdb_log=P4+Standard_E8ds_v5")
     assert [(disk.count, disk.roles) for disk in model.disks] == [
