@@ -134,6 +134,13 @@ def test_users_of_a_database_saturate_where_new_orders_stop(tmp_path):
     assert found.causes == []
 
 
+def test_a_tail_that_stays_is_told_in_milliseconds(tmp_path):
+    found = knee(
+        hammerdb(tmp_path, [4, 8, 16, 32, 64], [40e3, 79e3, 120e3, 121e3, 120e3], [9, 10, 11, 12, 18])
+    )
+    assert "A new order's p99 stays within twice its 9 ms with 4 virtual users." in found.sentence
+
+
 def test_users_that_still_bring_more_have_no_knee(tmp_path):
     found = knee(hammerdb(tmp_path, [4, 8, 16], [40e3, 79e3, 150e3], [9, 10, 11]))
     assert found.state == "not_reached"
