@@ -70,6 +70,20 @@ def test_a_load_that_is_no_more_than_ever_explains_nothing(seed, tmp_path):
     assert window.cause == truth.cause == "service-driven"
 
 
+def test_a_rare_file_that_is_slow_costs_nobody_anything(tmp_path):
+    """One I/O in 150 of its disk takes five times as long for a minute: all of them together hardly longer."""
+    random = np.random.default_rng(6)
+    load = generator.base_load(random, 300, 250)
+    rare = (load.file == 3) & (random.random(len(load.at_s)) < 0.95)
+    load = generator.Load(
+        *(getattr(load, name)[~rare] for name in ("at_s", "file", "is_write", "size", "process"))
+    )
+    latency = generator.service_times(random, load, 300)
+    latency[(load.at_s >= 120) & (load.at_s < 180) & (load.file == 3)] *= 5
+    found = incident(generator.write(tmp_path / "p.iotrace", load, load.at_s + latency, 300))
+    assert found.windows == []
+
+
 @pytest.mark.parametrize(
     ("start_s", "end_s", "cause", "told"),
     [
