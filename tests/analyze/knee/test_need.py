@@ -46,6 +46,14 @@ def test_below_what_is_carried_it_is_yes_and_above_it_is_no(swept, scale, verdic
     assert answer.sentence.startswith(f"{verdict.upper()}: {scale}x (")
 
 
+def test_an_objective_that_every_load_meets_is_met_at_1x(swept):
+    found = knee(swept[:3], slo="p50<100ms")
+    assert found.objectives_met is True
+    assert need(found, 2).verdict == "yes"
+    assert "at least 1.5" in need(found, 2).sentence
+    assert knee(swept[:3], slo="p50<0.1ms").objectives_met is False
+
+
 def test_at_what_is_carried_it_cannot_be_told(swept):
     found = knee(swept)
     answer = need(found, found.scale.value)
