@@ -40,7 +40,7 @@ ROOMS: Final = ("schemas", "capture", "replay", "analyze", "cli")
 
 # One fault of each kind at each place, as somebody might make it: Cosmic Ray also writes `%`, `<<` or `is` where `-` or
 # `>=` stood, which fails by its types or says the same. Left out besides: `|`, for most are annotations (X | None);
-# decorators, which decide nothing. Numbers are changed by ChangeNumber, limits moved by MoveLimit.
+# decorators (`decorator_lines`). Numbers are changed by ChangeNumber, limits moved by MoveLimit.
 _PLANTED = re.compile(
     r"ReplaceBinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Div|Mod_Div|Pow_Mul|LShift_RShift|RShift_LShift)"
     r"|ReplaceComparisonOperator_(Eq_NotEq|NotEq_Eq|Lt_GtE|LtE_Gt|Gt_LtE|GtE_Lt|Is_IsNot|IsNot_Is)"
@@ -108,9 +108,25 @@ def operators() -> dict[str, Any]:
 def mutants_of(module: Path) -> Iterator[Mutant]:
     """Every fault that can be planted in ``module``, a path below the root."""
     nodes = list(ast_nodes(get_ast_from_path(ROOT / module)))
+    decorating = decorator_lines(module)
     for name, operator in operators().items():
         places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
-        yield from (Mutant(module, name, index, start[0]) for index, start in enumerate(places))
+        yield from (
+            Mutant(module, name, index, start[0])
+            for index, start in enumerate(places)
+            if start[0] not in decorating
+        )
+
+
+def decorator_lines(module: Path) -> set[int]:
+    """Lines of decorators: what is frozen or has slots decides nothing, and mypy watches who writes into it."""
+    return {
+        line
+        for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        for one in node.decorator_list
+        for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)
+    }
 
 
 def files() -> list[str]:
