@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from iotrace.analyze.compare.fidelity import Fidelity
+from iotrace.analyze.describe.simulated import model_sections, model_sentences
 from iotrace.analyze.present import (
     Answer,
     Bytes,
@@ -32,8 +33,7 @@ from iotrace.analyze.units import (
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Recording
 from iotrace.schemas.host import Host
-from iotrace.schemas.models import tested_words
-from iotrace.schemas.run import ModelFacts, ModelLimit, Replay, Scaling
+from iotrace.schemas.run import Replay, Scaling
 
 from .clocks import clock_sentences
 
@@ -51,7 +51,7 @@ def replay_answer(
             Sentence(_what(result, run), "answer"),
             Sentence(_played(run)),
             Sentence(_slow(run)),
-            *([Sentence(words, "doubt") for words in _by_model(model)] if model is not None else []),
+            *([Sentence(words, "doubt") for words in model_sentences(model)] if model is not None else []),
             *trust(manifest.quality, findings),
             Sentence(written),
         ],
@@ -59,7 +59,7 @@ def replay_answer(
             Section("How exactly it was played", sentences=[Sentence(words) for words in _exactly(run)]),
             *(_fidelity(found, on_model=model is not None) if found is not None else []),
             *([_scaling(run.scaling, run.ramp_seconds)] if run.scaling else []),
-            *([_places(run, manifest.host), *_pacing(run)] if model is None else _model(model)),
+            *([_places(run, manifest.host), *_pacing(run)] if model is None else model_sections(model)),
             *notes_section(
                 [*manifest.quality.shared_time, *clock_sentences(manifest), *manifest.quality.notes]
             ),
@@ -148,47 +148,6 @@ def _pacing(run: Replay) -> Iterator[Section]:
         )
         sentences.append(Sentence(own))
     yield Section("How it waited between I/Os", sentences=sentences, detail=True)
-
-
-def _by_model(model: ModelFacts) -> Iterator[str]:
-    """What answered, and how far it can be believed."""
-    yield f"every time is {tested_words(model)}"
-    if (said := model.predicted) is not None:
-        known = [
-            f"{name} {format_duration_ns(one.low)} to {format_duration_ns(one.high)}"
-            for name, one in (("p50", said.response_ns_p50), ("p99", said.response_ns_p99))
-            if one is not None
-        ]
-        refused = (
-            f"not to be relied on{' beyond that' if known else ''}: {said.refused}" if said.refused else ""
-        )
-        held = f"response by its 90 % intervals: {', '.join(known)}" if known else ""
-        yield "; ".join(words for words in (held, refused) if words)
-
-
-def _model(model: ModelFacts) -> list[Section]:
-    """Which limits of a model held I/Os back, for how long, and what is left of its credits."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            limit.name,
-            Count(limit.waited_ios),
-            f"{limit.throttled_seconds:,.1f} s",
-            Duration(limit.wait_ns_sum / limit.waited_ios if limit.waited_ios else None),
-            _credits(limit),
-        )
-        for limit in model.limits
-    ]
-    heads = columns("limit", "I/Os it held", "throttled", "mean wait", "credits left")
-    heading = "What the model held back"
-    found = list(section(heading, heads, rows))
-    return found or [Section(heading, sentences=[Sentence("it has no limits: nothing waited for any")])]
-
-
-def _credits(limit: ModelLimit) -> str:
-    if not limit.credits:
-        return DASH
-    least, end = ((one or 0.0) / limit.credits for one in (limit.credits_least, limit.credits_end))
-    return f"{end:.0%} (least {least:.0%})"
 
 
 def _fidelity(found: Fidelity, *, on_model: bool) -> list[Section]:

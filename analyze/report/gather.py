@@ -15,6 +15,7 @@ from iotrace.analyze.compare.waterfall import waterfall
 from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.describe.presentation import opening
 from iotrace.analyze.describe.recording import describe_opened
+from iotrace.analyze.describe.simulated import model_sections, model_sentences
 from iotrace.analyze.knee.agreement import usl_text
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.slo import Objective
@@ -166,15 +167,19 @@ def tell_recording(
     sentence = " ".join(f"{one.text}." for one in opening(described, title_characters=160))
     facts = RecordingFacts(recording.name, described, checks, sentence, incidents)
     all_tables = tables.recording_tables(facts)
+    model = recording.manifest.model
+    said = [f"{words[0].upper()}{words[1:]}." for words in model_sentences(model)] if model else []
+    held_back = tables.page_tables(model_sections(model)) if model else []
     section = Section(
         f"Recording: {described.title}",
         facts.sentence,
         points=[
+            *said,
             *(check.sentence for check in checks),
             *([incident_sentence(incidents)] if incidents and not incidents.is_slow else []),
         ],
         notes=list(described.notes),
-        lead=all_tables[:2],
+        lead=[*held_back, *all_tables[:2]],
         charts=charts,
         tables=all_tables[2:],
     )

@@ -87,6 +87,17 @@ def test_rows_that_are_handed_on_are_said_to_be_a_model_s(source, model, tmp_pat
     assert "model" not in capsys.readouterr().err
 
 
+def test_a_report_on_a_simulated_recording_says_what_its_model_held_back(source, tmp_path, capsys):
+    output, page, words = (tmp_path / name for name in ("new.iotrace", "page.html", "page.md"))
+    run(capsys, "replay", source, "--target", "model:azure/P4", "--window", "0s..10s", "-o", output)
+    for report in (page, words):
+        assert run(capsys, "report", output, "-o", report)[0] == 0
+        said = report.read_text("utf-8")
+        assert "never held against real storage" in said
+        assert "What the model held back" in said
+        assert "P4: 120 IOPS" in said
+
+
 def test_latency_of_nothing_does_not_rise(source, tmp_path, capsys):
     """A catalogue disk that holds nothing back answers at once, from the beginning to the end."""
     target = "model:azure/Ultra-160000-10000"
