@@ -16,6 +16,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
         rb"\d, -?\d{1,18}, (?:\d|0x)",
         r"_(?:clat|slat|lat|bw|iops)(?:\.\d+)?\.log\Z",
     ),
+    entry("fio-text", f"{__name__}.fio_text:FORMAT", rb"\(groupid=\d+, jobs=\d+\): err="),
     entry(
         "hammerdb",
         f"{__name__}.hammerdb:FORMAT",

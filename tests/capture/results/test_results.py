@@ -43,6 +43,7 @@ EXPECTED = {
     "sqlio.txt": "sqlio",
     "iometer.csv": "iometer",
     "flatfile.html": "vdbench",
+    "fio-normal.txt": "fio-text",
     "crystaldiskmark.txt": "crystaldiskmark",
     "crystaldiskmark-6.txt": "crystaldiskmark",
     "elbencho.csv": "elbencho",
@@ -554,3 +555,36 @@ def test_other_logs_of_hammerdb_are_named(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(IotraceError, match=words):
         import_files([path], tmp_path / "out.iotrace")
+
+
+def test_fio_as_text(tmp_path):
+    recording, rows = rows_of(tmp_path, "fio-normal.txt")
+    read, write, log = rows[0, "read"], rows[0, "write"], rows[1, "write"]
+    # The second state counts: it is of all the time.
+    assert (read["ios"], read["iops"], read["bytes"]) == (1000, 100.0, 1000 * 8192)
+    assert (read["latency_ns_min"], read["latency_ns_mean"], read["latency_ns_max"]) == (
+        100_000,
+        410_500.0,
+        6_000_000,
+    )
+    assert quantiles(read) == {0.01: 110_000, 0.5: 395_000, 0.99: 950_000, 0.999: 5_900_000}
+    assert (write["latency_ns_mean"], write["latency_ns_stddev"]) == (2_500_000.0, 500_000.0)
+    assert (read["outstanding"], read["threads"], read["access"], read["size_bytes"]) == (
+        32,
+        2,
+        "random",
+        8192,
+    )
+    assert (log["outstanding"], log["bytes"], log["latency_ns_mean"]) == (1, 10_000 * 4096, 100_000.0)
+    assert (rows[0, "total"]["ios"], rows[0, "total"]["quantiles"]) == (1500, None)
+    assert rows[0, "read"]["tool_version"] == "3.33"
+    assert any("1 earlier state" in note for note in recording.manifest.quality.notes)
+
+
+def test_fio_text_that_is_cut_keeps_the_groups_before(tmp_path):
+    path = tmp_path / "cut.txt"
+    text = (FIXTURES / "fio-normal.txt").read_text()
+    path.write_text(text[: text.index("     issued rwts: total=0,10000")])
+    recording = import_files([path], tmp_path / "out.iotrace")
+    assert {row["run"] for row in recording.read("results").to_pylist()} == {0}
+    assert recording.manifest.quality.truncated_tail
