@@ -84,6 +84,16 @@ def test_a_rare_file_that_is_slow_costs_nobody_anything(tmp_path):
     assert found.windows == []
 
 
+def test_the_costliest_window_comes_first(tmp_path):
+    random = np.random.default_rng(7)
+    load = generator.base_load(random, 300, 150)
+    latency = generator.service_times(random, load, 300)
+    latency[(load.at_s >= 60) & (load.at_s < 90)] *= 2
+    latency[(load.at_s >= 200) & (load.at_s < 260)] *= 6
+    found = incident(generator.write(tmp_path / "p.iotrace", load, load.at_s + latency, 300))
+    assert [(window.number, round(window.start_ns / 1e9)) for window in found.windows] == [(1, 200), (2, 60)]
+
+
 @pytest.mark.parametrize(
     ("start_s", "end_s", "cause", "told"),
     [

@@ -1,5 +1,7 @@
 """Does the storage carry N times the load? Storage whose rate is known, asked for less, more and the same."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,10 @@ def test_below_what_is_carried_it_is_yes_and_above_it_is_no(swept, scale, verdic
     assert answer.verdict == verdict
     assert answer.headroom.low <= RATE / AT_1X / scale <= answer.headroom.high
     assert answer.sentence.startswith(f"{verdict.upper()}: {scale}x (")
+    said = re.search(r"\), ([\d.]+) \[([\d.]+), ([\d.]+)\]", answer.sentence)
+    value, low, high = (float(one) for one in said.groups())
+    assert low - 0.01 <= RATE / AT_1X / scale <= high + 0.01
+    assert low <= value <= high
 
 
 def test_an_objective_that_every_load_meets_is_met_at_1x(swept):
