@@ -1,5 +1,7 @@
 """A recording that grows: what a killed writer leaves at any moment becomes a recording."""
 
+import errno
+import os
 import subprocess
 import sys
 
@@ -7,6 +9,7 @@ import pytest
 
 from iotrace.capture.linux import recover
 from iotrace.schemas import GrowingRecording, IotraceError, validate
+from iotrace.schemas.growing import _link_or_copy
 
 WRITER = """
 import os, sys
@@ -45,3 +48,18 @@ def test_whether_its_writer_lives_is_said_to_who_wants_its_name(tmp_path):
     subprocess.run([sys.executable, "-c", WRITER, path], check=False)
     with pytest.raises(IotraceError, match="was cut off"):
         GrowingRecording.create(path)
+
+
+def test_a_copy_on_another_file_system_is_made_where_links_cannot_be(tmp_path, monkeypatch):
+    """What cannot be linked is copied; what has gone meanwhile is said to have."""
+
+    def no_link(*_):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", no_link)
+    (tmp_path / "part.parquet").write_bytes(b"rows")
+    _link_or_copy(tmp_path / "part.parquet", tmp_path / "copy.parquet")
+    assert (tmp_path / "copy.parquet").read_bytes() == b"rows"
+    monkeypatch.undo()
+    with pytest.raises(FileNotFoundError):
+        _link_or_copy(tmp_path / "gone.parquet", tmp_path / "other.parquet")
