@@ -166,3 +166,14 @@ def test_no_package_takes_the_name_of_one_of_ours(monkeypatch):
     points = [EntryPoint("msr", "strange:FORMAT", GROUP), EntryPoint("other", "strange:FORMAT", GROUP)]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == GROUP else [])
     assert [one.name for one in registry.installed.__wrapped__()] == ["other"]
+
+
+def test_every_format_has_its_row_in_the_documentation():
+    page = FORMATS_PAGE.read_text(encoding="utf-8")
+    rows = {
+        name for line in page.splitlines() if line.startswith("|") for name in re.findall(r"`([^`]+)`", line)
+    }
+    prose = set(re.findall(r"`([a-z0-9-]+)`", page))
+    missing = [one.name for one in registry.OURS if one.name not in rows | prose]
+    # Traces of Windows have pages of their own and are named by their endings.
+    assert missing == ["blg", "etl", "xel"]
