@@ -1,5 +1,6 @@
 """Which format a file has: known by its content, whatever it is called."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -75,6 +76,11 @@ def lookalike(head: bytes, path: Path = _ANYWHERE) -> Lookalike | None:
             return Lookalike(what, hint)
     if head.startswith(_ZIP) and _OFFICE in head[:4096]:
         return Lookalike("an Office document", "save the sheet as CSV")
+    if head[8:12] == b"DUCK":
+        return Lookalike(
+            "a DuckDB database, as PerformanceMonitor Lite keeps its collections in",
+            "export what is in it: COPY file_io_stats TO 'file_io_stats.parquet', and wait_stats likewise",
+        )
     if head.startswith(_SQL_PAGE) and len(head) >= 8192:
         return Lookalike("a database file of SQL Server", _NO_TRACE)
     if not any(head[:4096]):
@@ -92,6 +98,8 @@ def _text(head: bytes, path: Path) -> Lookalike | None:
     first = stripped.splitlines()[0].strip() if stripped else ""
     if not first:
         return Lookalike("an empty text", "check that it was saved and copied completely")
+    if sessions := _sessions(first):
+        return sessions
     low = stripped[:200].lower()
     if low.startswith(("<!doctype html", "<html")):
         return Lookalike("a web page", "the download saved an error page, perhaps: fetch the file again")
@@ -109,6 +117,23 @@ def _text(head: bytes, path: Path) -> Lookalike | None:
     for format_ in registry.candidates(head, path):
         if format_.almost is not None and (nearly := format_.almost(head)):
             return Lookalike(*nearly)
+    return _table(first) or Lookalike("some other text", "")
+
+
+def _sessions(first: str) -> Lookalike | None:
+    """A log of sp_WhoIsActive, whose columns may stand in brackets, as those of JSON would."""
+    if {"session_id", "sql_text", "wait_info"} <= {
+        cell.strip(' []"') for cell in re.split(r"[,;\t|]", first.lower())
+    }:
+        return Lookalike(
+            "a log of sp_WhoIsActive: what sessions did, not what files did",
+            "bring snapshots of sys.dm_io_virtual_file_stats and sys.dm_os_wait_stats: docs/formats.md has the queries",
+        )
+    return None
+
+
+def _table(first: str) -> Lookalike | None:
+    """Any table, by its first line."""
     for separator, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs")):
         if first.count(separator) >= 2:
             shown = first if len(first) <= 60 else first[:57] + "..."
@@ -116,7 +141,7 @@ def _text(head: bytes, path: Path) -> Lookalike | None:
                 f"a table with {name} and unknown columns: {shown}",
                 "say what its columns mean with --map columns.toml (docs/formats.md)",
             )
-    return Lookalike("some other text", "")
+    return None
 
 
 def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format | None:

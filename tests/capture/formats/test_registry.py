@@ -177,3 +177,21 @@ def test_every_format_has_its_row_in_the_documentation():
     missing = [one.name for one in registry.OURS if one.name not in rows | prose]
     # Traces of Windows have pages of their own and are named by their endings.
     assert missing == ["blg", "etl", "xel"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x01\x02\x03\x04\x05\x06\x07\x08DUCK" + bytes(200), "a DuckDB database"),
+        (
+            b"[dd hh:mm:ss.mss],[session_id],[sql_text],[login_name],[wait_info]\r\n00 00:00:01,51,x,y,z\r\n",
+            "sp_WhoIsActive",
+        ),
+    ],
+)
+def test_what_dbas_hold_and_is_not_read_is_named_with_what_to_bring(tmp_path, data, words):
+    path = tmp_path / "brought"
+    path.write_bytes(data)
+    with pytest.raises(IotraceError, match=words) as refused:
+        import_files([path], tmp_path / "out.iotrace")
+    assert "file_io_stats" in refused.value.hint or "dm_io_virtual_file_stats" in refused.value.hint
