@@ -95,6 +95,9 @@ impl Demand {
 
 #[cfg(test)]
 mod tests {
+    // Whole numbers, which floats hold exactly.
+    #![allow(clippy::float_cmp)]
+
     use super::{BUSIEST_SECONDS, Demand, POINTS_MAX, SECOND_NS};
 
     /// One token a second for so long, and 100 more in each of the ten seconds from `burst` on.

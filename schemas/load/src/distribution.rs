@@ -74,9 +74,9 @@ mod tests {
         let mut odd = Distribution::default();
         (1..=1_000_000).for_each(|ns| {
             if ns % 2 == 0 {
-                all.add(ns)
+                all.add(ns);
             } else {
-                odd.add(ns)
+                odd.add(ns);
             }
         });
         all.merge(&odd);
