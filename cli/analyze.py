@@ -14,7 +14,14 @@ from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.describe.description import Description
 from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
-from iotrace.analyze.fleet import Fleet, describe_fleet, fleet_answer, named_recordings, summaries
+from iotrace.analyze.fleet import (
+    Fleet,
+    describe_fleet,
+    fleet_answer,
+    named_recordings,
+    refuse_missing,
+    summaries,
+)
 from iotrace.analyze.knee.presentation import NEED_TONES
 from iotrace.analyze.present import ProgramAnswer, Sentence
 from iotrace.analyze.present.program import INLINE
@@ -110,9 +117,7 @@ def describe_command(
 
 
 def _describe_fleet(paths: list[Path], *, full: bool, json: bool) -> int:
-    for path in paths:
-        if not path.exists():
-            Recording.open(path)  # a slip of the pen, which its error names, and no damage
+    refuse_missing(paths)
     with console.progress("describing") as meter:
         fleet = describe_fleet(
             summaries(

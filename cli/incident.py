@@ -7,6 +7,15 @@ from typing import Annotated, Literal
 import typer
 
 from iotrace.analyze import validity
+from iotrace.analyze.fleet import (
+    FleetIncidents,
+    fleet_incidents_answer,
+    incident_fleet,
+    incidents_of_each,
+    named_recordings,
+    read_groups,
+    refuse_missing,
+)
 from iotrace.analyze.incident import Incidents, cut, incident, window_to_cut
 from iotrace.analyze.incident.presentation import incident_answer
 from iotrace.analyze.present import ProgramAnswer
@@ -18,7 +27,7 @@ from iotrace.schemas.writer import refuse_over_source
 
 from . import console
 from .amounts import parse_seconds
-from .options import Full, Json, Overwrite, RecordingPath, Title
+from .options import Full, Json, Overwrite, Title
 from .show import show
 from .summary import Written, print_recording, written
 
@@ -40,8 +49,32 @@ class IncidentAnswer(ProgramAnswer):
     """The recording of the window that was cut out, where one was."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class IncidentFleetAnswer(ProgramAnswer):
+    """What `incident` answers of many recordings."""
+
+    schema: Literal["iotrace.incident-fleet/1"] = "iotrace.incident-fleet/1"
+    found: Annotated[FleetIncidents, INLINE]
+
+
 def incident_command(
-    recording: RecordingPath,
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORDING…",
+            help="A recording, NAME.iotrace; or several, or a folder of them, for what hosts share.",
+            show_default=False,
+        ),
+    ],
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--groups",
+            metavar="HOSTS.csv",
+            help="What several hosts share: a column host, and one for each of array, hypervisor, …",
+            show_default=False,
+        ),
+    ] = None,
     cut_number: Annotated[
         int | None,
         typer.Option(
@@ -74,11 +107,11 @@ def incident_command(
     title: Title = None,
     full: Full = False,
     json: Json = False,
-) -> None:
-    """Find slow windows: when, in which layer, load or storage.
+) -> int:
+    """Find slow windows: when, in which layer, load or storage; of many hosts, which they share.
 
     What is normal comes from the rest of the recording. Works on counter logs and DMV snapshots, too, as far as means
-    tell. Exit status 0 whether or not there is a slow window.
+    tell. Exit status 0 whether or not there is a slow window; 1 if one of several recordings cannot be read.
 
     Example: iotrace incident prod.iotrace --cut 1 -o night.iotrace
     """
@@ -89,7 +122,55 @@ def incident_command(
         )
     if margin is not None and cut_number is None:
         raise IotraceError("--margin says how much --cut takes", hint="add --cut N -o NAME.iotrace")
-    margin_ns = None if margin is None else parse_seconds(margin) * 1_000_000_000
+    named = named_recordings(recordings)
+    if len(named) > 1:
+        if cut_number is not None:
+            raise IotraceError(
+                f"--cut takes a window out of one recording, and these are {len(named)}", hint="name one"
+            )
+        return _incident_fleet(named, read_groups(groups) if groups else {}, full=full, json=json)
+    if groups is not None:
+        raise IotraceError(
+            "--groups says what several hosts share, and this is one recording", hint="leave it out"
+        )
+    _incident_of_one(
+        named[0],
+        cut_number,
+        output,
+        None if margin is None else parse_seconds(margin) * 1_000_000_000,
+        title,
+        overwrite=overwrite,
+        full=full,
+        json=json,
+    )
+    return 0
+
+
+def _incident_fleet(paths: list[Path], groups: dict[str, dict[str, str]], *, full: bool, json: bool) -> int:
+    refuse_missing(paths)
+    with console.progress("looking for slow windows") as meter:
+        each = incidents_of_each(
+            paths, lambda count: meter.update(count, len(paths), f"{count} of {len(paths)} recordings")
+        )
+    found = incident_fleet(each, groups)
+    if json:
+        console.print_answer(IncidentFleetAnswer(found=found))
+    else:
+        show(fleet_incidents_answer(found), full=full)
+    return 1 if found.unread else 0
+
+
+def _incident_of_one(
+    recording: Path,
+    cut_number: int | None,
+    output: Path | None,
+    margin_ns: int | None,
+    title: str | None,
+    *,
+    overwrite: bool,
+    full: bool,
+    json: bool,
+) -> None:
     opened = Recording.open(recording)
     if output is not None:
         refuse_over_source(output, [recording])

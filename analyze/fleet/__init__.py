@@ -1,12 +1,26 @@
 """Many recordings as one: each host's row, what they come to together, and who stands out.
 
 ``inputs`` finds the recordings that a user's words name, ``summary`` says what is kept of each, ``description`` adds
-them up, ``workers`` lets several be read at once.
+them up; ``incidents`` and ``shared`` find what was slow on several at once; ``workers`` lets several be read at once.
 """
 
 from .description import Fleet, describe_fleet
-from .inputs import named_recordings
+from .incidents import FleetIncidents, incident_fleet, read_groups
+from .incidents_presentation import fleet_incidents_answer
+from .inputs import named_recordings, refuse_missing
 from .presentation import fleet_answer
-from .workers import summaries
+from .workers import incidents_of_each, summaries
 
-__all__ = ["Fleet", "describe_fleet", "fleet_answer", "named_recordings", "summaries"]
+__all__ = [
+    "Fleet",
+    "FleetIncidents",
+    "describe_fleet",
+    "fleet_answer",
+    "fleet_incidents_answer",
+    "incident_fleet",
+    "incidents_of_each",
+    "named_recordings",
+    "read_groups",
+    "refuse_missing",
+    "summaries",
+]

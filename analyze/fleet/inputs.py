@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, Recording
 
 _SUFFIX: Final = ".iotrace"
 _OWN_FILES: Final = ("manifest.json", "sweep.json")
@@ -30,6 +30,13 @@ def named_recordings(words: Sequence[Path]) -> list[Path]:
             )
         places[place] = path
     return found
+
+
+def refuse_missing(paths: Sequence[Path]) -> None:
+    """Raises `IotraceError` for a path with nothing at it: a slip of the pen, and no damaged recording."""
+    for path in paths:
+        if not path.exists():
+            Recording.open(path)
 
 
 def distinct_hosts(named: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -40,7 +40,7 @@ def _disqualified(found: Fleet) -> Iterator[Sentence]:
     if spoilt:
         first = spoilt[0]
         yield Sentence(
-            f"Not to be relied on: {_named([one.host for one in spoilt])}"
+            f"Not to be relied on: {hosts_text([one.host for one in spoilt])}"
             f" ({first.spoilt_by[0]}{'' if len(spoilt) == 1 else '; others below'})",
             "bad",
         )
@@ -49,7 +49,7 @@ def _disqualified(found: Fleet) -> Iterator[Sentence]:
 def _opening(found: Fleet) -> Iterator[Sentence]:
     yield Sentence(f"{counted(len(found.hosts), 'recording')}{_when(found)}", "answer")
     if found.undated:
-        yield Sentence(f"No date, so not in the peak: {_named(found.undated)}", "doubt")
+        yield Sentence(f"No date, so not in the peak: {hosts_text(found.undated)}", "doubt")
     if not found.io_count:
         yield Sentence("They hold no reads or writes")
         return
@@ -96,12 +96,13 @@ def _trust(found: Fleet) -> Iterator[Sentence]:
         return
     flawed = [one.host for one in found.hosts if one.quality != "good"]
     if flawed:
-        yield Sentence(f"Trust: recorded with losses or flaws: {_named(flawed)}", "doubt")
+        yield Sentence(f"Trust: recorded with losses or flaws: {hosts_text(flawed)}", "doubt")
     else:
         yield Sentence("Trust: recorded without known loss, all of them", "good")
 
 
-def _named(hosts: Sequence[str]) -> str:
+def hosts_text(hosts: Sequence[str]) -> str:
+    """The first few of them, and how many more."""
     return _first([shortened(one, _HOST_CHARACTERS) for one in hosts])
 
 

@@ -4,22 +4,41 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Future, as_completed
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import psutil
 
 from iotrace.analyze.library import MEMORY_LIMIT_BYTES
 
+from .incidents import incidents_of
+from .shared import HostIncidents
 from .summary import HostSummary, Unread, summarise
 
 _WORKER_BYTES: Final = MEMORY_LIMIT_BYTES + (1 << 30)
 _KILLED: Final = "the process that read it was killed, as a system short of memory does"
 
 
+_Found = TypeVar("_Found")
+
+
 def summaries(
     paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
 ) -> list[HostSummary | Unread]:
-    """What is kept of each recording, in the order of ``paths``; ``done`` is told how many have been read.
+    """What is kept of each recording, in the order of ``paths``; ``done`` is told how many have been read."""
+    return _each(summarise, paths, done)
+
+
+def incidents_of_each(
+    paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
+) -> list[HostIncidents | Unread]:
+    """The slow windows of each recording, in the order of ``paths``; ``done`` is told how many have been read."""
+    return _each(incidents_of, paths, done)
+
+
+def _each(
+    read: Callable[[Path], _Found | Unread], paths: Sequence[Path], done: Callable[[int], None]
+) -> list[_Found | Unread]:
+    """What ``read`` gives for each path.
 
     As many are read at once as there are processors and memory for. A recording whose process dies is tried once more
     by itself.
@@ -28,18 +47,18 @@ def summaries(
         len(paths), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     workers = max(1, min(workers, psutil.virtual_memory().total // _WORKER_BYTES))
-    found = _read(paths, workers, done)
+    found = _read(read, paths, workers, done)
     for path in [path for path in paths if path not in found]:
-        found |= _read([path], 1, lambda _count: None) or {path: Unread(str(path), _KILLED)}
+        found |= _read(read, [path], 1, lambda _count: None) or {path: Unread(str(path), _KILLED)}
         done(len(found))
     return [found[path] for path in paths]
 
 
 def _read(
-    paths: Sequence[Path], workers: int, done: Callable[[int], None]
-) -> dict[Path, HostSummary | Unread]:
+    read: Callable[[Path], _Found | Unread], paths: Sequence[Path], workers: int, done: Callable[[int], None]
+) -> dict[Path, _Found | Unread]:
     """By path; those whose process died, and all that were to be read after it, are missing."""
-    found: dict[Path, HostSummary | Unread] = {}
+    found: dict[Path, _Found | Unread] = {}
     # Not at the top: no other command needs it at its start.
     import multiprocessing  # noqa: PLC0415
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
@@ -47,9 +66,7 @@ def _read(
     # Threads of DuckDB and Arrow do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting: dict[Future[HostSummary | Unread], Path] = {
-            pool.submit(summarise, path): path for path in paths
-        }
+        waiting: dict[Future[_Found | Unread], Path] = {pool.submit(read, path): path for path in paths}
         try:
             for future in as_completed(waiting):
                 found[waiting[future]] = future.result()

@@ -222,3 +222,53 @@ def test_hostile_names_do_not_drive_the_terminal(iotrace: Iotrace, tmp_path: Pat
     assert max(map(len, found.out.splitlines())) <= 80
     as_json = json.loads(iotrace("incident", tmp_path / "hostile.iotrace", "--json").out)
     assert names[0] in [row["name"] for row in as_json["windows"][0]["blame"]]
+
+
+def test_of_several_recordings_it_says_what_slowed_together_and_what_they_share(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    folder = tmp_path / "all"
+    for number, host in enumerate(("a1", "a2", "a3", "a4", "b1", "b2", "b3")):
+        slow_host(folder / f"{host}.iotrace", number, is_slow=host.startswith("a"))
+    groups = tmp_path / "hosts.csv"
+    groups.write_text("host,array\na1,A\na2,A\na3,A\na4,A\nb1,B\nb2,B\nb3,B\n")
+    shown = iotrace("incident", folder, "--groups", groups)
+    assert shown.status == 0
+    assert " ".join(shown.out.split()).startswith("4 of 4 hosts on array A slowed together, 2026-")
+    assert "; none of 3 others" in " ".join(shown.out.split())
+    found = json.loads(iotrace("incident", folder, "--groups", groups, "--json").out)
+    assert found["shared"][0]["group"]["name"] == "A"
+    (folder / "c.iotrace").mkdir()
+    (folder / "c.iotrace" / "manifest.json").write_text("{")
+    assert iotrace("incident", folder).status == 1
+
+
+def slow_host(path: Path, number: int, *, is_slow: bool) -> None:
+    """Reads of two minutes, six times as slow for 20 s in the middle."""
+    random = np.random.default_rng(number)
+    issued_s = np.sort(random.uniform(0, 120, 12_000))
+    took_ms = random.lognormal(0, 0.3, len(issued_s))
+    took_ms[(issued_s >= 50) & (issued_s < 70) & is_slow] *= 6
+    issued_ns = (issued_s * 1e9).astype(np.int64)
+    with RecordingWriter(path) as writer:
+        writer.append("io", pa.table({
+            "layer": ["block"] * len(issued_ns),
+            "op": ["read"] * len(issued_ns),
+            "issued_ns": issued_ns,
+            "completed_ns": issued_ns + (took_ms * 1e6).astype(np.int64),
+            "size_bytes": [8192] * len(issued_ns),
+        }))  # fmt: skip
+        manifest = Manifest("captured", "a host", Clock(1_780_000_000_000_000_000, 100, "QPC"))
+        manifest.window_end_ns = 120_000_000_000
+        writer.commit(manifest)
+
+
+def test_what_is_for_one_recording_or_for_several_is_told_apart(
+    iotrace: Callable[..., Result], tmp_path: Path
+) -> None:
+    for host in ("a", "b"):
+        slow_host(tmp_path / "all" / f"{host}.iotrace", 1, is_slow=False)
+    of_one = iotrace("incident", tmp_path / "all", "--cut", "1", "-o", tmp_path / "cut.iotrace")
+    assert (of_one.status, "takes a window out of one recording" in of_one.err) == (2, True)
+    of_several = iotrace("incident", tmp_path / "all" / "a.iotrace", "--groups", tmp_path / "hosts.csv")
+    assert (of_several.status, "what several hosts share" in of_several.err) == (2, True)

@@ -1,0 +1,137 @@
+"""Slow windows of many hosts: each host's own, and those that several share."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from iotrace.analyze import validity
+from iotrace.analyze.incident import Incidents, incident
+from iotrace.analyze.present.trust import disqualifying
+from iotrace.analyze.units import is_dated
+from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.sections import read_text
+
+from .inputs import distinct_hosts
+from .shared import ClockOffset, HostIncidents, HostWindow, SharedIncident, clock_offsets, shared_incidents
+from .summary import Unread
+
+_NS_PER_S: Final = 1e9
+_HINT: Final = "write a table with a column host and one for each thing shared: host,array,hypervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetIncidents:
+    """What was slow on many hosts, and together."""
+
+    shared: list[SharedIncident]
+    """The one of most hosts first."""
+    hosts: list[HostIncidents]
+    clocks: list[ClockOffset]
+    undated: list[str]
+    """Hosts whose recordings have no date: what they share with others cannot be told."""
+    unread: list[Unread]
+    kinds: list[str]
+    """What is known of what hosts share: array, fabric, …"""
+
+
+def incidents_of(path: Path) -> HostIncidents | Unread:
+    """The slow windows of one recording. What is wrong with it is the result, so that the others' are not lost."""
+    try:
+        recording = Recording.open(path)
+        found = incident(recording)
+        spoilt_by = tuple(entry.title for entry in disqualifying(validity.check(recording)))
+    except IotraceError as problem:
+        return Unread(str(path), problem.message)
+    start_ns = recording.manifest.clock.start_utc_ns
+    zero_s = start_ns / _NS_PER_S if is_dated(start_ns) else 0.0
+    return HostIncidents(
+        host=recording.manifest.host.name or "",
+        recording=recording.name,
+        path=str(path),
+        start_s=zero_s + found.start_ns / _NS_PER_S if zero_s else 0.0,
+        end_s=zero_s + found.end_ns / _NS_PER_S if zero_s else 0.0,
+        slot_s=found.slot_ns / _NS_PER_S,
+        windows=_windows(found, zero_s),
+        spoilt_by=spoilt_by,
+    )
+
+
+def _windows(found: Incidents, zero_s: float) -> tuple[HostWindow, ...]:
+    return tuple(
+        HostWindow(
+            zero_s + one.start_ns / _NS_PER_S,
+            zero_s + one.end_ns / _NS_PER_S,
+            one.factor,
+            one.layer,
+            one.cause,
+            one.headline,
+        )
+        for one in (*found.windows, *found.drifts)
+    )
+
+
+def incident_fleet(
+    found: Sequence[HostIncidents | Unread], groups: Mapping[str, Mapping[str, str]]
+) -> FleetIncidents:
+    """Put together what was found on each host; ``groups`` says what hosts share (`read_groups`).
+
+    Raises `IotraceError` where no recording could be read, or ``groups`` knows none of the hosts.
+    """
+    unread = [one for one in found if isinstance(one, Unread)]
+    read = [one for one in found if isinstance(one, HostIncidents)]
+    if not read:
+        raise IotraceError(
+            f"none of {len(unread)} recordings can be read; {unread[0].problem}",
+            hint="iotrace validate RECORDING tells what is left of one",
+        )
+    names = distinct_hosts([(one.host, one.recording, one.path) for one in read])
+    # What the user says of a host is true of all its recordings.
+    known = {
+        name: groups.get(name) or groups.get(one.host) or groups.get(one.recording, {})
+        for name, one in zip(names, read, strict=True)
+    }
+    if groups and not any(known.values()):
+        raise IotraceError(
+            f"none of the hosts is one that the groups name: {', '.join(list(groups)[:3])}",
+            hint=f"the hosts are {', '.join(names[:3])}",
+        )
+    hosts = [
+        replace(one, host=name, own_host=one.host or name) for one, name in zip(read, names, strict=True)
+    ]
+    shared = shared_incidents(hosts, known)
+    return FleetIncidents(
+        shared=shared,
+        hosts=hosts,
+        clocks=list(clock_offsets(shared)),
+        undated=[one.host for one in hosts if one.start_s == 0],
+        unread=unread,
+        kinds=list(dict.fromkeys(kind for one in known.values() for kind in one)),
+    )
+
+
+def read_groups(path: Path) -> dict[str, dict[str, str]]:
+    """What hosts share, by host: a CSV with a column ``host`` and a column for each kind. Raises `IotraceError`."""
+    text = read_text(path, what="table of hosts", hint=_HINT).removeprefix("\ufeff")
+    first = text.splitlines()[0] if text.strip() else ""
+    rows = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=first.count), strict=True)
+    found: dict[str, dict[str, str]] = {}
+    try:
+        heads = {(head or "").strip().lower(): head for head in rows.fieldnames or ()}
+        if "host" not in heads or len(heads) < 2:
+            raise IotraceError(f"'{path}' has no column host, or nothing beside it", hint=_HINT)
+        for row in rows:
+            host = (row[heads["host"]] or "").strip()
+            if host in found:
+                raise IotraceError(f"'{path}' names the host '{host}' twice", hint="give each host one line")
+            found[host] = {
+                head: value.strip()
+                for head, name in heads.items()
+                if head not in {"host", ""} and (value := row.get(name) or "").strip()
+            }
+    except csv.Error as problem:
+        raise IotraceError(f"'{path}' is not a table: {problem}", hint=_HINT) from problem
+    found.pop("", None)
+    return found
