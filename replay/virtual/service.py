@@ -110,9 +110,11 @@ def _steady_rate(run: Run, op: int, counted: str, agrees: float) -> float | None
     """I/Os or MB of one operation a second, where every whole second has as many; else None."""
     mine = run.op == op
     second = (run.completed_ns[mine] - run.issued_ns[0]) // 1_000_000_000
+    if mine.sum() < CELL_IOS_MIN or second.max() > mine.sum():
+        return None  # under one a second: nobody limits a disk to that
     weights = run.size_bytes[mine] / 1e6 if counted == "mb_per_s" else None
     whole = np.bincount(second, weights)[: int(run.seconds + agrees)].astype(float)
-    if len(whole) < _CAP_SECONDS or mine.sum() < CELL_IOS_MIN:
+    if len(whole) < _CAP_SECONDS:
         return None
     slack = max(agrees * whole.mean(), 2.0 if weights is None else 2 * float(run.size_bytes.max()) / 1e6)
     return float(whole.mean()) if whole.max() - whole.min() <= 2 * slack else None
