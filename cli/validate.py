@@ -8,7 +8,7 @@ import typer
 
 from iotrace.analyze.present import ProgramAnswer
 from iotrace.schemas import Recording, validate
-from iotrace.schemas.validation import Finding
+from iotrace.schemas.validation import Flaw
 
 from . import console
 from .options import Json, RecordingPath
@@ -26,7 +26,7 @@ class ValidateAnswer(ProgramAnswer):
     schema: Literal["iotrace.validate/1"] = "iotrace.validate/1"
     path: Path
     whole: bool
-    findings: list[Finding]
+    findings: list[Flaw]
 
 
 def validate_command(recording: RecordingPath, json: Json = False) -> int:

@@ -10,7 +10,7 @@ from .manifest import Alignment, Clock, Manifest, Quality, Source
 from .recording import Recording
 from .sweep import Sweep, SweepStep, SweepWriter
 from .tables import TABLES, conform
-from .validation import Finding, validate
+from .validation import Flaw, validate
 from .vocabulary import IoFlags, Kind, Layer, Op, Role, counted
 from .writer import RecordingWriter
 
@@ -18,7 +18,7 @@ __all__ = [
     "TABLES",
     "Alignment",
     "Clock",
-    "Finding",
+    "Flaw",
     "GrowingRecording",
     "IoFlags",
     "IotraceError",

@@ -14,7 +14,7 @@ from .vocabulary import counted
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Flaw:
     """Something wrong with a recording. ``level`` is error (not to be used) or warning."""
 
     level: str
@@ -22,13 +22,13 @@ class Finding:
     what: str
 
 
-def validate(path: str | Path) -> list[Finding]:
+def validate(path: str | Path) -> list[Flaw]:
     """Check every file of the recording at ``path``; an empty list means it is whole.
 
     Reads each table once, a row group at a time. Raises `IotraceError` if there is no recording to check.
     """
     recording = Recording.open(path, as_it_is=True)
-    findings: list[Finding] = []
+    findings: list[Flaw] = []
     for name in TABLES:
         if (
             name in OPTIONAL_TABLES
@@ -39,7 +39,7 @@ def validate(path: str | Path) -> list[Finding]:
         try:
             paths = recording.parquet_paths(name)
         except IotraceError:
-            findings.append(Finding("error", name, "table is missing"))
+            findings.append(Flaw("error", name, "table is missing"))
             continue
         rows = 0
         for file in paths:
@@ -49,23 +49,21 @@ def validate(path: str | Path) -> list[Finding]:
         expected = recording.manifest.rows.get(name)
         if expected is not None and expected != rows:
             findings.append(
-                Finding("error", name, f"has {counted(rows, 'row')}, the manifest says {expected:,}")
+                Flaw("error", name, f"has {counted(rows, 'row')}, the manifest says {expected:,}")
             )
     findings += _check_references(recording, findings)
     if recording.manifest.window_end_ns < recording.manifest.window_start_ns:
-        findings.append(Finding("error", "manifest", "window ends before it starts"))
+        findings.append(Flaw("error", "manifest", "window ends before it starts"))
     return findings
 
 
-def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[Finding]]:
+def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[Flaw]]:
     where = file.relative_to(recording.path).as_posix()
     try:
         parquet = pq.ParquetFile(file)
         schema = parquet.schema_arrow
         findings = [
-            Finding(
-                "error", where, f"column {field.name} is {_type_name(schema, field.name)}, not {field.type}"
-            )
+            Flaw("error", where, f"column {field.name} is {_type_name(schema, field.name)}, not {field.type}")
             for field in TABLES[name]
             if field.name not in schema.names or schema.field(field.name).type != field.type
         ]
@@ -76,7 +74,7 @@ def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[
                 findings += _check_io(batch, where)
             findings += _check_text(batch, where, findings)
     except UNREADABLE as problem:
-        return 0, [Finding("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
+        return 0, [Flaw("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
     return rows, findings
 
 
@@ -84,29 +82,29 @@ def _type_name(schema: pa.Schema, name: str) -> str:
     return str(schema.field(name).type) if name in schema.names else "missing"
 
 
-def _check_io(batch: pa.RecordBatch, where: str) -> list[Finding]:
+def _check_io(batch: pa.RecordBatch, where: str) -> list[Flaw]:
     backwards = pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
     findings = []
     if backwards:
-        findings.append(Finding("error", where, f"{counted(backwards, 'I/O')} completed before being issued"))
+        findings.append(Flaw("error", where, f"{counted(backwards, 'I/O')} completed before being issued"))
     findings += [
-        Finding("error", where, f"{counted(batch[field.name].null_count, 'null')} in {field.name}")
+        Flaw("error", where, f"{counted(batch[field.name].null_count, 'null')} in {field.name}")
         for field in TABLES["io"]
         if not field.nullable and batch[field.name].null_count
     ]
     return findings
 
 
-def _check_text(batch: pa.RecordBatch, where: str, known: list[Finding]) -> list[Finding]:
+def _check_text(batch: pa.RecordBatch, where: str, known: list[Flaw]) -> list[Flaw]:
     found = [
-        Finding("error", where, f"{field.name} holds text that is no UTF-8")
+        Flaw("error", where, f"{field.name} holds text that is no UTF-8")
         for field in batch.schema
         if field.type == pa.string() and has_damaged_text(batch[field.name])
     ]
     return [finding for finding in found if finding not in known]
 
 
-def _check_references(recording: Recording, findings: list[Finding]) -> list[Finding]:
+def _check_references(recording: Recording, findings: list[Flaw]) -> list[Flaw]:
     """Every id an I/O names must have its row."""
     if any(finding.level == "error" for finding in findings):
         return []
@@ -114,7 +112,7 @@ def _check_references(recording: Recording, findings: list[Finding]) -> list[Fin
     for name, key in KEYS.items():
         known = recording.read(name, [key])[key]
         if len(pc.unique(known)) != len(known):
-            problems.append(Finding("error", name, f"{key} is not unique"))
+            problems.append(Flaw("error", name, f"{key} is not unique"))
         dangling = 0
         for path in recording.parquet_paths("io"):
             for batch in pq.ParquetFile(path).iter_batches(batch_size=1 << 18, columns=[key]):
@@ -122,6 +120,6 @@ def _check_references(recording: Recording, findings: list[Finding]) -> list[Fin
                 dangling += pc.sum(pc.invert(pc.is_in(used, value_set=known.combine_chunks()))).as_py() or 0
         if dangling:
             problems.append(
-                Finding("error", "io", f"{key} names {counted(dangling, 'row')} that {name} does not have")
+                Flaw("error", "io", f"{key} names {counted(dangling, 'row')} that {name} does not have")
             )
     return problems
