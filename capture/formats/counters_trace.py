@@ -16,12 +16,10 @@ from iotrace.schemas.host import Host
 
 from .format import Format, Outcome, Progress, naming, unreported
 from .text_blocks import text_encoding
-from .text_times import TextTimes, needs_zone
+from .text_times import UTC_NS_MAX, TextTimes, needs_zone
 
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 128 << 20
-_UTC_NS_MAX: Final = 4 * 10**18
-"""The year 2096. A time further away is damage."""
 NANOSECONDS: Final = 10**9
 
 
@@ -175,7 +173,7 @@ class CountersTrace:
         self._reading = reading = Reading(self._path, self._name, TextTimes(self._zone), progress)
         with naming(self._name):
             for sample in self._kind.samples(reading):
-                if 0 < sample.at_utc_ns < _UTC_NS_MAX and abs(sample.value) < 1e300:
+                if 0 < sample.at_utc_ns < UTC_NS_MAX and abs(sample.value) < 1e300:
                     yield sample
                 else:
                     reading.left_out += 1

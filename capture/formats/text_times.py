@@ -31,7 +31,7 @@ _POWERSHELL: Final = re.compile(r"\\?/Date\((?P<ms>\d{10,14})\)\\?/")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REMEMBERED_MAX: Final = 1 << 16
-_UTC_NS_MAX: Final = 9_183_110_400 * 10**9
+UTC_NS_MAX: Final = 9_183_110_400 * 10**9
 """1 January 2261: nanoseconds between two times have to fit into 64 bits."""
 
 
@@ -67,7 +67,7 @@ class TextTimes:
             if len(self._known) >= _REMEMBERED_MAX:
                 self._known.clear()
             found = self._parsed(text.strip().strip('"').strip())
-            self._known[text] = found if found is not None and 0 <= found < _UTC_NS_MAX else None
+            self._known[text] = found if found is not None and 0 <= found < UTC_NS_MAX else None
         return self._known[text]
 
     def _parsed(self, text: str) -> int | None:

@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 from iotrace.capture.counters.names import is_known_object
 from iotrace.capture.formats.format import Progress
+from iotrace.capture.formats.text_times import UTC_NS_MAX
 from iotrace.schemas import IotraceError
 
 PIECE_BYTES: Final = 1 << 22
 _TIME: Final = r"^\d{2}/\d{2}/\d{4} \d{2}:\d{2}:\d{2}(\.\d{1,9})?$"
 _LINE_BYTES_MAX: Final = 1 << 26
-_SECONDS_MAX: Final = 9_183_110_400
-"""1 January 2261."""
 HEADER: Final = re.compile(rb'^[ \t]*"?\(PDH-[CT]SV \d', re.MULTILINE)
 DATA: Final = re.compile(rb'^[ \t]*"?\d{1,2}/\d{1,2}/\d{4} [^\r\n]*', re.MULTILINE)
 _ZONE: Final = re.compile(
@@ -212,7 +211,7 @@ def milliseconds(times: pa.Array) -> pa.Array:
         seconds = whole.cast(pa.timestamp("s")).cast(pa.int64())
     except pa.ArrowInvalid:
         seconds = pa.array([_seconds(one) for one in whole.to_pylist()], pa.int64())
-    fits = pc.and_(pc.greater_equal(seconds, 0), pc.less(seconds, _SECONDS_MAX))
+    fits = pc.and_(pc.greater_equal(seconds, 0), pc.less(seconds, UTC_NS_MAX // 10**9))
     seconds = pc.if_else(fits, seconds, pa.scalar(None, pa.int64()))
     result = pc.add(pc.multiply(seconds, 1000), fraction.cast(pa.int64()))
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
