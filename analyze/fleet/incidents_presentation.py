@@ -95,7 +95,7 @@ def _sections(found: FleetIncidents) -> Iterator[Section]:
             Column("host", is_text=True), Column("slower"), Column("layer"), Column("from"), Column("for"),
             Column("cause", detail=True),
         )  # fmt: skip
-        by_chance = f"by chance so many would begin together {one.chance:.0e} times in all of this"
+        by_chance = f"chance alone would make {one.chance:.1g} such incidents of these slow windows"
         yield from section(f"Shared {number}", heads, rows, shown=_HOSTS_SHOWN, notes=[by_chance])
     clocks = [
         f"{one.host}: {abs(one.offset_s):.1f} s {'behind' if one.offset_s > 0 else 'ahead of'} the others "

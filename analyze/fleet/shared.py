@@ -233,7 +233,7 @@ def _incident(
     starts = [one.window.start_s for one in together]
     start_s = float(np.median(starts))
     slow = {hosts[one.recording].host for one in together}
-    own = {hosts[one.recording].own_host for one in together}
+    own = {_own(hosts[one.recording]) for one in together}
     # Of a host that was recorded twice at once, the recording that shows it.
     recorded = [
         one.host for one in hosts if _is_recorded(one, start_s) and (one.host in slow or _own(one) not in own)
