@@ -63,8 +63,8 @@ _SQL_PAGE: Final = b"\x01\x0f"
 FAMILIES: Final = (
     "Windows traces and counter logs (.etl, .xel, .blg, Perfmon CSV and their texts), esxtop's CSV, DMV snapshots, "
     "Linux traces and reports (blktrace, perf, biosnoop, iostat, sar, /proc/diskstats), monitoring (Prometheus, "
-    "CloudWatch, Azure Monitor), public block traces, exports of arrays, and results of DiskSpd, fio, HammerDB, "
-    "vdbench and others"
+    "CloudWatch, Azure Monitor, vscsiStats), public block traces, exports of arrays, and results of DiskSpd, fio, "
+    "HammerDB, vdbench and others"
 )
 """What can be imported, in plain words."""
 

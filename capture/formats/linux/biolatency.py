@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.capture.counters.names import Meaning
+from iotrace.capture.formats.bins import Bin, mean_bounds, quantile_bounds
 from iotrace.capture.formats.counters_trace import Counters, Reading, Sample, plain
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
 
@@ -26,7 +27,6 @@ _DISK: Final = re.compile(r"(?:disk|flags) = (?P<disk>.{1,200}?)\s*")
 _CLOCK: Final = re.compile(r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\s*")
 _NS: Final = {"nsecs": 1, "usecs": 1000, "msecs": 1_000_000}
 _SHIFTS: Final = {"": 0, "K": 10, "M": 20, "G": 30}
-_QUANTILES: Final = (0.5, 0.9, 0.99)
 _DAY_S: Final = 86_400
 _COUNT = plain("I/Os", "block")
 _TIME = plain("ns", "block")
@@ -34,35 +34,26 @@ _TIME = plain("ns", "block")
 
 @dataclass(slots=True)
 class _Histogram:
-    """Bins as they come: least, most (of that bin), count."""
+    """One histogram, its bins as they come."""
 
     at_s: int
     interval_s: int
     disk: str | None
     unit_ns: int
-    bins: list[tuple[int, int, int]] = field(default_factory=list)
+    bins: list[Bin] = field(default_factory=list)
 
     def samples(self) -> Iterator[Sample]:
-        total = sum(count for _, _, count in self.bins)
+        total = sum(one.count for one in self.bins)
         for counter, value, sense in self._figures(total) if total else ():
             yield Sample(self.at_s * 10**9, self.interval_s * 10**9, self.disk, counter, value, sense)
 
     def _figures(self, total: int) -> Iterator[tuple[str, float, Meaning]]:
         yield "I/Os", float(total), _COUNT
-        for word, place in (("at least", 0), ("at most", 1)):
-            yield (
-                f"mean latency, {word}",
-                sum(one[place] * one[2] for one in self.bins) / total * self.unit_ns,
-                _TIME,
-            )
-        for quantile in _QUANTILES:
-            passed = 0
-            for least, most, count in self.bins:
-                passed += count
-                if passed >= quantile * total:
-                    yield f"p{round(quantile * 100)} latency, at least", float(least * self.unit_ns), _TIME
-                    yield f"p{round(quantile * 100)} latency, at most", float(most * self.unit_ns), _TIME
-                    break
+        for word, value in zip(("at least", "at most"), mean_bounds(self.bins), strict=True):
+            yield f"mean latency, {word}", value * self.unit_ns, _TIME
+        for quantile, least, most in quantile_bounds(self.bins):
+            yield f"p{round(quantile * 100)} latency, at least", least * self.unit_ns, _TIME
+            yield f"p{round(quantile * 100)} latency, at most", most * self.unit_ns, _TIME
 
 
 def _recognises(head: bytes, _path: Path) -> bool:
@@ -101,13 +92,13 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         "" if is_timed else ", one histogram a second, whatever time they are about"))  # fmt: skip
 
 
-def _bin(found: re.Match[str]) -> tuple[int, int, int]:
+def _bin(found: re.Match[str]) -> Bin:
     parts = found.groupdict()
     least, most = (
         int(parts[name].rstrip("KMG")) << _SHIFTS[parts.get(f"{name}_unit") or ""] for name in ("from", "to")
     )
     # bcc's bins hold their ends too, in whole units: 255 stands for up to 256.
-    return least, most + ("from_unit" not in parts), int(parts["count"])
+    return Bin(least, most + ("from_unit" not in parts), int(parts["count"]))
 
 
 FORMAT: Final = Counters(

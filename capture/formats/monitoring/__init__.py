@@ -1,4 +1,4 @@
-"""What monitoring keeps of disks: CloudWatch, Azure Monitor, Prometheus."""
+"""What monitoring keeps of disks: CloudWatch, Azure Monitor, Prometheus, and VMware's vscsiStats."""
 
 from typing import Final
 
@@ -8,4 +8,5 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry("cloudwatch", f"{__name__}.cloudwatch:FORMAT", rb'"Datapoints"|"MetricDataResults"'),
     entry("azure-monitor", f"{__name__}.azure_monitor:FORMAT", rb'"timeseries"'),
     entry("prometheus", f"{__name__}.prometheus:FORMAT", rb'"resultType"'),
+    entry("vscsistats", f"{__name__}.vscsi_stats:FORMAT", rb"virtual machine worldGroupID"),
 )

@@ -41,6 +41,7 @@ EXPECTED = {
     "monitoring/cloudwatch.json": "cloudwatch",
     "monitoring/cloudwatch-data.json": "cloudwatch",
     "monitoring/azure-monitor.json": "azure-monitor",
+    "monitoring/vscsistats.csv": "vscsistats",
 }
 TRACES = sorted(EXPECTED)
 
