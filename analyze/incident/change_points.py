@@ -81,27 +81,30 @@ def pelt(values: Floats, weight: Floats, penalty: float) -> list[int]:
     squares = np.concatenate([[0.0], np.cumsum(weight * values * values)])
     best = np.full(count + 1, np.inf)
     best[0] = -penalty
+    start_cost = best.copy()
     before = np.zeros(count + 1, dtype=np.int64)
-    candidates = np.zeros(1, dtype=np.int64)
-    doomed = np.zeros(1, dtype=bool)
+    # Each step works on all starts within reach, in memory that is there: that is quicker than gathering those still in
+    # question. A start that is out of question costs infinitely much.
+    costs, moves, spans = np.empty((3, _LONGEST_POINTS))
+    beaten = np.zeros(count + 1, dtype=bool)
     for end in range(2, count + 1):
-        if end > 2 and np.isfinite(best[end - 2]):
-            candidates = np.append(candidates, end - 2)
-            doomed = np.append(doomed, False)
-        moved = sums[end] - sums[candidates]
-        cost = (
-            best[candidates]
-            + squares[end]
-            - squares[candidates]
-            - moved**2 / (weights[end] - weights[candidates])
-        )
-        choice = int(np.argmin(cost))
+        start_cost[end - 2] = best[end - 2]
+        reach = slice(max(end - _LONGEST_POINTS, 0), end - 1)
+        length = reach.stop - reach.start
+        cost, moved, span = costs[:length], moves[:length], spans[:length]
+        np.add(start_cost[reach], squares[end], out=cost)
+        np.subtract(cost, squares[reach], out=cost)
+        np.subtract(sums[end], sums[reach], out=moved)
+        np.square(moved, out=moved)
+        np.subtract(weights[end], weights[reach], out=span)
+        np.divide(moved, span, out=moved)
+        np.subtract(cost, moved, out=cost)
+        choice = int(cost.argmin())
         best[end] = cost[choice] + penalty
-        before[end] = candidates[choice]
+        before[end] = reach.start + choice
         # A start that is beaten now cannot win later; but until the next segment can be two long it has to stay.
-        keep = ~doomed & (candidates > end - _LONGEST_POINTS)
-        doomed = (cost >= best[end])[keep]
-        candidates = candidates[keep]
+        np.copyto(start_cost[reach], np.inf, where=beaten[reach])
+        np.greater_equal(cost, best[end], out=beaten[reach])
     borders = [count]
     while borders[-1] > 0:
         borders.append(int(before[borders[-1]]))

@@ -38,6 +38,32 @@ def test_pelt_finds_the_best_of_all_segmentations(seed):
     assert cost(values, weight, pelt(values, weight, penalty), penalty) == pytest.approx(best)
 
 
+def best_segmentation(values, weight, penalty):
+    """Borders of least cost, by trying every start of a last segment for every end: nothing is pruned."""
+    best, before = {0: -penalty}, {}
+    for end in range(2, len(values) + 1):
+        costs = {}
+        for start in (start for start in best if start <= end - 2):
+            x, w = values[start:end], weight[start:end]
+            costs[start] = best[start] + penalty + float(w @ x**2 - (w @ x) ** 2 / w.sum())
+        before[end] = min(costs, key=costs.get)
+        best[end] = costs[before[end]]
+    borders = [len(values)]
+    while borders[-1]:
+        borders.append(before[borders[-1]])
+    return borders[::-1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pelt_loses_nothing_by_what_it_leaves_out(seed):
+    random = np.random.default_rng(seed)
+    levels = np.repeat(random.normal(0, 2, 60), random.integers(1, 12, 60))[:300]
+    values = levels + random.standard_t(3, len(levels))
+    weight = random.uniform(0.3, 3, len(values))
+    penalty = float(random.choice([1, 6, 20]))
+    assert pelt(values, weight, penalty) == best_segmentation(values, weight, penalty)
+
+
 def noise(random, count=400):
     return random.normal(0, 0.1, count)
 
