@@ -13,6 +13,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry("perfmon-csv", f"{__name__}.perfmon_csv:FORMAT", rb"PDH-[CT]SV|ServerName,DatabaseName,"),
     entry("volumes", f"{__name__}.volumes:FORMAT", rb"\A(?:\xef\xbb\xbf)?volume_device,"),
     entry("xel", f"{__name__}.xel:FORMAT", rb"\A\x5a\x37\xab\xef", r"\.xe[lm]\Z"),
+    entry("wpa", f"{__name__}.wpa:FORMAT", rb"(?i)IO Type"),
     entry("xperf", f"{__name__}.xperf:DUMPER", rb"BeginHeader"),
     entry("xperf-diskio", f"{__name__}.xperf:DETAIL", rb"(?i)start[^a-z\n]*time"),
     entry("tracerpt-csv", f"{__name__}.tracerpt:CSV", rb"(?i)event name\s*,"),

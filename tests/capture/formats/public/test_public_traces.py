@@ -28,6 +28,7 @@ EXPECTED = {
     "public/mqsim.txt": "mqsim",
     "xperf/dumper.csv": "xperf",
     "xperf/diskio-detail.csv": "xperf-diskio",
+    "xperf/wpa-german.csv": "wpa",
     "xperf/tracerpt.csv": "tracerpt-csv",
     "xperf/tracerpt.xml": "tracerpt-xml",
     "linux/iostat.txt": "sysstat",
