@@ -2,10 +2,11 @@
 
 What no format knows is an error where it was named itself, and is left out and told where it lay in a folder or a zip.
 
-Unpacking zip archives that strangers made: bounded in bytes, memory and members, and never by their names.
+Unpacking archives that strangers made: bounded in bytes, memory and members, and never by their names.
 
-Limits, on what the archive declares and again on what really comes out, over all members taken: `BYTES_MAX`, and from
-`RATIO_FREE_BYTES` on a ratio of at most `RATIO_MAX`. Traces deflate by 5 to 30; a bomb by 1,000.
+Limits, of a zip on what it declares and again on what really comes out, over all members taken: `BYTES_MAX`, and from
+`RATIO_FREE_BYTES` on a ratio of at most `RATIO_MAX`. Traces deflate by 5 to 30; a bomb by 1,000. Of other archives all
+members are unpacked, since most can be read in one order only (`unpacking`).
 """
 
 import errno
@@ -30,6 +31,7 @@ from iotrace.schemas import IotraceError
 from iotrace.schemas.recording import UNFINISHED_SUFFIX
 from iotrace.schemas.spilling import private_room
 
+from . import unpacking
 from .recognition import FAMILIES, lookalike, not_recognised, recognise
 
 BYTES_MAX: Final = 64 << 30
@@ -132,20 +134,24 @@ class Archive:
         return digest.hexdigest()
 
     def _check(self, plain_bytes: int, packed_bytes: int) -> None:
-        plain_bytes += self._plain_bytes
-        packed_bytes += self._packed_bytes
-        if plain_bytes > BYTES_MAX:
-            raise self._refused(
-                f"unpacks to more than {BYTES_MAX >> 30} GiB", "unpack it yourself and import what is inside"
-            )
-        if plain_bytes > RATIO_FREE_BYTES and plain_bytes > RATIO_MAX * max(packed_bytes, 1):
-            raise self._refused(
-                f"unpacks to more than {RATIO_MAX} times its size, as an archive made to fill disks does",
-                "if you trust it, unpack it yourself and import what is inside",
-            )
+        _check_bounds(self._name, self._plain_bytes + plain_bytes, self._packed_bytes + packed_bytes)
 
     def _refused(self, what: str, hint: str) -> IotraceError:
         return IotraceError(f"'{self._name}' {what}", hint=hint)
+
+
+def _check_bounds(name: str, plain_bytes: int, packed_bytes: int) -> None:
+    """Raises `IotraceError` where an archive unpacks to more than it may."""
+    if plain_bytes > BYTES_MAX:
+        raise IotraceError(
+            f"'{name}' unpacks to more than {BYTES_MAX >> 30} GiB",
+            hint="unpack it yourself and import what is inside",
+        )
+    if plain_bytes > RATIO_FREE_BYTES and plain_bytes > RATIO_MAX * max(packed_bytes, 1):
+        raise IotraceError(
+            f"'{name}' unpacks to more than {RATIO_MAX} times its size, as an archive made to fill disks does",
+            hint="if you trust it, unpack it yourself and import what is inside",
+        )
 
 
 @contextmanager
@@ -187,6 +193,9 @@ class File:
         self.known_as = path
         """What formats may look at beside the content: a mapping of columns lies next to its file."""
 
+    is_packed = False
+    """Whether it lay in an archive: archives in archives are left alone."""
+
     @property
     def head(self) -> bytes:
         """Its first bytes. Raises `IotraceError` for what is no file with content, without waiting for any."""
@@ -223,6 +232,8 @@ class File:
 class PackedFile(File):
     """A file in a zip: unpacked when it is asked for, into ``room``."""
 
+    is_packed = True
+
     def __init__(self, name: str, archive: Archive, member: Member, target: Path) -> None:
         inner = PurePosixPath(member.name)
         self.name, self._path = name, target
@@ -251,6 +262,23 @@ class PackedFile(File):
     def bytes(self) -> int:
         """Its size."""
         return self._member.info.file_size
+
+    def forget(self) -> None:
+        """It is needed no more."""
+        self._path.unlink(missing_ok=True)
+
+
+class UnpackedFile(File):
+    """A file of an archive that was unpacked as a whole."""
+
+    is_packed = True
+
+    def __init__(self, name: str, member: unpacking.Unpacked) -> None:
+        super().__init__(name, member.path)
+        inner = PurePosixPath(member.name)
+        self.folder, self.base_name = inner.parent.as_posix(), inner.name
+        self.place = (name.removesuffix(member.name), self.folder)
+        self.known_as = member.path.parent / inner.name
 
     def forget(self) -> None:
         """It is needed no more."""
@@ -392,8 +420,12 @@ class Gathering:
         chosen = recognise(file.head, file.known_as, self.mapped)
         if chosen is not None:
             yield Group(chosen, [file], is_named)
-        elif is_zip(file.head) and lookalike(file.head) is None and not isinstance(file, PackedFile):
+        elif file.is_packed and not is_named:
+            self._unknown.append(file.name)
+        elif is_zip(file.head) and lookalike(file.head) is None:
             yield from self._packed(file, is_named=is_named)
+        elif unpacking.kind_of(file.head):
+            yield from self._unpacked(file, is_named=is_named)
         elif is_named:
             raise not_recognised(file.head, file.name)
         else:
@@ -413,6 +445,25 @@ class Gathering:
                 )
             groups = self._grouped(files, is_named=False)
             yield from self._some(groups, file.name, "zip") if is_named else groups
+
+    def _unpacked(self, file: File, *, is_named: bool) -> Iterator[Group]:
+        path, packed_bytes = file.path(_silent), file.bytes()
+
+        def check(plain_bytes: int) -> None:
+            _check_bounds(file.name, plain_bytes, packed_bytes)
+
+        try:
+            with naming(file.name):
+                members = list(unpacking.unpack(path, file.name, self.room(), check, MEMBERS_MAX))
+        except IotraceError as problem:
+            if is_named:
+                raise
+            self.leave_out(problem.message)
+            return
+        self.archives.append(file)
+        files: list[File] = [UnpackedFile(f"{file.name}/{member.name}", member) for member in members]
+        groups = self._grouped(files, is_named=False)
+        yield from self._some(groups, file.name, "archive") if is_named else groups
 
 
 @contextmanager

@@ -154,7 +154,7 @@ def recognise(head: bytes, path: Path, first: Sequence[Format] = ()) -> Format |
 
 def not_recognised(head: bytes, name: str, path: Path = _ANYWHERE) -> IotraceError:
     """What to tell of a file that nothing recognises."""
-    known = f"files are recognised by content; it takes {FAMILIES}, or a zip or folder of them"
+    known = f"files are recognised by content; it takes {FAMILIES}, or an archive or folder of them"
     if (found := lookalike(head, path)) is None:
         return IotraceError(f"'{name}' is not a trace that iotrace knows", hint=known)
     return IotraceError(

@@ -29,6 +29,7 @@ from iotrace.capture.results.trace import ResultsTrace
 from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter, Source, Sweep
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
 
+from . import unpacking
 from .anonymizing import Anonymizer
 from .inputs import Gathering, Group, unpacking_room
 from .merging import Merger, Shift, layers_in, merge_quality, window_of
@@ -356,7 +357,7 @@ class _Opening:
 
     def _tell_of_archives(self) -> None:
         for file in self._gathering.archives:
-            source = Source(file.name, "zip", file.bytes())
+            source = Source(file.name, unpacking.kind_of(file.head) or "zip", file.bytes())
             self._sources.append((source, self._hashing.submit(file.sha256)))
         self._gathering.archives.clear()
 

@@ -1,4 +1,4 @@
-"""What stands before the readers: zips, folders, and mappings of columns, each inspected and imported whole.
+"""What stands before the readers: archives, folders, and mappings of columns, each inspected and imported whole.
 
 An input of ``folder`` is its files, one after the other: a line ``==== NAME``, then the file's bytes. One of ``map`` is
 a mapping of columns and, after a line of the same kind, the CSV that it is to be used for. One of ``recording`` is a
@@ -56,6 +56,12 @@ def _zip(folder, data):
     return path, []
 
 
+def _archive(folder, data):
+    path = folder / "traces.7z"
+    path.write_bytes(data)
+    return path, []
+
+
 def _folder(folder, data):
     top = folder / "traces"
     top.mkdir()
@@ -100,4 +106,10 @@ class RecordingDoor:
         return None if found == {2} else 1
 
 
-DOORS = [Door("zip", _zip), Door("folder", _folder), Door("map", _map), RecordingDoor("recording")]
+DOORS = [
+    Door("zip", _zip),
+    Door("archive", _archive),
+    Door("folder", _folder),
+    Door("map", _map),
+    RecordingDoor("recording"),
+]

@@ -156,7 +156,7 @@ FORMAT: Final = Counters(
     None,
     _samples,
     (
-        "quantiles are known by bins whose end is up to ten times their start: the least and the most they can be are given",
+        "quantiles are known by bins that end at up to ten times their start: the least and the most possible are told",
         "means are cut to whole units",
     ),
     "run vscsiStats -s while the disk is busy, then vscsiStats -p all -c",

@@ -2,7 +2,7 @@
 
 Its columns are those that the table shows, in any order, with units behind their names (``Init Time (s)``). Numbers
 are written as Windows' region has them: 1,234.5 or 1.234,5 or 1 234,5 or 1'234.5. Which mark parts off the fraction the
-times tell, whose fractions are longer than the three digits of a group. Times are since the start of the trace; no date.
+times tell, whose fractions are longer than the three digits of a group. They are since the start of the trace.
 
 Source: Microsoft's page on the columns of Disk Usage, and a file of WPA 10.0.25931 in bgeneto/windows-disk-trace-vis.
 """

@@ -1,6 +1,5 @@
 """What users bring by mistake: each gets a clear word, and nothing is written."""
 
-import gzip
 import importlib.util
 import io
 import sqlite3
@@ -59,7 +58,7 @@ def sqlite():
 
 
 LOOKALIKES = {
-    "a.etl.gz": (gzip.compress(etl.log([])), "gzip archive"),
+    "a.rar": (b"Rar!\x1a\x07\x01\0" + bytes(100), "rar archive"),
     "export.csv": (b"Time,LUN,Latency\n2026-03-01 12:00,a,1.5\n", "unknown columns: Time,LUN,Latency"),
     "export2.csv": (b"Zeit;LUN;Latenz\n1;a;2\n", "semicolons"),
     "page.etl": (b"<!DOCTYPE html><html>404</html>", "web page"),
