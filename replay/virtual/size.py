@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from iotrace.replay import _model
 from iotrace.replay.options import ReplayOptions
+from iotrace.replay.plan.schedule import allowed_processors
 from iotrace.schemas import IotraceError, Recording, Role
 from iotrace.schemas.models import Disk, Limit, Machine, Model, catalogue
 from iotrace.schemas.models.words import Part, combined
@@ -123,7 +124,7 @@ def size(
 ) -> list[Tried]:
     """Play ``recording`` as ``options`` say on each of ``models``, smallest first in what is returned.
 
-    ``progress`` is told I/Os done and all. Two threads; memory does not grow with the recording.
+    ``progress`` is told I/Os done and all. A thread for each processor; memory does not grow with the recording.
     """
     if not models:
         raise IotraceError("there is no candidate to try", hint="iotrace model list shows what there is")
@@ -234,12 +235,11 @@ def _try_all(
     simulators = {
         name: [_simulator(one, options.max_in_flight) for one in models] for name, models in made.items()
     }
-    volumes = {
-        _roles(model): volume_of_files(recording, model) for models in groups.values() for model in models
-    }
+    like = {_roles(model): model for models in groups.values() for model in models}
+    volumes = {roles: volume_of_files(recording, model) for roles, model in like.items()}
     spans: dict[str, tuple[int, int]] = {}
     done = 0
-    with ThreadPoolExecutor(2, "iotrace-size") as pool:
+    with ThreadPoolExecutor(allowed_processors(), "iotrace-size") as pool:
         for batch in plan.batches():
             part_of = {
                 roles: _with_classes(addressed(batch, volume), role_of) for roles, volume in volumes.items()

@@ -74,7 +74,7 @@ impl Simulator {
         fields.set_item("last_completed_ns", summary.last_completed_ns)?;
         fields.set_item("response", times_fields(py, &summary.response_of_all())?)?;
         fields.set_item("service", times_fields(py, &summary.service())?)?;
-        fields.set_item("lateness", times_fields(py, &summary.lateness)?)?;
+        fields.set_item("lateness", times_fields(py, &summary.lateness())?)?;
         fields.set_item("own_response", times_fields(py, &summary.own_response())?)?;
         let seconds = PyList::empty(py);
         for (number, second) in summary.seconds.iter().enumerate() {
@@ -263,7 +263,7 @@ fn bucket_fields<'py>(
     end_ns: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields = held_fields(py, &bucket.held)?;
-    fields.set_item("tokens_least", bucket.least)?;
+    fields.set_item("tokens_least", bucket.least())?;
     fields.set_item("tokens_end", bucket.tokens(end_ns))?;
     let demand = PyDict::new(py);
     demand.set_item("points", bucket.demand.points.clone())?;

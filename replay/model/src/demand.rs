@@ -18,6 +18,9 @@ pub struct Demand {
     pub sum: f64,
     /// The last second in which anything was asked for.
     second: usize,
+    /// Where most of what comes belongs: that second's beginning, and its point.
+    second_ns: i64,
+    point: usize,
     /// Up to and with that second, by second modulo its length.
     last: [f64; BUSIEST_SECONDS],
     busiest: f64,
@@ -30,6 +33,8 @@ impl Default for Demand {
             step_s: 1,
             sum: 0.0,
             second: 0,
+            second_ns: i64::MAX,
+            point: 0,
             last: [0.0; BUSIEST_SECONDS],
             busiest: 0.0,
         }
@@ -39,7 +44,19 @@ impl Default for Demand {
 impl Demand {
     /// `amount` more is asked for. Calls come in order of time, or nearly so: what comes more than a stretch late is no
     /// part of any. Times before the start count as the first second.
+    #[inline]
     pub fn note(&mut self, at_ns: i64, amount: f64) {
+        if at_ns >= self.second_ns && at_ns - self.second_ns < SECOND_NS {
+            self.last[self.second % BUSIEST_SECONDS] += amount;
+            self.sum += amount;
+            self.points[self.point] += amount;
+        } else {
+            self.note_elsewhere(at_ns, amount);
+        }
+    }
+
+    /// In another second than the last I/O.
+    fn note_elsewhere(&mut self, at_ns: i64, amount: f64) {
         let second = (at_ns / SECOND_NS).max(0) as usize;
         if second > self.second {
             self.go_on(second);
@@ -56,6 +73,8 @@ impl Demand {
             self.points.resize(point + 1, 0.0);
         }
         self.points[point] += amount;
+        self.second_ns = self.second as i64 * SECOND_NS;
+        self.point = self.second / self.step_s;
     }
 
     /// Whole seconds from the start to the last I/O.

@@ -64,8 +64,8 @@ pub struct Bucket {
     full_at_ns: f64,
     /// Where the last I/O of each kind ended, and how many bytes it has been merged to.
     runs: [(u64, u64); 2],
-    /// Fewest tokens seen.
-    pub least: f64,
+    /// For how long it had to fill at most, when something was taken.
+    full_in_ns_most: f64,
     /// What it did to I/Os at the head of the queue.
     pub held: Held,
     /// Tokens asked for, by when the I/Os were due.
@@ -79,7 +79,7 @@ impl Bucket {
             ns_per_token,
             full_at_ns: (spec.capacity - spec.start) * ns_per_token,
             runs: [(u64::MAX, 0); 2],
-            least: spec.start,
+            full_in_ns_most: 0.0,
             held: Held::default(),
             demand: Demand::default(),
             spec: spec.clone(),
@@ -104,8 +104,8 @@ impl Bucket {
                     }
                 }
                 match self.spec.unit_bytes {
-                    0 => 1.0,
-                    unit => io.size_bytes.div_ceil(unit).max(1) as f64,
+                    unit if unit == 0 || io.size_bytes <= unit => 1.0,
+                    unit => io.size_bytes.div_ceil(unit) as f64,
                 }
             }
         }
@@ -118,7 +118,13 @@ impl Bucket {
 
     fn take(&mut self, at_ns: f64, tokens: f64) {
         self.full_at_ns = self.full_at_ns.max(at_ns) + tokens * self.ns_per_token;
-        self.least = self.least.min(self.tokens(at_ns));
+        self.full_in_ns_most = self.full_in_ns_most.max(self.full_at_ns - at_ns);
+    }
+
+    /// Fewest tokens seen.
+    #[must_use]
+    pub fn least(&self) -> f64 {
+        (self.spec.capacity - self.full_in_ns_most / self.ns_per_token).min(self.spec.start)
     }
 
     /// Tokens in it.

@@ -6,7 +6,8 @@
 //!
 //! An arrival's way: the gates of its volume (limits of a machine, of a set of disks), a piece to each disk that its
 //! stripe touches, the gates of that disk, its queue, its service. It has completed when its last piece has. Where rows
-//! wait for one another (`waiting`), an arrival is due so long after another has completed.
+//! wait for one another (`waiting`), an arrival is due so long after another has completed. Where only limits take time and
+//! nobody overtakes (`straight`), as with most disks of the catalogue, all of that way is worked out at once, without events.
 
 mod bindings;
 pub mod demand;
@@ -16,6 +17,7 @@ pub mod random;
 pub mod service;
 pub mod simulator;
 pub mod spec;
+mod straight;
 pub mod summary;
 pub mod waiting;
 

@@ -7,11 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::disk::{Disk, Request};
 use crate::gate::{BUCKETS_MAX, Gate, Passing};
 use crate::spec::{Spec, VolumeSpec};
+use crate::straight::{UnderWay, is_straight};
 use crate::summary::Summary;
 use crate::waiting::{Arrival, LOOK_AHEAD, Waiting};
 
@@ -135,6 +137,8 @@ pub struct Simulator {
     ios_free: Vec<u32>,
     pieces: Vec<Piece>,
     pieces_free: Vec<u32>,
+    /// Where nobody overtakes, the whole way of an I/O is known when it is issued, and there are no events.
+    straight: Option<UnderWay>,
     in_flight: usize,
     now_ns: i64,
     last_due_ns: i64,
@@ -175,6 +179,7 @@ impl Simulator {
             ios_free: Vec::new(),
             pieces: Vec::new(),
             pieces_free: Vec::new(),
+            straight: is_straight(spec).then(UnderWay::default),
             in_flight: 0,
             now_ns: i64::MIN,
             last_due_ns: i64::MIN,
@@ -226,6 +231,10 @@ impl Simulator {
                 self.play_known(LOOK_AHEAD);
                 continue;
             }
+            if self.straight.is_some() {
+                self.pass(&arrival);
+                continue;
+            }
             self.play_until(arrival.due_ns);
             while self.in_flight >= self.in_flight_max {
                 self.next_event();
@@ -271,6 +280,9 @@ impl Simulator {
         if *self.waits.get_or_insert(waits) != waits {
             return Err(Problem::Waiting);
         }
+        if waits {
+            self.straight = None;
+        }
         let mut before_ns = self.last_due_ns;
         for row in 0..rows {
             if arrivals.intended_ns[row] < before_ns {
@@ -314,21 +326,65 @@ impl Simulator {
         }
     }
 
+    /// The whole way of an arrival, where nobody overtakes.
+    fn pass(&mut self, arrival: &Arrival) {
+        if let Some(under_way) = &mut self.straight {
+            under_way.leave_until(arrival.due_ns);
+            while under_way.len() >= self.in_flight_max {
+                self.now_ns = self.now_ns.max(under_way.leave_first());
+            }
+        }
+        self.note_issued(arrival);
+        let completed_ns = self.end_of_way_ns(arrival);
+        if completed_ns > self.now_ns
+            && let Some(under_way) = &mut self.straight
+        {
+            under_way.enter(completed_ns);
+        }
+        self.summary.complete(
+            arrival.due_ns,
+            self.now_ns,
+            completed_ns,
+            arrival.class,
+            u64::from(arrival.size_bytes),
+        );
+        if self.keep {
+            self.note_completed(arrival.batch, arrival.row, completed_ns);
+        }
+    }
+
+    /// When an arrival that is issued now has passed all gates; its disks take no time.
+    fn end_of_way_ns(&mut self, arrival: &Arrival) -> i64 {
+        if arrival.op >= FLUSH {
+            return self.now_ns;
+        }
+        let volume = &self.volumes[usize::from(arrival.volume)];
+        let gates = &mut self.gates;
+        let mut through = |way: &[usize], from_ns: i64, offset_bytes: u64, size_bytes: u64| {
+            let passing = Passing {
+                op: arrival.op,
+                due_ns: arrival.due_ns,
+                offset_bytes,
+                size_bytes,
+            };
+            way.iter().fold(from_ns, |at_ns, &gate| {
+                gates[gate].release_ns(at_ns, &passing)
+            })
+        };
+        let (offset_bytes, size_bytes) = (arrival.offset_bytes, u64::from(arrival.size_bytes));
+        let split_ns = through(&volume.gates, self.now_ns, offset_bytes, size_bytes);
+        parts(volume, offset_bytes, size_bytes)
+            .map(|part| {
+                let way = &self.disks[part.disk].gates;
+                through(way, split_ns, part.offset_bytes, part.size_bytes)
+            })
+            .max()
+            .unwrap_or(split_ns)
+    }
+
     /// Issue what is due, no earlier than what was issued last.
     fn issue(&mut self, arrival: &Arrival) {
-        self.now_ns = self.now_ns.max(arrival.due_ns);
-        let issued_ns = self.now_ns;
-        let delayed = issued_ns > arrival.due_ns;
-        self.summary.issue(arrival.due_ns, issued_ns, delayed);
-        if self.keep {
-            let outcome = &mut self.outcomes[(arrival.batch - self.first_batch) as usize];
-            let row = arrival.row as usize;
-            if let Some(due_ns) = outcome.due_ns.get_mut(row) {
-                *due_ns = arrival.due_ns;
-            }
-            outcome.issued_ns[row] = issued_ns;
-            outcome.delayed[row] = delayed;
-        }
+        let issued_ns = self.note_issued(arrival);
         let io = self.add_io(Io {
             due_ns: arrival.due_ns,
             issued_ns,
@@ -351,6 +407,30 @@ impl Simulator {
         });
         self.in_flight += 1;
         self.go_on(piece);
+    }
+
+    /// An arrival is issued now, or when it is due, and when that is.
+    fn note_issued(&mut self, arrival: &Arrival) -> i64 {
+        self.now_ns = self.now_ns.max(arrival.due_ns);
+        let issued_ns = self.now_ns;
+        let delayed = issued_ns > arrival.due_ns;
+        self.summary.issue(arrival.due_ns, issued_ns, delayed);
+        if self.keep {
+            let outcome = &mut self.outcomes[(arrival.batch - self.first_batch) as usize];
+            let row = arrival.row as usize;
+            if let Some(due_ns) = outcome.due_ns.get_mut(row) {
+                *due_ns = arrival.due_ns;
+            }
+            outcome.issued_ns[row] = issued_ns;
+            outcome.delayed[row] = delayed;
+        }
+        issued_ns
+    }
+
+    fn note_completed(&mut self, batch: u64, row: u32, completed_ns: i64) {
+        let outcome = &mut self.outcomes[(batch - self.first_batch) as usize];
+        outcome.completed_ns[row as usize] = completed_ns;
+        outcome.left -= 1;
     }
 
     fn play_until(&mut self, at_ns: i64) {
@@ -421,13 +501,6 @@ impl Simulator {
     fn split(&mut self, number: u32) {
         let piece = self.pieces[number as usize];
         let volume = &self.volumes[usize::from(piece.volume)];
-        let (disks, stripe) = (volume.disks.len() as u64, volume.stripe_bytes.max(1));
-        if disks == 1 {
-            let disk = volume.disks[0] as u32;
-            let first = &mut self.pieces[number as usize];
-            (first.disk, first.stage) = (disk, 0);
-            return;
-        }
         if piece.op >= FLUSH {
             let all: Vec<u32> = volume.disks.iter().map(|disk| *disk as u32).collect();
             self.ios[piece.io as usize].pieces = all.len() as u32;
@@ -443,25 +516,15 @@ impl Simulator {
             (first.disk, first.stage) = (all[0], 0);
             return;
         }
-        let start = piece.offset_bytes / stripe;
-        let end = (piece.offset_bytes + piece.size_bytes.max(1) - 1) / stripe;
-        let touched = (end - start + 1).min(disks);
-        self.ios[piece.io as usize].pieces = touched as u32;
-        for column in (0..touched).rev() {
-            // The chunks of one disk lie side by side on it: one transfer.
-            let first_chunk = start + column;
-            let last_chunk = end - (end - first_chunk) % disks;
-            let volume = &self.volumes[usize::from(piece.volume)];
-            let disk = volume.disks[(first_chunk % disks) as usize] as u32;
-            let into = piece.offset_bytes.max(first_chunk * stripe) - first_chunk * stripe;
-            let out = (piece.offset_bytes + piece.size_bytes).min((last_chunk + 1) * stripe)
-                - last_chunk * stripe;
-            let chunks = (last_chunk - first_chunk) / disks;
+        let all: SmallVec<[Part; 4]> =
+            parts(volume, piece.offset_bytes, piece.size_bytes).collect();
+        self.ios[piece.io as usize].pieces = all.len() as u32;
+        for (column, part) in all.into_iter().enumerate().rev() {
             let part = Piece {
-                disk,
+                disk: part.disk as u32,
                 stage: 0,
-                offset_bytes: first_chunk / disks * stripe + into,
-                size_bytes: chunks * stripe + out - into,
+                offset_bytes: part.offset_bytes,
+                size_bytes: part.size_bytes,
                 ..piece
             };
             if column == 0 {
@@ -493,9 +556,7 @@ impl Simulator {
             u64::from(io.size_bytes),
         );
         if self.keep {
-            let outcome = &mut self.outcomes[(io.batch - self.first_batch) as usize];
-            outcome.completed_ns[io.row as usize] = self.now_ns;
-            outcome.left -= 1;
+            self.note_completed(io.batch, io.row, self.now_ns);
         }
         if self.waits == Some(true) {
             self.waiting.complete(io.number, self.now_ns);
@@ -531,6 +592,57 @@ impl Simulator {
             self.pieces.len() as u32 - 1
         }
     }
+}
+
+/// What of an I/O goes to one disk.
+struct Part {
+    disk: usize,
+    offset_bytes: u64,
+    size_bytes: u64,
+}
+
+/// A part for each disk that an I/O touches.
+fn parts(
+    volume: &VolumeSpec,
+    offset_bytes: u64,
+    size_bytes: u64,
+) -> impl Iterator<Item = Part> + '_ {
+    let (disks, stripe) = (volume.disks.len() as u64, volume.stripe_bytes.max(1));
+    let (start, end) = if disks == 1 {
+        (0, 0)
+    } else {
+        (
+            offset_bytes / stripe,
+            (offset_bytes + size_bytes.max(1) - 1) / stripe,
+        )
+    };
+    (0..(end - start + 1).min(disks)).map(move |column| {
+        if disks == 1 {
+            return Part {
+                disk: volume.disks[0],
+                offset_bytes,
+                size_bytes,
+            };
+        }
+        let first_chunk = start + column;
+        if start == end {
+            return Part {
+                disk: volume.disks[(start % disks) as usize],
+                offset_bytes: start / disks * stripe + (offset_bytes - start * stripe),
+                size_bytes,
+            };
+        }
+        // The chunks of one disk lie side by side on it: one transfer.
+        let last_chunk = end - (end - first_chunk) % disks;
+        let into = offset_bytes.max(first_chunk * stripe) - first_chunk * stripe;
+        let out = (offset_bytes + size_bytes).min((last_chunk + 1) * stripe) - last_chunk * stripe;
+        let chunks = (last_chunk - first_chunk) / disks;
+        Part {
+            disk: volume.disks[(first_chunk % disks) as usize],
+            offset_bytes: first_chunk / disks * stripe + into,
+            size_bytes: chunks * stripe + out - into,
+        }
+    })
 }
 
 fn check(spec: &Spec) -> Result<(), Problem> {

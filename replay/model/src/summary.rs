@@ -41,8 +41,8 @@ pub struct Summary {
     pub last_completed_ns: Option<i64>,
     /// From when it was due to its end, by class.
     pub response: Vec<Distribution>,
-    /// From when it was due to when it was issued.
-    pub lateness: Distribution,
+    /// Of those that were issued after they were due.
+    late: Distribution,
     apart: Option<Apart>,
     /// By second; empty where that is not wanted.
     pub seconds: Vec<Second>,
@@ -66,7 +66,9 @@ impl Summary {
         self.delayed += u64::from(delayed);
         self.first_issued_ns.get_or_insert(issued_ns);
         self.last_issued_ns = Some(issued_ns);
-        self.lateness.add(issued_ns - due_ns);
+        if delayed {
+            self.late.add(issued_ns - due_ns);
+        }
         if let Some(second) = self.second(issued_ns) {
             second.issued += 1;
             second.delayed += u64::from(delayed);
@@ -105,6 +107,14 @@ impl Summary {
             second.completed += 1;
             second.bytes += bytes;
         }
+    }
+
+    /// From when each was due to when it was issued.
+    #[must_use]
+    pub fn lateness(&self) -> Distribution {
+        let mut all = self.late.clone();
+        all.add_many(0, self.issued - self.delayed);
+        all
     }
 
     /// Response of all classes together.

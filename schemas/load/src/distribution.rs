@@ -26,9 +26,16 @@ impl Distribution {
     /// Take in a value.
     pub fn add(&mut self, ns: i64) {
         // Nothing is negative but by the resolution of a clock; and it grows to hold any value.
-        let _ = self.histogram.record(ns.max(0) as u64);
-        self.sum_ns += i128::from(ns);
-        self.max_ns = self.max_ns.max(ns);
+        self.add_many(ns, 1);
+    }
+
+    /// Take in a value so many times.
+    pub fn add_many(&mut self, ns: i64, times: u64) {
+        if times > 0 {
+            let _ = self.histogram.record_n(ns.max(0) as u64, times);
+            self.sum_ns += i128::from(ns) * i128::from(times);
+            self.max_ns = self.max_ns.max(ns);
+        }
     }
 
     /// Add what another one holds.
