@@ -78,8 +78,8 @@ def lookalike(head: bytes, path: Path = _ANYWHERE) -> Lookalike | None:
         return Lookalike("an Office document", "save the sheet as CSV")
     if head[8:12] == b"DUCK":
         return Lookalike(
-            "a DuckDB database, as PerformanceMonitor Lite keeps its collections in",
-            "export what is in it: COPY file_io_stats TO 'file_io_stats.parquet', and wait_stats likewise",
+            "a DuckDB database without snapshots of files or waits",
+            "it takes tables such as PerformanceMonitor Lite's file_io_stats and wait_stats; views are not run",
         )
     if head.startswith(_SQL_PAGE) and len(head) >= 8192:
         return Lookalike("a database file of SQL Server", _NO_TRACE)

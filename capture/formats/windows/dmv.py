@@ -19,7 +19,7 @@ from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 from iotrace.schemas.host import Host
 
-from .dmv_columns import CAPTURE_COLUMN, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
+from .dmv_columns import CAPTURE_COLUMN, FILE_BYTES, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
 from .dmv_intervals import Snapshots, connected, in_order
 from .dmv_lines import Layout, Lines, layout_of, missing_of
 
@@ -52,14 +52,20 @@ def almost(head: bytes) -> tuple[str, str] | None:
     hint = first or f"run the query of docs/formats.md, or add {missing[0]} to your own"
     if CAPTURE_COLUMN in missing:
         hint = "add SYSUTCDATETIME() AS capture_utc to the query, and take at least two snapshots"
+        if time := next((name for name, column in near.items() if column == CAPTURE_COLUMN), None):
+            hint = f"is it '{time}'? Call it capture_time in the header; else {hint}"
     return f"a table of {view} without {lacks}", hint
 
 
 def inspect(path: Path, name: str) -> dict[str, Any]:
     """What the snapshots are of, how many there are and from when to when, and what is left out."""
-    layout = _layout(path, name)
+    return inspected(path, name, _layout(path, name))
+
+
+def inspected(path: Path, name: str, layout: Layout) -> dict[str, Any]:
+    """The same of one table of a file."""
     with connected() as connection:
-        snapshots = Snapshots(connection, layout.kind, layout.told)
+        snapshots = Snapshots(connection, layout)
         lines, times = _lines(path, name, layout, None)
         for _ in _differences(connection, snapshots, lines, times, path, lambda _what, _done, _total: None):
             pass
@@ -88,7 +94,7 @@ class DmvTrace:
         self._zone: str | None = None
         self._facts: dict[str, Any] = {}
         self._resets: list[tuple[int, bool, int]] = []
-        self._lines_left_out, self._is_cut = 0, False
+        self._lines_left_out, self._sums_left_out, self._is_cut = 0, 0, False
         start_utc_ns, self._is_local = _first_moment(path, name, layout, None)
         self.clock = Clock(
             start_utc_ns, _RESOLUTION_NS, layout.time_name, SYSTEM_TICK_NS + int(_RESOLUTION_NS)
@@ -109,7 +115,7 @@ class DmvTrace:
         """Counters in order of time, files, and a marker for each moment at which totals began again."""
         start_utc_ns = self.clock.start_utc_ns
         with connected() as connection:
-            snapshots = Snapshots(connection, self._layout.kind, self._layout.told)
+            snapshots = Snapshots(connection, self._layout)
             lines, times = _lines(self._path, self._name, self._layout, self._zone)
             for _ in _differences(connection, snapshots, lines, times, self._path, self._progress):
                 # A name of a file may be no text; what stands in a table is.
@@ -117,7 +123,7 @@ class DmvTrace:
                 for batch in snapshots.counters(start_utc_ns, source):
                     yield "counters", batch
             self._lines_left_out = lines.left_out + snapshots.lines_left_out
-            self._is_cut = lines.is_cut
+            self._sums_left_out, self._is_cut = snapshots.sums_left_out, lines.is_cut
             self._facts, self._resets = snapshots.facts(), snapshots.resets()
             if files := snapshots.files():
                 yield "files", _files(files)
@@ -137,22 +143,20 @@ class DmvTrace:
         )
 
     def _notes(self) -> Iterator[str]:
-        facts = self._facts
-        if self._layout.kind == "file_stats":
+        facts, layout = self._facts, self._layout
+        if layout.kind == "file_stats":
             yield "latencies are means between snapshots, from stalls in whole ms: no quantile follows from them"
         else:
             yield "waits are totals between snapshots; a wait type's first appearance has no interval"
-        if facts["snapshots"] < 2:
+        if layout.kind == "file_stats" and not {*FILE_BYTES} <= {*layout.columns}:
+            yield "the file counts no bytes: rates and latencies are known, sizes and throughput are not"
+        if layout.differences and layout.other is not None:
+            yield f"its counts are differences already, as in {layout.other.whose}: they are taken as they are"
+        if self._sums_left_out:
+            yield f"{counted(self._sums_left_out, 'line')} left out: sums over files that have lines of their own"
+        if facts["snapshots"] < 2 and not layout.differences:
             yield "there is one snapshot only: differences need two"
-        if self._resets:
-            restarts = sum(is_restart for _, is_restart, _ in self._resets)
-            because = f", {counted(restarts, 'time')} by a restart of SQL Server" if restarts else ""
-            snapshots = f"{len(self._resets):,} of the snapshots"
-            yield f"totals began again before {snapshots}{because}; these intervals are left out"
-        if "sqlserver_start_time" not in self._layout.columns:
-            yield "sqlserver_start_time is not in the file: a restart shows only where totals fell"
-        if facts["clock_steps"]:
-            yield "where the clock stepped, rates are over the computer's uptime instead"
+        yield from self._notes_of_change()
         if facts["repeated"]:
             yield f"{counted(facts['repeated'], 'line')} with the moment of another: nothing is added"
         if len(facts["servers"]) > 1:
@@ -161,6 +165,18 @@ class DmvTrace:
             yield f"{counted(self._lines_left_out, 'line')} left out: cells that do not fit the columns"
         if self._is_cut:
             yield "the last line is cut off and is left out"
+
+    def _notes_of_change(self) -> Iterator[str]:
+        """Where totals began again, and what cannot be known of it."""
+        if self._resets:
+            restarts = sum(is_restart for _, is_restart, _ in self._resets)
+            because = f", {counted(restarts, 'time')} by a restart of SQL Server" if restarts else ""
+            snapshots = f"{len(self._resets):,} of the snapshots"
+            yield f"totals began again before {snapshots}{because}; these intervals are left out"
+        if "sqlserver_start_time" not in self._layout.columns and not self._layout.differences:
+            yield "sqlserver_start_time is not in the file: a restart shows only where totals fell"
+        if self._facts["clock_steps"]:
+            yield "where the clock stepped, rates are over the computer's uptime instead"
 
 
 def _layout(path: Path, name: str) -> Layout:
@@ -171,27 +187,28 @@ def _layout(path: Path, name: str) -> Layout:
             f"'{name}' has no header of DMV snapshots",
             hint=f"its columns are {', '.join(FILE_STATS_COLUMNS[:5])}, … or {', '.join(WAIT_STATS_COLUMNS[:5])}, …",
         )
-    if layout.differences:
-        raise IotraceError(
-            f"'{name}' holds differences, not totals: it is DBA Dash's own table",
-            hint="bring the totals of sys.dm_io_virtual_file_stats; docs/formats.md has the query",
-        )
     return layout
 
 
 def _first_moment(path: Path, name: str, layout: Layout, zone: str | None) -> tuple[int, bool]:
     """The time of the first whole line, and whether it was a local one."""
     with connected() as connection, naming(name):
-        snapshots = Snapshots(connection, layout.kind, layout.told)
+        snapshots = Snapshots(connection, layout)
         lines = Lines(path, name, layout, zone=zone)
         for cells, _ in lines.blocks():
             snapshots.add(cells)
             ((first_utc_ns,),) = connection.execute("SELECT min(at_utc_ns) FROM seen").fetchall()
             if first_utc_ns is not None:
                 return int(first_utc_ns), lines.times.local
+        if snapshots.sums_left_out:
+            raise IotraceError(
+                f"'{name}' holds sums over files only",
+                hint="export the rows of files too: those with a FileID above 0",
+            )
     raise IotraceError(
         f"'{name}' holds no snapshot",
-        hint=f"{layout.time_name} must look like 2026-03-01 12:00:05.123 and the totals be whole numbers",
+        hint=f"{layout.time_name} must look like 2026-03-01 12:00:05.123 and the totals be whole numbers (a sheet that"
+        " shows 1.2E+12 has rounded them: widen its columns)",
     )
 
 

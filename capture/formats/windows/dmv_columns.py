@@ -7,14 +7,18 @@ JSON and Parquet with the same columns. Separators may be comma, semicolon, tab 
 in between, dashes under them and row counts, as sqlcmd writes them, do no harm. Repeat the query every 5 to 60 s,
 appending to one file, e.g. ``sqlcmd -E -C -W -s "|" -i files.sql >> files.csv``.
 
-Names of others: the tables that sp_BlitzFirst writes (FirstResponderKit), the collections of erikdarlingdata's
-PerformanceMonitor, and queries in public repositories.
+Names of others: the tables that sp_BlitzFirst writes (FirstResponderKit) and its views of differences, the collections
+of erikdarlingdata's PerformanceMonitor, DBA Dash's tables, sqlwatch, dbatools, Telegraf, fn_virtualfilestats, and
+queries in public repositories.
 
 Sources: documentation of sys.dm_io_virtual_file_stats (totals since the instance started; ``sample_ms`` counts from the
 computer's start and was a 32-bit number until SQL Server 2014; the queued stalls came with 2014), sys.dm_os_wait_stats,
 sys.dm_os_sys_info and sys.master_files.
 """
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 CAPTURE_COLUMN: Final = "capture_utc"
@@ -34,6 +38,9 @@ FILE_COUNTS: Final = (
     "num_of_bytes_written",
     "io_stall_write_ms",
 )
+FILE_BYTES: Final = ("num_of_bytes_read", "num_of_bytes_written")
+"""Those of the counts that many people's own queries leave out: rates and latencies are known without them."""
+
 FILE_STATS_COLUMNS: Final = (
     CAPTURE_COLUMN,
     "server_name",
@@ -54,7 +61,9 @@ FILE_STATS_COLUMNS: Final = (
     "database_name",
     "physical_name",
 )
-FILE_STATS_REQUIRED: Final = frozenset({CAPTURE_COLUMN, "database_id", "file_id", *FILE_COUNTS})
+FILE_STATS_REQUIRED: Final = frozenset(
+    {CAPTURE_COLUMN, "database_id", "file_id", *FILE_COUNTS} - {*FILE_BYTES}
+)
 FILE_NAMES: Final = (("physical_name",), ("database_name", LOGICAL_COLUMN))
 """What tells a file from others where there are no numbers of it."""
 FILE_STATS_QUERY: Final = """\
@@ -111,20 +120,24 @@ ALIASES: Final[dict[str, str]] = {
         "server_name": "server, sql_server, instance_name, sql_instance, instance",
         START_COLUMN: "server_start_time, sql_start_time, instance_start_time",
         "database_id": "db_id, dbid",
-        "file_id": "fileid",
-        "num_of_reads": "num_reads, reads, number_reads, number_of_reads, total_reads",
-        "num_of_bytes_read": "num_bytes_read, bytes_read, read_bytes, total_bytes_read",
-        "io_stall_read_ms": "io_stall_reads_ms, io_stall_read, read_stall_ms, stall_read_ms",
+        "file_id": "fileid, database_file_id",
+        "sample_ms": "sample_milliseconds",
+        "num_of_reads": "num_reads, reads, number_reads, number_of_reads, total_reads, read_count, total_read_count",
+        "num_of_bytes_read": "num_bytes_read, bytes_read, read_bytes, total_bytes_read, number_of_bytes_read",
+        "io_stall_read_ms": "io_stall_reads_ms, io_stall_read, read_stall_ms, stall_read_ms, io_stall_reads",
         "io_stall_queued_read_ms": "stall_queued_read_ms",
-        "num_of_writes": "num_writes, writes, number_writes, number_of_writes, total_writes",
-        "num_of_bytes_written": "num_bytes_written, bytes_written, write_bytes, total_bytes_written",
-        "io_stall_write_ms": "io_stall_writes_ms, io_stall_write, write_stall_ms, stall_write_ms",
+        "num_of_writes": "num_writes, writes, number_writes, number_of_writes, total_writes, write_count, "
+        "total_write_count",
+        "num_of_bytes_written": "num_bytes_written, bytes_written, write_bytes, total_bytes_written, "
+        "number_of_bytes_written",
+        "io_stall_write_ms": "io_stall_writes_ms, io_stall_write, write_stall_ms, stall_write_ms, io_stall_writes",
         "io_stall_queued_write_ms": "stall_queued_write_ms",
-        "size_on_disk_bytes": "size_bytes",
+        "size_on_disk_bytes": "size_bytes, bytes_on_disk, file_size_bytes",
         "type_desc": "file_type_desc, file_type",
         "database_name": "db_name, database, db",
-        "physical_name": "physical_file_name, file_path, full_path, physical_path",
-        LOGICAL_COLUMN: "file_name, logical_name, logical_file_name",
+        "physical_name": "physical_file_name, file_path, full_path, physical_path, database_file_name, "
+        "physical_location",
+        LOGICAL_COLUMN: "file_name, logical_name, logical_file_name, file_logical_name, database_file_details",
         "wait_type": "wait_name",
         "waiting_tasks_count": "waiting_tasks, wait_count, waits",
         "wait_time_ms": "wait_ms, total_wait_time_ms",
@@ -134,25 +147,112 @@ ALIASES: Final[dict[str, str]] = {
 }
 """Folded names of columns, and the column that each of them is."""
 
+WEAK_ALIASES: Final = {"name": LOGICAL_COLUMN}
+"""Folded names that are a column only where no other one is it."""
+
 _TIME_NAMES: Final = """
 capture_time capture_date capture_date_time captured_at date_captured time_captured collection_time
 collection_date collection_date_time collect_date collect_time collected_at date_collected check_date
-check_time check_date_time snapshot_time snapshot_date snapshot_date_time sample_time sample_date
-sample_date_time sampled_at poll_time poll_date poll_date_time polled_at log_date log_time log_date_time
-logged_at run_date run_time run_date_time stat_date stats_date record_date record_time recorded_at insert_date
-insert_time inserted_at created_at create_date created_date date_added event_time event_date date_stamp
-time_stamp date_time current_time current_date getdate sysdatetime now time date
+check_time check_date_time snapshot_time snapshot_date snapshot_date_time snap_time snap_date sample_time
+sample_date sample_date_time sampled_at poll_time poll_date poll_date_time polled_at log_date log_time
+log_date_time logged_at run_date run_time run_date_time stat_date stats_date record_date record_time
+recorded_at recorded_date_time baseline_date insert_date insert_time inserted_at created_at create_date
+created_date date_added event_time event_date date_stamp time_stamp date_time current_time current_date
+getdate sysdatetime now time date dt ts
 """
-TIME_ALIASES: Final = tuple(
-    map(
-        folded,
-        _TIME_NAMES.split(),
-    )
-)
+TIME_ALIASES: Final = tuple(map(folded, _TIME_NAMES.split()))
 """Names of the column that tells when a snapshot was taken; it may have UTC before or behind. The first counts."""
 
-UTC_BY_TABLE: Final = (frozenset({"serverid", "deltareads"}), frozenset({"serverid", "deltawaittimems"}))
-"""Columns of tables whose times are UTC without saying so: those of PerformanceMonitor Lite."""
+_LIKE_A_TIME: Final = re.compile(r"(?:date|time|datetime|stamp|dt)\Z|\A(?:date|time|when)")
+_NO_MOMENT: Final = re.compile(r"wait|stall|latency|restart|start|boot|avg|uptime|updated?\Z")
 
-DIFFERENCE_COLUMN: Final = "samplemsdiff"
-"""DBA Dash's tables have it, whose counts are differences already."""
+
+def like_a_time(names: Iterable[str]) -> list[str]:
+    """Those of ``names`` that nobody listed and that may be the time of a snapshot all the same."""
+    return [
+        name
+        for name in names
+        if _LIKE_A_TIME.search(folded(name))
+        and not _NO_MOMENT.search(folded(name))
+        and folded(name) not in ALIASES
+    ]
+
+
+_KIB: Final = 1 << 10
+_MIB: Final = 1 << 20
+SCALED: Final[dict[str, tuple[str, int]]] = {
+    folded(alias): (column, factor)
+    for column, factor, aliases in (
+        ("num_of_bytes_read", _KIB, "kbytes_read kb_read read_kb kilobytes_read num_of_kb_read"),
+        ("num_of_bytes_written", _KIB, "kbytes_written kb_written write_kb written_kb kilobytes_written"),
+        (
+            "num_of_bytes_read",
+            _MIB,
+            "mbytes_read mb_read read_mb megabytes_read num_of_mb_read total_mb_read",
+        ),
+        (
+            "num_of_bytes_written",
+            _MIB,
+            "mbytes_written mb_written write_mb written_mb megabytes_written num_of_mb_written total_mb_written",
+        ),
+        ("size_on_disk_bytes", _MIB, "size_on_disk_mb size_mb file_size_mb"),
+    )
+    for alias in aliases.split()
+}
+"""Folded names of columns in KB or MB as SQL Server's people reckon them (1,024), what each is, and bytes in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTable:
+    """A table of somebody's tool that means something by its columns that their names alone do not say."""
+
+    whose: str
+    marks: frozenset[str]
+    """Folded names of columns that this table has, and no other."""
+    is_utc: bool = False
+    """Whether its times are UTC without saying so."""
+    elapsed: str = ""
+    """Folded name of the column with the length of the interval, where counts are differences already."""
+    elapsed_ms: int = 1
+    """How many milliseconds one of ``elapsed`` is."""
+    has_sums: bool = False
+    """Whether rows with the file -1 are sums over others, and whole hours the start of an hour, not an end."""
+    aliases: dict[str, str] = field(default_factory=dict)
+
+
+OTHER_TABLES: Final = (
+    OtherTable("PerformanceMonitor Lite", frozenset({"serverid", "deltareads"}), is_utc=True),
+    OtherTable("PerformanceMonitor Lite", frozenset({"serverid", "deltawaittimems"}), is_utc=True),
+    OtherTable(
+        "DBA Dash", frozenset({"samplemsdiff"}), is_utc=True, elapsed="samplemsdiff", has_sums=True,
+        aliases={"instanceid": "server_name"},
+    ),
+    OtherTable(
+        "sp_BlitzFirst's view of differences", frozenset({"elapsedseconds", "joinkey"}), elapsed="elapsedseconds",
+        elapsed_ms=1000, aliases={
+            "waittimemsdelta": "wait_time_ms", "signalwaittimemsdelta": "signal_wait_time_ms",
+            "waitingtaskscountdelta": "waiting_tasks_count",
+        },
+    ),
+    OtherTable(
+        "GatherVirtualFileStats", frozenset({"intervalinmilliseconds", "readsfromstart"}),
+        elapsed="intervalinmilliseconds", aliases={
+            "iostallreadsinmilliseconds": "io_stall_read_ms", "iostallwritesinmilliseconds": "io_stall_write_ms",
+        },
+    ),
+    OtherTable(
+        "Telegraf", frozenset({"physicalfilename", "logicalfilename", "readlatencyms", "writelatencyms"}),
+        aliases={
+            "readlatencyms": "io_stall_read_ms", "writelatencyms": "io_stall_write_ms",
+            "rgreadstallms": "io_stall_queued_read_ms", "rgwritestallms": "io_stall_queued_write_ms",
+        },
+    ),
+)  # fmt: skip
+ELAPSED_COLUMN: Final = "elapsed_ms"
+"""Milliseconds that a line's differences are about."""
+
+
+def other_table(names: Iterable[str]) -> OtherTable | None:
+    """The tool whose table a header with these names is."""
+    plain = {folded(name) for name in names}
+    return next((table for table in OTHER_TABLES if table.marks <= plain), None)

@@ -4,7 +4,8 @@
 Where it is not, all of it is differenced at once, and DuckDB spills to disk what memory cannot hold.
 
 A difference is only taken between neighbouring snapshots of one file or wait type. It is left out where the totals
-began again: where any of them fell, the instance's start time changed, or the computer's uptime fell.
+began again: where any of them fell, the instance's start time changed, or the computer's uptime fell. Tables of tools
+that keep differences themselves (with the length of each interval) are taken as they are.
 """
 
 import secrets
@@ -21,12 +22,15 @@ from iotrace.schemas import IotraceError
 
 from .dmv_columns import (
     CAPTURE_COLUMN,
+    ELAPSED_COLUMN,
+    FILE_BYTES,
     FILE_COUNTS,
     FILE_STATS_REQUIRED,
     START_COLUMN,
     WAIT_COUNTS,
     WAIT_STATS_REQUIRED,
 )
+from .dmv_lines import Layout
 
 _MEMORY: Final = "256 MiB"
 _NUMBER_MAX: Final = 1 << 62
@@ -40,9 +44,10 @@ _FILE_NUMBERS: Final = (
     "io_stall_queued_read_ms",
     "io_stall_queued_write_ms",
     "size_on_disk_bytes",
+    ELAPSED_COLUMN,
 )
 _FILE_TEXTS: Final = ("server_name", START_COLUMN, "type_desc", "database_name", "physical_name")
-_WAIT_NUMBERS: Final = WAIT_COUNTS
+_WAIT_NUMBERS: Final = (*WAIT_COUNTS, ELAPSED_COLUMN)
 _WAIT_TEXTS: Final = ("server_name", START_COLUMN, "wait_type")
 
 _TOLD_OF_FILES: Final = ("type_desc", "database_name", "physical_name", "size_on_disk_bytes")
@@ -81,27 +86,25 @@ _TIME: Final = f"regexp_replace(trim({CAPTURE_COLUMN}, ' \"'), '(Z| ?\\+00:00)$'
 _AT_UTC_NS: Final = f"epoch_ns(TRY_CAST({_TIME} AS TIMESTAMP_NS))"
 
 
-def _change(column: str, name: str) -> str:
-    return f"{column} - lag({column}) OVER one AS {name}"
-
-
-_FILE_CHANGES: Final = (
-    _change("num_of_reads", "reads"),
-    _change("num_of_bytes_read", "read_bytes"),
-    _change("io_stall_read_ms", "read_stall_ms"),
-    _change("io_stall_queued_read_ms", "read_queued_ms"),
-    _change("num_of_writes", "writes"),
-    _change("num_of_bytes_written", "write_bytes"),
-    _change("io_stall_write_ms", "write_stall_ms"),
-    _change("io_stall_queued_write_ms", "write_queued_ms"),
-    _change("sample_ms", "uptime_ms"),
-)
-_WAIT_CHANGES: Final = (
-    _change("waiting_tasks_count", "waits"),
-    _change("wait_time_ms", "wait_ms"),
-    _change("signal_wait_time_ms", "signal_ms"),
-    "CAST(NULL AS BIGINT) AS uptime_ms",
-)
+_HOUR_NS: Final = 3_600_000_000_000
+_FILE_CHANGES: Final = {
+    "reads": "num_of_reads",
+    "read_bytes": "num_of_bytes_read",
+    "read_stall_ms": "io_stall_read_ms",
+    "read_queued_ms": "io_stall_queued_read_ms",
+    "writes": "num_of_writes",
+    "write_bytes": "num_of_bytes_written",
+    "write_stall_ms": "io_stall_write_ms",
+    "write_queued_ms": "io_stall_queued_write_ms",
+    "uptime_ms": "sample_ms",
+}
+_WAIT_CHANGES: Final = {
+    "waits": "waiting_tasks_count",
+    "wait_ms": "wait_time_ms",
+    "signal_ms": "signal_wait_time_ms",
+    "uptime_ms": "CAST(NULL AS BIGINT)",
+}
+"""What happened between two snapshots, and the total whose difference it is."""
 
 
 class Snapshots:
@@ -111,11 +114,15 @@ class Snapshots:
     time from one call of `difference` to the next; between two calls in any order.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, kind: str, columns: tuple[str, ...]) -> None:
-        self._connection, self._columns = connection, columns
+    def __init__(self, connection: duckdb.DuckDBPyConnection, layout: Layout) -> None:
+        kind = layout.kind
+        self._connection, self._columns, self._scales = connection, layout.told, layout.scales
+        self._differences, other = layout.differences, layout.other
+        self._has_sums = self._differences and other is not None and other.has_sums
+        self._hour_starts: bool | None = None if self._has_sums else False
         self._is_files = kind == "file_stats"
         self._key = "server_name, database_id, file_id" if self._is_files else "server_name, wait_type"
-        self.lines_left_out = 0
+        self.lines_left_out = self.sums_left_out = 0
         numbers, texts = (_FILE_NUMBERS, _FILE_TEXTS) if self._is_files else (_WAIT_NUMBERS, _WAIT_TEXTS)
         definitions = [f"{name} BIGINT" for name in numbers] + [f"{name} VARCHAR" for name in texts]
         columns_of_seen = f"at_utc_ns BIGINT, {', '.join(definitions)}"
@@ -129,7 +136,9 @@ class Snapshots:
         self._counts = dict.fromkeys(("lines", "snapshots", "clock_steps", "changes"), 0)
         self._first_utc_ns = self._last_utc_ns = 0
         select = [self._number(name) for name in numbers] + [self._text(name) for name in texts]
-        needed = FILE_STATS_REQUIRED if self._is_files else WAIT_STATS_REQUIRED
+        # Bytes may be missing as columns, but not in a line: then its cell is no whole number.
+        counted = FILE_STATS_REQUIRED | ({*FILE_BYTES} & {*self._columns})
+        needed = counted if self._is_files else WAIT_STATS_REQUIRED
         present = " AND ".join(
             f"{'at_utc_ns' if name == CAPTURE_COLUMN else name} IS NOT NULL" for name in sorted(needed)
         )
@@ -147,7 +156,14 @@ class Snapshots:
         """Take a block of cells, all text. Lines whose time or totals are no numbers are left out and counted."""
         connection = self._connection
         connection.register("piece", pa.Table.from_batches([cells]))
-        self.lines_left_out += self._one(self._lines) - self._one(self._insert)
+        sums = 0
+        if self._has_sums and "file_id" in self._columns:
+            sums = self._one("SELECT count(*) FROM piece WHERE trim(file_id, ' \"') = '-1'")
+        self.lines_left_out += self._one(self._lines) - self._one(self._insert) - sums
+        self.sums_left_out += sums
+        if self._hour_starts is None:
+            found = connection.execute(f"SELECT bool_and(at_utc_ns % {_HOUR_NS} = 0) FROM seen").fetchall()
+            self._hour_starts = found[0][0]
         connection.unregister("piece")
 
     def difference(self, *, to_the_end: bool = True) -> None:
@@ -156,27 +172,45 @@ class Snapshots:
         ``to_the_end``: no more lines come.
         """
         horizon = "true" if to_the_end else "at_utc_ns < (SELECT max(at_utc_ns) FROM seen)"
-        changes = _FILE_CHANGES if self._is_files else _WAIT_CHANGES
-        totals = (
-            ["reads", "read_bytes", "read_stall_ms", "writes", "write_bytes", "write_stall_ms"]
-            if self._is_files
-            else ["waits", "wait_ms", "signal_ms"]
-        )
+        self._connection.execute(f"""
+            CREATE OR REPLACE TABLE settled AS SELECT * FROM seen WHERE {horizon};
+            DELETE FROM seen WHERE {horizon};
+        """)
         instance = (
             "coalesce(physical_name, format('database {} file {}', database_id, file_id))"
             if self._is_files
             else "wait_type"
         )
-        fell = " OR ".join(f"{name} < 0" for name in totals)
+        changes = _FILE_CHANGES if self._is_files else _WAIT_CHANGES
+        if self._differences:
+            told = ", ".join(f"{column} AS {name}" for name, column in changes.items() if name != "uptime_ms")
+            late_ns = _HOUR_NS if self._hour_starts else 0
+            self._connection.execute(f"""
+                CREATE OR REPLACE TABLE change AS
+                SELECT at_utc_ns + {late_ns} AS at_utc_ns, server_name, {instance} AS instance, {told},
+                  {ELAPSED_COLUMN} * 1000000 AS interval_ns, false AS is_restart, false AS is_reset,
+                  false AS is_clock_step, {ELAPSED_COLUMN} / 1e3 AS seconds
+                FROM settled WHERE {ELAPSED_COLUMN} > 0
+            """)
+        else:
+            self._change(instance, changes)
+        self._remember()
+
+    def _change(self, instance: str, changes: dict[str, str]) -> None:
+        """Fill the table ``change`` with differences of totals."""
+
+        def differences(*pairs: tuple[str, str]) -> str:
+            return ", ".join(f"{column} - lag({column}) OVER one AS {name}" for name, column in pairs)
+
+        totals = [name for name in changes if "queued" not in name and name != "uptime_ms"]
+        fell = " OR ".join(f"coalesce({name} < 0, false)" for name in totals)
         self._connection.execute(f"""
-            CREATE OR REPLACE TABLE settled AS SELECT * FROM seen WHERE {horizon};
-            DELETE FROM seen WHERE {horizon};
             CREATE OR REPLACE TABLE change AS
             WITH lines AS (
               SELECT *, true AS is_new FROM settled UNION ALL BY NAME SELECT *, false AS is_new FROM last
             ), pairs AS (
-              SELECT at_utc_ns, server_name, {instance} AS instance, {", ".join(changes)},
-                {_change("at_utc_ns", "interval_ns")},
+              SELECT at_utc_ns, server_name, {instance} AS instance,
+                {differences(*changes.items(), ("interval_ns", "at_utc_ns"))},
                 {START_COLUMN} <> lag({START_COLUMN}) OVER one AS is_restart, is_new
               FROM lines
               WINDOW one AS (PARTITION BY {self._key} ORDER BY at_utc_ns)
@@ -191,7 +225,6 @@ class Snapshots:
             SELECT *, CASE WHEN is_clock_step THEN uptime_ms / 1e3 ELSE interval_ns / 1e9 END AS seconds
             FROM judged
         """)
-        self._remember()
 
     def _remember(self) -> None:
         """Keep of what is differenced what later lines and questions need."""
@@ -202,6 +235,13 @@ class Snapshots:
         ).fetchall()
         if not lines:
             return
+        if self._differences:
+            ((first, last),) = run(
+                "SELECT coalesce(min(at_utc_ns - interval_ns), $first), coalesce(max(at_utc_ns), $last) FROM change",
+                {"first": first, "last": last},
+            ).fetchall()
+            first = min(first, self._first_utc_ns or first)
+            self._first_utc_ns = 0
         self._first_utc_ns, self._last_utc_ns = self._first_utc_ns or first, last
         self._servers.update(servers or [])
         ((changes, steps),) = run(
@@ -275,7 +315,7 @@ class Snapshots:
             "servers": sorted(self._servers),
             "clock_steps": self._counts["clock_steps"],
             # Each line but a key's first ends an interval; those of length 0 are not kept.
-            "repeated": self._counts["lines"] - keys - self._counts["changes"],
+            "repeated": 0 if self._differences else self._counts["lines"] - keys - self._counts["changes"],
         }
 
     def _one(self, query: str) -> int:
@@ -285,8 +325,22 @@ class Snapshots:
     def _number(self, name: str) -> str:
         if name not in self._columns:
             return f"CAST(NULL AS BIGINT) AS {name}"
+        word = f"trim({name}, ' \"')"
+        scale = self._scales.get(name, 1)
+        if scale > 1:
+            parts = (
+                f"CASE WHEN regexp_full_match({word}, '\\d+([.,]\\d+)?') THEN replace({word}, ',', '.') END"
+            )
+            number = f"CAST(round(TRY_CAST({parts} AS DECIMAL(38, 9)) * {scale}) AS HUGEINT)"
+        else:
+            # As Excel and people write them: 1,234,567. What was rounded to 1.2E+12 is no total any more.
+            groups = "\\d{1,3}(,\\d{3})+|\\d{1,3}([ .''\u00a0\u202f]\\d{3}){2,}"
+            digits = (
+                f"CASE WHEN regexp_full_match({word}, '\\d+(\\.0+)?') THEN regexp_replace({word}, '\\..*', '') "
+                f"WHEN regexp_full_match({word}, '{groups}') THEN regexp_replace({word}, '\\D', '', 'g') END"
+            )
+            number = f"TRY_CAST({digits} AS BIGINT)"
         # The 32-bit uptime of old servers turns negative after 24.8 days: unknown, then.
-        number = f"TRY_CAST(trim({name}, ' \"') AS BIGINT)"
         return f"CASE WHEN {number} BETWEEN 0 AND {_NUMBER_MAX} THEN {number} END AS {name}"
 
     def _text(self, name: str) -> str:

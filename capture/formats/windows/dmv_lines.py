@@ -15,22 +15,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from iotrace.capture.formats.duckdb_files import base_tables, has_rows, opened, rows_of
 from iotrace.capture.formats.text_times import TextTimes
 from iotrace.schemas import IotraceError
 
 from .dmv_columns import (
     ALIASES,
     CAPTURE_COLUMN,
-    DIFFERENCE_COLUMN,
+    ELAPSED_COLUMN,
+    FILE_BYTES,
     FILE_COUNTS,
     FILE_NAMES,
     FILE_STATS_COLUMNS,
     LOGICAL_COLUMN,
+    SCALED,
     TIME_ALIASES,
-    UTC_BY_TABLE,
     WAIT_COUNTS,
     WAIT_STATS_COLUMNS,
+    WEAK_ALIASES,
+    OtherTable,
     folded,
+    like_a_time,
+    other_table,
 )
 
 _SEPARATORS: Final = (",", "|", "\t", ";")
@@ -44,6 +50,9 @@ _JSON_BYTES_MAX: Final = 1 << 28
 _FIRST_MADE_UP: Final = 1_000_000
 """Numbers of databases and files of which only names are known begin here."""
 _TEMPDB: Final = 2
+
+
+Container = Literal["text", "json", "parquet", "duckdb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +70,32 @@ class Layout:
     """The names in the header; empty without one."""
     is_utc: bool = True
     """Whether times without an offset are known to be UTC."""
-    container: Literal["text", "json", "parquet"] = "text"
+    container: Container = "text"
+    table: str = ""
+    """Of a database: which of its tables."""
+
+    @property
+    def other(self) -> OtherTable | None:
+        """The tool whose own table it is, if that matters."""
+        return other_table(self.names)
 
     @property
     def differences(self) -> bool:
         """Whether its counts are differences already, not totals."""
-        return DIFFERENCE_COLUMN in map(folded, self.names)
+        return ELAPSED_COLUMN in self.columns
+
+    @property
+    def scales(self) -> dict[str, int]:
+        """Columns that are in another unit than the view's, and what one of theirs is in it."""
+        named = zip(self.names, self.columns, strict=True) if self.names else ()
+        scales = {
+            column: SCALED[folded(name)][1]
+            for name, column in named
+            if folded(name) in SCALED and SCALED[folded(name)][0] == column
+        }
+        if self.differences and self.other is not None:
+            scales[ELAPSED_COLUMN] = self.other.elapsed_ms
+        return scales
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -108,7 +137,11 @@ def missing_of(head: bytes) -> tuple[str, list[str], dict[str, str]] | None:
                 ("wait_stats", ("wait_type", *WAIT_COUNTS), 2),
             ):
                 keys = ("database_id", "file_id") if kind == "file_stats" else ()
-                missing = [name for name in (CAPTURE_COLUMN, *keys, *own) if name not in columns]
+                missing = [
+                    name
+                    for name in (CAPTURE_COLUMN, *keys, *own)
+                    if name not in columns and name not in FILE_BYTES
+                ]
                 if len(set(own) & set(columns)) >= least and missing:
                     return kind, missing, _nearest(names, columns, missing)
     return None
@@ -120,8 +153,11 @@ def _nearest(names: Sequence[str], columns: Sequence[str], missing: Sequence[str
         for name, column in zip(names, columns, strict=True)
         if column not in {CAPTURE_COLUMN, *ALIASES.values()}
     ]
-    near = {}
+    near: dict[str, str] = {}
     for column in missing:
+        if column == CAPTURE_COLUMN:
+            near |= dict.fromkeys(like_a_time(unknown)[:1], column)
+            continue
         if found := difflib.get_close_matches(column, [name.lower() for name in unknown], 1, 0.7):
             near[found[0]] = column
     return near
@@ -133,6 +169,17 @@ def _layout_of_parquet(path: Path | None) -> Layout | None:
     except (pa.ArrowException, OSError):
         return None
     return _layout_of_names(names, "", "", "parquet")
+
+
+def layouts_in_database(path: Path, name: str) -> list[Layout]:
+    """The tables of a DuckDB database that are snapshots. Raises `IotraceError` naming it by ``name``."""
+    with opened(path, name) as connection:
+        tables = base_tables(connection)
+        rows = {table: has_rows(connection, table) for table in tables}
+    found = (
+        _layout_of_names(columns, "", "", "duckdb", table) for table, columns in tables.items() if rows[table]
+    )
+    return [layout for layout in found if layout is not None]
 
 
 def _layout_of_json(text: str, encoding: str) -> Layout | None:
@@ -159,41 +206,61 @@ def _layout_of_line(line: str, separator: str, encoding: str) -> Layout | None:
 
 
 def _layout_of_names(
-    names: Sequence[str], encoding: str, separator: str, container: Literal["text", "json", "parquet"]
+    names: Sequence[str], encoding: str, separator: str, container: Container, table: str = ""
 ) -> Layout | None:
     columns = list(meanings(names))
     known = set(columns)
     is_utc = CAPTURE_COLUMN in known and _is_utc(names, columns)
     has_file = {"database_id", "file_id"} <= known or any(known.issuperset(some) for some in FILE_NAMES)
-    if known.issuperset({CAPTURE_COLUMN, *FILE_COUNTS}) and has_file:
-        return Layout("file_stats", encoding, separator, tuple(columns), tuple(names), is_utc, container)
-    if known.issuperset({CAPTURE_COLUMN, "wait_type", *WAIT_COUNTS}):
-        return Layout("wait_stats", encoding, separator, tuple(columns), tuple(names), is_utc, container)
-    return None
+    kind = None
+    if known.issuperset({CAPTURE_COLUMN, *FILE_COUNTS} - {*FILE_BYTES}) and has_file:
+        kind = "file_stats"
+    elif known.issuperset({CAPTURE_COLUMN, "wait_type", *WAIT_COUNTS}):
+        kind = "wait_stats"
+    if kind is None:
+        return None
+    return Layout(kind, encoding, separator, tuple(columns), tuple(names), is_utc, container, table)
 
 
 def meanings(names: Sequence[str]) -> Iterator[str]:
     """What each column of a header is; of two that are the same the first is it, and the others keep their names."""
     exact = {name.lower() for name in names}
     plain = [folded(name) for name in names]
-    bare = [name.removesuffix("utc").removeprefix("utc") for name in plain]
-    time = next((bare.index(alias) for alias in TIME_ALIASES if alias in bare), None)
-    if CAPTURE_COLUMN in exact or "captureutc" in plain:
-        time = plain.index("captureutc")
+    table = other_table(names)
+    aliases = ALIASES | (table.aliases if table else {})
+    if table and table.elapsed:
+        aliases |= {table.elapsed: ELAPSED_COLUMN}
+    told = {aliases.get(name) for name in plain}
+    weak = WEAK_ALIASES | {name: column for name, (column, _) in SCALED.items()}
+    aliases |= {name: column for name, column in weak.items() if column not in told}
+    time = _place_of_time(names, plain)
     taken: set[str] = set()
     for place, name in enumerate(names):
-        column = CAPTURE_COLUMN if place == time else ALIASES.get(plain[place])
+        column = CAPTURE_COLUMN if place == time else aliases.get(plain[place])
         if column is None or column in taken or (column in exact and name.lower() != column):
             column = (
-                f"{name.lower()}" if name.lower() not in {*taken, *ALIASES.values()} else f"{name} {place}"
+                f"{name.lower()}" if name.lower() not in {*taken, *aliases.values()} else f"{name} {place}"
             )
         taken.add(column)
         yield column
 
 
+def _place_of_time(names: Sequence[str], plain: Sequence[str]) -> int | None:
+    """Which column tells when a snapshot was taken: the one that says so in UTC, else the first of the usual names."""
+    if "captureutc" in plain:
+        return plain.index("captureutc")
+    bare = [name.removesuffix("utc").removeprefix("utc") for name in plain]
+    for alias in TIME_ALIASES:
+        places = [place for place, name in enumerate(bare) if name == alias]
+        if places:
+            return max(places, key=lambda place: "utc" in plain[place])
+    near = like_a_time(names)
+    return list(names).index(near[0]) if len(near) == 1 else None
+
+
 def _is_utc(names: Sequence[str], columns: Sequence[str]) -> bool:
-    plain = {folded(name) for name in names}
-    return "utc" in folded(names[columns.index(CAPTURE_COLUMN)]) or any(map(plain.issuperset, UTC_BY_TABLE))
+    table = other_table(names)
+    return "utc" in folded(names[columns.index(CAPTURE_COLUMN)]) or (table is not None and table.is_utc)
 
 
 class Lines:
@@ -217,7 +284,12 @@ class Lines:
 
     def blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield cells, all as text, and how many bytes are read. Raises `IotraceError` for what is no text."""
-        read = {"text": self._text_blocks, "json": self._json_blocks, "parquet": self._parquet_blocks}
+        read = {
+            "text": self._text_blocks,
+            "json": self._json_blocks,
+            "parquet": self._parquet_blocks,
+            "duckdb": self._duckdb_blocks,
+        }
         for cells, done in read[self._layout.container]():
             yield self._told(cells), done
 
@@ -285,6 +357,14 @@ class Lines:
                 f"'{self.name}' cannot be read as Parquet: {str(problem).splitlines()[0][:200]}",
                 hint="export it again, or as CSV",
             ) from problem
+
+    def _duckdb_blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        layout = self._layout
+        sources = [layout.names[layout.columns.index(column)] for column in self._only]
+        with opened(self._path, self.name) as connection:
+            for batch in rows_of(connection, layout.table, sources, _ROWS_A_BATCH):
+                cells = [pc.fill_null(column.cast(pa.string()), "") for column in batch.columns]
+                yield pa.RecordBatch.from_arrays(cells, names=self._only), 0
 
     def _json_blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         layout = self._layout
