@@ -29,7 +29,18 @@ _OBJECTS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 _COUNTERS: Final[dict[str, str]] = {
-    # German
+    # German, whole: as the index of counter names of a German Windows has them
+    "zeit (%)": "% Disk Time",
+    "lesezeit (%)": "% Disk Read Time",
+    "schreibzeit (%)": "% Disk Write Time",
+    "mittlere sek./übertragung": "Avg. Disk sec/Transfer",
+    "bytes/s": "Disk Bytes/sec",
+    "mittlere bytes/übertragung": "Avg. Disk Bytes/Transfer",
+    "mittlere bytes/lesevorgang": "Avg. Disk Bytes/Read",
+    "mittlere bytes/schreibvorgang": "Avg. Disk Bytes/Write",
+    "durchschnittl. warteschlangenlänge des datenträgers": "Avg. Disk Queue Length",
+    "leerlaufzeit (%)": "% Idle Time",
+    "teil-e/a/s": "Split IO/Sec",
     "mittlere sek./lesevorgänge": "Avg. Disk sec/Read",
     "mittlere sek./schreibvorgänge": "Avg. Disk sec/Write",
     "lesevorgänge/s": "Disk Reads/sec",
@@ -82,7 +93,14 @@ _COUNTERS: Final[dict[str, str]] = {
     "скорость чтения с диска (байт/с)": "Disk Read Bytes/sec",
     "скорость записи на диск (байт/с)": "Disk Write Bytes/sec",
     "обращений записи на диск/с": "Disk Writes/sec",
+    "обращений чтения с диска/с": "Disk Reads/sec",
+    "обращений к диску/с": "Disk Transfers/sec",
+    "среднее время обращения к диску (с)": "Avg. Disk sec/Transfer",
+    "средний размер одного обмена с диском (байт)": "Avg. Disk Bytes/Transfer",
     "% активности диска": "% Disk Time",
+    "% активности диска при чтении": "% Disk Read Time",
+    "% активности диска при записи": "% Disk Write Time",
+    "процент времени бездействия": "% Idle Time",
 }
 
 

@@ -1,4 +1,4 @@
-"""What Linux tools write: blktrace, biosnoop, fio's I/O logs, iostat and sar."""
+"""What Linux tools write: blktrace, perf, biosnoop, fio's I/O logs, iostat and sar."""
 
 from typing import Final
 
@@ -8,6 +8,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry("blktrace", f"{__name__}.blktrace:BINARY", rb"(?s)\A(?:.tae|eat.)", r"\.blktrace\.\d+\Z"),
     entry("blkparse", f"{__name__}.blktrace:BLKPARSE", rb"\d,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s"),
     entry("perf", f"{__name__}.blktrace:PERF", rb"block:block_"),
+    entry("perf-trace", f"{__name__}.perf_trace:FORMAT", rb" ms\): |\[continued\]|Summary of events:"),
     entry("biosnoop", f"{__name__}.biosnoop:FORMAT", rb"LAT\(ms\)"),
     entry("fio", f"{__name__}.fio_iolog:FORMAT", rb"fio version [23] iolog"),
     entry("diskstats", f"{__name__}.diskstats:FORMAT", rb"\d\s+\S+(?:\s+\d+){11}"),

@@ -19,6 +19,7 @@ EXPECTED = {
     "linux/perf-loop.txt": "perf",
     "linux/blkparse.txt": "blkparse",
     "linux/biosnoop.txt": "biosnoop",
+    "linux/perf-trace.txt": "perf-trace",
     "linux/fio-v2.log": "fio",
     "linux/fio-v3.log": "fio",
     "public/msr.csv": "msr",

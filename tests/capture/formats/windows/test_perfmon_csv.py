@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.counters.names import _COUNTERS, _OBJECTS, METRICS, meaning
+from iotrace.capture.counters.names import _COUNTERS, _OBJECTS, DISK_COUNTER_TITLES, METRICS, english, meaning
 from iotrace.capture.formats.windows import perfmon_csv
 from iotrace.capture.formats.windows.perfmon_text import split_path
 from iotrace.capture.importing.traces import import_files
@@ -314,6 +314,8 @@ def test_a_clock_that_was_set_back_is_counted(read):
         ("cp1252", "Disco físico", "Transferencias de disco/s", "iops"),
         ("cp1252", "Disco fisico", "Byte letti da disco/sec", "read_bytes_per_second"),
         ("cp1251", "Физический диск", "Текущая длина очереди диска", "in_flight"),
+        ("cp1251", "Логический диск", "Обращений чтения с диска/с", "read_iops"),  # noqa: RUF001
+        ("cp1251", "Физический диск", "Среднее время обращения к диску (с)", "latency_ns"),  # noqa: RUF001
     ],
 )
 def test_known_translations_in_the_code_page_of_their_machine(read, code_page, object_name, counter, metric):
@@ -324,6 +326,24 @@ def test_known_translations_in_the_code_page_of_their_machine(read, code_page, o
         (object_name, counter, metric)
     ]
     assert trace.outcome().quality.notes == []
+
+
+def test_every_disk_counter_of_a_german_windows():
+    """Names by number, as the index of counter names (perfc007.dat) of a German Windows 8 or later has them."""
+    index = {
+        198: "Aktuelle Warteschlangenlänge", 200: "Zeit (%)", 202: "Lesezeit (%)", 204: "Schreibzeit (%)",
+        206: "Mittlere Sek./Übertragung", 208: "Mittlere Sek./Lesevorgänge", 210: "Mittlere Sek./Schreibvorgänge",
+        212: "Übertragungen/s", 214: "Lesevorgänge/s", 216: "Schreibvorgänge/s", 218: "Bytes/s",
+        220: "Bytes gelesen/s", 222: "Bytes geschrieben/s", 224: "Mittlere Bytes/Übertragung",
+        226: "Mittlere Bytes/Lesevorgang", 228: "Mittlere Bytes/Schreibvorgang",
+        1400: "Durchschnittl. Warteschlangenlänge des Datenträgers",
+        1402: "Durchschnittl. Warteschlangenlänge der Datenträger-Lesevorgänge",
+        1404: "Durchschnittl. Warteschlangenlänge der Datenträger-Schreibvorgänge",
+        1482: "Leerlaufzeit (%)", 1484: "Teil-E/A/s",
+    }  # fmt: skip
+    for number, name in index.items():
+        assert english("Physikalischer Datenträger", name) == ("PhysicalDisk", DISK_COUNTER_TITLES[number])
+    assert index.keys() == DISK_COUNTER_TITLES.keys() - {408, 410}  # free space, which is of logical disks
 
 
 def test_a_translation_that_is_not_known_is_kept_and_said(read):
