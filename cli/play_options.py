@@ -22,6 +22,11 @@ WHAT: Final = "What to play"
 HOW: Final = "How hard"
 DATA: Final = "Data on the target"
 RUN: Final = "The run"
+_FOR_STORAGE: Final = (
+    "buffered", "allow_writes", "destroy_data", "compressible", "dedupe", "submitters", "pacing", "max_errors",
+    "stall_timeout", "backend",
+)  # fmt: skip
+"""Options about what is opened, written or waited for: on a model nothing is."""
 
 
 def _option(panel: str, name: str, meaning: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's own
@@ -216,6 +221,7 @@ class PlayOptions:
 
     def build(self, source: Recording, **more: Any) -> ReplayOptions:  # noqa: ANN401 - fields of ReplayOptions
         """`ReplayOptions`, checked before any target is touched."""
+        self._refuse_on_model()
         options = ReplayOptions(
             targets=tuple(self.target or ()),
             maps=_maps(self.map_ or []),
@@ -247,6 +253,18 @@ class PlayOptions:
         options.check()
         select(source, options)
         return options
+
+    def _refuse_on_model(self) -> None:
+        if not any(is_model_target([target]) for target in self.target or ()):
+            return
+        defaults = {field.name: field.default for field in fields(self)}
+        given = [name for name in _FOR_STORAGE if getattr(self, name) != defaults[name]]
+        if given:
+            words = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise IotraceError(
+                f"{words}: not on a model, which is played in virtual time and opens and writes nothing",
+                hint=f"leave out {words}, or name storage with --target",
+            )
 
     def _max_in_flight(self) -> int:
         if self.max_in_flight is not None:

@@ -160,9 +160,19 @@ def test_limits_and_credits_are_kept(source, tmp_path, capsys):
         (["--target", "model:nothing.toml"], "cannot read 'nothing.toml'"),
         (["--target", "model:azure/P30", "--map", "0=model:azure/P40"], "a model stands for all storage"),
         (["--target", "model:azure/P30", "--watch"], "--watch"),
+        (["--target", "model:azure/P30", "--pacing", "gentle"], "--pacing: not on a model"),
+        (["--target", "model:azure/P30", "--buffered", "--backend", "threads"], "--buffered, --backend: not"),
+        (["--target", "model:azure/P30", "--allow-writes"], "--allow-writes: not on a model"),
+        (["--target", "model:azure/P30", "--destroy-data", "/dev/sdb"], "--destroy-data: not on a model"),
+        (["--target", "model:azure/P30", "--compressible", "2:1"], "--compressible: not on a model"),
+        (["--target", "model:azure/P30", "--dedupe", "2:1"], "--dedupe: not on a model"),
+        (["--target", "model:azure/P30", "--submitters", "2"], "--submitters: not on a model"),
+        (["--target", "model:azure/P30", "--max-errors", "0"], "--max-errors: not on a model"),
+        (["--target", "model:azure/P30", "--stall-timeout", "10s"], "--stall-timeout: not on a model"),
     ],
 )
-def test_what_a_model_cannot_do_is_refused(words, message, source, tmp_path, capsys):
-    status = command_line.run(["replay", source, *words, "-o", str(tmp_path / "new.iotrace")])
+@pytest.mark.parametrize("command", ["replay", "sweep"])
+def test_what_a_model_cannot_do_is_refused(command, words, message, source, tmp_path, capsys):
+    status = command_line.run([command, source, *words, "-o", str(tmp_path / "new.iotrace")])
     assert status == 2
     assert message in " ".join(capsys.readouterr().err.split())
