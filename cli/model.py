@@ -9,7 +9,7 @@ import typer
 from iotrace.analyze.units import DASH
 from iotrace.replay.virtual.fit import fit, to_toml
 from iotrace.schemas import Recording, Sweep, counted
-from iotrace.schemas.models import Disk, Limit, Machine, catalogue, catalogue_names, example
+from iotrace.schemas.models import BySize, Disk, Limit, Machine, catalogue, catalogue_names, example
 from iotrace.schemas.replacing import check_file, new_file
 from iotrace.schemas.run import ClosedLoop
 from iotrace.schemas.text import shortened
@@ -133,7 +133,7 @@ def _facts(name: str) -> dict[str, list[dict[str, object]]]:
             | {field: [getattr(limit, field) for limit in one.limits] for field in ("iops", "mb_per_s")}
             for one in ones
         ]
-        for kind, ones in (("disks", list(held.candidates())), ("machines", machines))
+        for kind, ones in (("disks", list(held.listed())), ("machines", machines))
     }
 
 
@@ -141,7 +141,7 @@ def _print(name: str) -> None:
     held = catalogue(name)
     console.heading(held.title)
     machines = [found for one in held.machines if (found := held.machine(one.name)) is not None]
-    entries: list[Disk | Machine] = [*held.candidates(), *machines]
+    entries: list[Disk | Machine] = [*held.listed(), *machines]
     sources = list(dict.fromkeys((one.source, one.date) for one in entries))
     rows = [
         [f"{name}/{one.name}", *_limits(one.limits), f"[{sources.index((one.source, one.date)) + 1}]"]
@@ -152,6 +152,8 @@ def _print(name: str) -> None:
     told = [any(row[place] != DASH for row in rows) for place in range(len(heads))]
     kept = [[cell for cell, shown in zip(row, told, strict=True) if shown] for row in (heads, *rows)]
     console.table(kept[0], kept[1:])
+    for one in held.left_out():
+        console.paragraph(f"{one.name} is not tried by iotrace size: {advice(one)}", style="dim")
     for number, (title, day) in enumerate(sources, start=1):
         console.paragraph(f"[{number}] {title}, {day}: {age_words(day)}", style="dim")
 
@@ -164,6 +166,11 @@ def _limits(limits: tuple[Limit, ...]) -> list[str]:
             if value is not None:
                 column.append(value)
     return [f"{min(column):,.0f}" if column else DASH for column in columns]
+
+
+def advice(one: BySize) -> str:
+    """Why a disk is left out where a database is sized."""
+    return f"its provider advises against it for {one.advised_against_for}"
 
 
 def age_words(day: str) -> str:

@@ -18,7 +18,7 @@ from iotrace.schemas.models.catalogue import find_machine
 from iotrace.schemas.sections import Reader, not_negative, read_text
 
 from . import console
-from .model import age_words
+from .model import advice, age_words
 from .options import Json, Need, Overwrite, RecordingPath, Slo
 from .show import show
 from .window import parse_busiest, parse_window
@@ -227,6 +227,8 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
         notes.append(f"All of them are behind {machine}.")
     if any("burst" in one.binds for one in shown):
         notes.append("* a burst rate: above it no credits help")
+    for kind in catalogue_of(tried[0].name.partition("/")[0]).left_out():
+        notes.append(f"{kind.name} was not tried: {advice(kind)}.")
     day = min(one.model.date for one in tried)
     notes.append(
         "No storage took part: times are what limits add, where the provider states no latency. "

@@ -26,7 +26,7 @@ from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
-from iotrace.schemas.models import model_words
+from iotrace.schemas.models import is_model_target, model_words
 from iotrace.schemas.run import PredictedNs, Prediction
 
 from . import console
@@ -144,6 +144,10 @@ def sweep_command(
     if ladder is not None and not ladder:
         raise IotraceError(f"--scales '{scales}' names no load", hint="for example --scales 1x,2x,4x,8x")
     options = play.build(source)
+    if is_model_target(options.all_targets):
+        console.say(
+            "nothing is predicted before a step: a model answers it, and its answer is the prediction"
+        )
     with live("sweep") as meter:
 
         def start(

@@ -20,6 +20,7 @@ from iotrace.replay.targets.refusals import Permission, refuse_recording
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, open_target, refuse_changed
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas.models import is_model_target
 from iotrace.schemas.run import ClosedLoop, DeviceLook
 
 from .workload import Cell, Series
@@ -107,6 +108,11 @@ class Characterization:
             )
         if len(options.targets) != 1:
             raise IotraceError("a characterization needs one target", hint="--target PATH names it")
+        if is_model_target(options.targets):
+            raise IotraceError(
+                f"'{options.targets[0]}' is a model, and characterize measures storage",
+                hint="iotrace replay, sweep and size play a recording on a model",
+            )
         self.options, self.cells = options, cells
         largest = max(cell.size_bytes for one in series for cell in one.cells)
         least = PLACES_MIN * largest

@@ -205,8 +205,6 @@ class Predictor:
     def _play(self, model: Model, scale: float, repeat: int) -> tuple[Mapping[str, Any], Bracket | None]:
         """The simulator's figures, and with a tested model what is beside it."""
         options = replace(self.options, scale=scale, repeat=repeat)
-        if options.mode == "think":
-            raise IotraceError("--mode think goes by completions", hint="choose another mode")
         if self.recording.manifest.rows.get("io", 0) > _RECORDED_IOS_MAX:
             raise IotraceError("too many I/Os were recorded to predict in time", hint="sweep a part of it")
         plan = planned(self.recording, options)

@@ -4,12 +4,13 @@
 is in docs/virtual-replay.md.
 """
 
-from .catalogue import Catalogue, catalogue, catalogue_names
+from .catalogue import BySize, Catalogue, catalogue, catalogue_names
 from .files import example, parse_model, read_model
 from .model import Disk, Limit, Machine, Model, Service
 from .words import is_model_target, model_named, model_words, tested_words
 
 __all__ = [
+    "BySize",
     "Catalogue",
     "Disk",
     "Limit",

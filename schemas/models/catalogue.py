@@ -66,6 +66,8 @@ class BySize:
     source: str = key(text)
     steps_gib: tuple[float, ...] = key(list_of(positive))
     """What sizing tries, rising."""
+    advised_against_for: str = key(text, "")
+    """What its provider advises against using it for, in that source. Sizing for a database leaves such disks out."""
     iops_per_gib: float | None = key(positive, None)
     iops_base: float | None = key(positive, None)
     """Added to what goes with the size."""
@@ -109,8 +111,19 @@ class Catalogue:
         title, date = self.dated(source)
         return replace(disk, source=title, date=date)
 
+    def left_out(self) -> list[BySize]:
+        """Disks that sizing does not try, since their provider advises against them for a database."""
+        return [sized for sized in self.sizeds if sized.advised_against_for]
+
     def candidates(self) -> Iterator[Disk]:
         """Disks that sizing tries."""
+        left_out = self.left_out()
+        for disk in self.listed():
+            if not any(disk.name.startswith(f"{one.name}-") for one in left_out):
+                yield disk
+
+    def listed(self) -> Iterator[Disk]:
+        """Every disk, those with rates or sizes to choose at some of them."""
         for disk in self.disks:
             yield self.cited_disk(disk, disk.source)
         for chosen in self.chosens:

@@ -67,6 +67,14 @@ def sized(capsys, *words) -> tuple[int, dict]:
     return status, {one["name"]: one for one in facts["candidates"]}
 
 
+def test_a_disk_made_for_scans_is_not_offered_for_a_log(with_log, capsys):
+    """An st1 of 16 TiB would carry it on its credits, and Amazon advises against it for small, random I/O."""
+    command_line.run(["size", with_log, "--catalogue", "aws"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "st1 was not tried: its provider advises against it for small, random I/O." in said
+    assert "st1-" not in said
+
+
 def test_the_smallest_that_lasts_is_named_first(recording, capsys):
     """4,000 IOPS: four P15 give 4,400 for ever; smaller ones only while their credits last."""
     status = command_line.run(

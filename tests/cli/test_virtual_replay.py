@@ -153,6 +153,12 @@ def test_limits_and_credits_are_kept(source, tmp_path, capsys):
     assert 0 < limits[0]["credits_least"] < limits[0]["credits"]
 
 
+def test_a_model_is_not_characterized(tmp_path, capsys):
+    words = ["characterize", "--target", "model:azure/P30", "--size", "8K", "-o", tmp_path / "new.iotrace"]
+    assert command_line.run([str(word) for word in words]) == 2
+    assert "'model:azure/P30' is a model, and characterize measures storage" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

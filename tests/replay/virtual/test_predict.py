@@ -1,5 +1,7 @@
 """Predictions before anything is played: the intervals hold what was planted, and nothing is said beyond it."""
 
+import heapq
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,7 +20,7 @@ COUNT = 5_000
 SERVERS = 4
 
 
-def record(path, at, took, *, kind=Kind.REPLAYED, replay=None, size=8192):
+def record(path, at, took, *, kind=Kind.REPLAYED, replay=None, size=8192, threads=None):
     """Reads that were due, and issued, at ``at`` and ended ``took`` later."""
     count = len(at)
     columns = {
@@ -32,6 +34,8 @@ def record(path, at, took, *, kind=Kind.REPLAYED, replay=None, size=8192):
     }
     if kind == Kind.REPLAYED:
         columns["intended_ns"] = at
+    if threads is not None:
+        columns["thread_id"] = threads
     window_ns = int(max((at + took).max() + 1, COUNT / RATE * SECOND))
     with RecordingWriter(path) as writer:
         writer.append("io", pa.table(columns))
@@ -80,6 +84,45 @@ def test_twice_the_load_is_predicted_from_the_load_as_it_was(source, tmp_path):
     said = predictor.predict(2.0, 2)
     assert said.refused == ""
     truth = run_of(step_of(tmp_path, at, 2.0, repeat=2, seed=5)).service_ns
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        known = getattr(said, f"response_ns_{name}")
+        assert known.low <= np.quantile(truth, share) <= known.high
+        assert known.high < 4 * known.low, "an interval of everything says nothing"
+
+
+def sessions_on(scale, *, seed):
+    """12 sessions that think 14 ms and read, on four servers of 1 ms, all exponential: when, how long, and whose.
+
+    At a higher scale they think in proportion less.
+    """
+    thinks = np.random.default_rng(11).exponential(14_000_000, (12, 600))
+    random = np.random.default_rng(seed)
+    free = [0] * SERVERS
+    due = [(int(thinks[session, 0] / scale), session, 0) for session in range(12)]
+    heapq.heapify(due)
+    found = []
+    while due:
+        at, session, number = heapq.heappop(due)
+        end = max(at, heapq.heappop(free)) + int(random.exponential(1_000_000))
+        heapq.heappush(free, end)
+        found.append((at, end - at, session))
+        if number + 1 < thinks.shape[1]:
+            heapq.heappush(due, (end + int(thinks[session, number + 1] / scale), session, number + 1))
+    at, took, session = np.array(found).T
+    return at, took, session.astype(np.int32)
+
+
+def test_sessions_that_think_are_predicted_as_they_would_wait(tmp_path):
+    """At 2x, where by the clock more would meet in flight than was measured, and the p99 be refused."""
+    at, took, session = sessions_on(1.0, seed=1)
+    recording = record(tmp_path / "sessions", at, took, kind=Kind.CAPTURED, threads=session)
+    predictor = Predictor(recording, ReplayOptions(targets=("/dev/sdx",), mode="think"))
+    at, took, _ = sessions_on(1.0, seed=2)
+    facts = Replay(mode="think", targets=[TargetFacts("/dev/sdx")])
+    predictor.learn(record(tmp_path / "step", at, took, replay=facts), 1.0)
+    said = predictor.predict(2.0)
+    assert said.refused == ""
+    truth = sessions_on(2.0, seed=5)[1]
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         known = getattr(said, f"response_ns_{name}")
         assert known.low <= np.quantile(truth, share) <= known.high

@@ -58,7 +58,7 @@ def test_an_entry_without_source_or_date_is_noticed():
 @pytest.mark.parametrize("provider", catalogue_names())
 def test_everything_in_it_is_a_model(provider):
     held = catalogue(provider)
-    names = [disk.name for disk in held.candidates()]
+    names = [disk.name for disk in held.listed()]
     assert len(names) == len(set(names))
     for name in names:
         model = model_named(f"model:{provider}/2x{name}")
@@ -118,6 +118,16 @@ def test_throughput_of_a_hyperdisk_goes_with_its_iops(mb_per_s, whole):
             model_named(f"model:google/hyperdisk-balanced-48000-{mb_per_s}")
     names = {disk.name for disk in catalogue("google").candidates()}
     assert {"hyperdisk-balanced-3000-140", "hyperdisk-balanced-3000-750"} <= names
+
+
+def test_disks_that_their_provider_advises_against_are_listed_and_not_tried():
+    """Amazon recommends gp2 in place of st1 for small, random I/O; st1 can be played on all the same."""
+    held = catalogue("aws")
+    assert [one.name for one in held.left_out()] == ["st1"]
+    tried = {disk.name.partition("-")[0] for disk in held.candidates()}
+    assert tried == {"gp2", "gp3", "io2"}
+    assert {disk.name.partition("-")[0] for disk in held.listed()} == {*tried, "st1"}
+    assert model_named("model:aws/st1-2048").disks[0].limits[0].unit_kib == 1024
 
 
 def test_a_name_says_what_lies_on_which_disk():
