@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, validate
+from iotrace.schemas.recording import GROUP_ROWS_MAX
 
 
 def manifest(title: str = "test") -> Manifest:
@@ -61,6 +62,19 @@ def test_long_inputs_are_split_into_parts(tmp_path: Path, monkeypatch: pytest.Mo
     assert [pq.read_metadata(path).num_rows for path in parts] == [20, 20, 15]
     assert recording.read("io")["issued_ns"].to_pylist() == list(range(55))
     assert validate(recording.path) == []
+
+
+def test_row_groups_are_an_eighth_of_what_a_reader_takes(tmp_path: Path) -> None:
+    size = GROUP_ROWS_MAX // 8
+    notes = pa.table({"at_ns": range(2 * size + 5)}).append_column("kind", [pa.repeat("note", 2 * size + 5)])
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        for start in range(0, notes.num_rows, 200_000):
+            writer.append("markers", notes.slice(start, 200_000))
+        recording = writer.commit(manifest())
+
+    (path,) = recording.parquet_paths("markers")
+    told = pq.read_metadata(path)
+    assert [told.row_group(number).num_rows for number in range(told.num_row_groups)] == [size, size, 5]
 
 
 def test_nothing_stays_when_the_work_fails(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.replay.targets import block_device, fill
+from iotrace.replay.targets import block_device, fill, target
 from iotrace.replay.targets.refusals import Permission
 from iotrace.replay.targets.target import Target, open_target
 from iotrace.schemas import IotraceError
@@ -393,3 +393,34 @@ def test_a_link_to_a_device_is_not_written(tmp_path: Path, spare_device: Path) -
     link = tmp_path / "disk"
     link.symlink_to(spare_device)
     refused(link, "is a symbolic link", permission=Permission(allow_writes=True, destroy_data=(str(link),)))
+
+
+@pytest.mark.parametrize("taken_bytes", [512, 8192, 65536])
+def test_a_disk_that_takes_larger_blocks_only_is_asked_for_those(
+    own: Path, monkeypatch: pytest.MonkeyPatch, taken_bytes: int
+) -> None:
+    def preadv(_file: int, buffers: list[memoryview], _offset: int) -> int:
+        if len(buffers[0]) < taken_bytes:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return len(buffers[0])
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with own.open("rb") as file:
+        assert target._probe(file.fileno(), "own", 512, MIB, direct=True) == taken_bytes
+
+
+@pytest.mark.parametrize(("direct", "taken_bytes"), [(True, 131072), (False, 8192)])
+def test_a_disk_that_takes_no_block_of_ours_is_refused_with_its_name(
+    own: Path, monkeypatch: pytest.MonkeyPatch, direct: bool, taken_bytes: int
+) -> None:
+    """The page cache takes blocks of any size: an error there is no matter of their size."""
+    asked = []
+
+    def preadv(_file: int, buffers: list[memoryview], _offset: int) -> int:
+        asked.append(len(buffers[0]))
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with own.open("rb") as file, pytest.raises(IotraceError, match="'own'"):
+        target._probe(file.fileno(), "own", 512, MIB, direct=direct)
+    assert asked[-1] == taken_bytes // 2 if direct else asked == [512]
