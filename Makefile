@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants docs man wheel windows recorder release agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants answers docs man wheel windows recorder release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -91,6 +91,9 @@ SEED ?= 0
 mutants: $(SETUP) ## small faults in the deciding code: which ones no test notices (SAMPLE=150, 0 for all; SEED=0; GROUP=knee; MINUTES=10)
 	$(UV) pip install --quiet --python $(BIN)/python --group mutants
 	$(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(GROUP),--group $(GROUP))
+
+answers: $(SETUP) ## what planted recordings are answered, written anew (tests/fixtures/answers): read the difference
+	-$(BIN)/pytest --quiet --inline-snapshot=fix,create tests/analyze -k "answer and kept"
 
 docs: $(SETUP) build/rooms ## the documentation as a site in build/site, reference drawn from the code
 	$(BIN)/python tools/build_docs.py

@@ -34,7 +34,9 @@ WAIT_S: Final = 900
 FAULT_S: Final = 45.0
 """Processor time of the tests that are run for one fault; what they do not notice counts as a fault that survived."""
 _ANYTHING: Final = ("", 0)
-_OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--basetemp", "build/tests")
+_OPTIONS: Final = (
+    "-x", "-q", "-p", "no:cacheprovider", "--inline-snapshot=disable", "-m", "not slow", "--basetemp", "build/tests",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
