@@ -227,8 +227,8 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
         notes.append(f"All of them are behind {machine}.")
     if any("burst" in one.binds for one in shown):
         notes.append("* a burst rate: above it no credits help")
-    for kind in catalogue_of(tried[0].name.partition("/")[0]).left_out():
-        notes.append(f"{kind.name} was not tried: {advice(kind)}.")
+    left_out = catalogue_of(tried[0].name.partition("/")[0]).left_out()
+    notes += [f"{kind.name} was not tried: {advice(kind)}." for kind in left_out]
     day = min(one.model.date for one in tried)
     notes.append(
         "No storage took part: times are what limits add, where the provider states no latency. "

@@ -2,13 +2,20 @@
 
 Each workload is first replayed on the device without a cap; service times are fitted to that. The cap is what was
 written to the control group. Then the same recording is played on the device under the cap, and on the model.
-Usage: bench_virtual_replay.py [FOLDER]
+
+    .venv/bin/python tests/bench/bench_virtual_replay.py [FOLDER] [--workload 0..3] [--cap 0..3]
+
+All 16 take about 8 minutes on a machine with nothing else to do. What the processors did for others, and what a
+hypervisor took, stands in each row and at the end: a busy machine delays what is played, and not the model.
 """
 
+import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -132,13 +139,63 @@ def loop_device(folder: Path):
             file.write(np.random.default_rng(1).bytes(1 << 20))
     words = ["losetup", "--find", "--show", "--direct-io=on", image]
     device = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
-    # A loop device keeps what its last user set; a larger I/O would be split, and each part counted by the throttle.
-    queue = Path("/sys/class/block", Path(device).name, "queue")
-    (queue / "max_sectors_kb").write_text((queue / "max_hw_sectors_kb").read_text())
     try:
-        yield device
+        with queue_settings(Path("/sys/class/block", Path(device).name, "queue")):
+            yield device
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@contextmanager
+def queue_settings(queue: Path):
+    """What the figures depend on, whatever the device's last user left; put back at the end.
+
+    A larger I/O than max_sectors_kb would be split, and the throttle count each part; merged I/Os count as one; a
+    scheduler and wbt hold writes back; and what finds no request waits before the device.
+    """
+    wanted = {
+        "scheduler": "none",
+        "max_sectors_kb": (queue / "max_hw_sectors_kb").read_text().strip(),
+        "nomerges": "2",
+        "wbt_lat_usec": "0",
+        "nr_requests": (queue / "nr_requests").read_text().strip(),
+    }
+    before = {name: (queue / name).read_text().strip() for name in wanted}
+    before["scheduler"] = before["scheduler"].partition("[")[2].partition("]")[0]
+    try:
+        for name, value in wanted.items():
+            (queue / name).write_text(value)
+        print(f"{queue.parent.name}: {wanted}; before: {before}", flush=True)
+        yield
+    finally:
+        # nr_requests last: a scheduler sets it.
+        for name, value in before.items():
+            (queue / name).write_text(value)
+
+
+class Machine:
+    """What the processors of this machine did since it was made."""
+
+    def __init__(self) -> None:
+        """From now."""
+        self._before, self._own = self._all(), self._of_this()
+
+    @staticmethod
+    def _all() -> list[int]:
+        return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+
+    @staticmethod
+    def _of_this() -> float:
+        """Seconds of this process and those that it waited for."""
+        return sum(os.times()[:4])
+
+    def words(self) -> str:
+        """Shares of all processors' time, and the load."""
+        spent = [after - before for after, before in zip(self._all(), self._before, strict=True)]
+        hertz, whole = os.sysconf("SC_CLK_TCK"), max(1, sum(spent))
+        idle, steal = spent[3] + spent[4], spent[7]
+        others = max(0.0, whole - idle - steal - (self._of_this() - self._own) * hertz)
+        return f"steal {steal / whole:.1%}, others {others / whole:.0%}, load {os.getloadavg()[0]:.1f}"
 
 
 def iotrace(*words: object) -> None:
@@ -161,10 +218,12 @@ def figures(recording: Recording) -> dict[str, float]:
     return found | {"throttled": covered / SECOND}
 
 
-def main(folder: Path) -> None:
-    """Play all pairs and print the table."""
+def main(folder: Path, workload: int | None, only_cap: int | None) -> None:
+    """Play all pairs, or those asked for, and print the table."""
     random = np.random.default_rng(11)
     rows = []
+    whole, started = Machine(), time.monotonic()
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors before the start", flush=True)
     with loop_device(folder) as device:
         play = [
             "--target",
@@ -178,9 +237,14 @@ def main(folder: Path) -> None:
         ]
         for number, (name, made) in enumerate(workloads(random).items()):
             source = record(folder / f"w{number}.iotrace", random=random, **made)
+            if workload not in {None, number}:
+                continue
             free = folder / f"w{number}-free.iotrace"
             iotrace("replay", source.path, *play, "-o", free)
             for position, (words, shares) in enumerate(CAPS.items()):
+                if only_cap not in {None, position}:
+                    continue
+                machine = Machine()
                 cap = cap_of(source, shares)
                 played, virtual = (
                     folder / f"w{number}c{position}.iotrace",
@@ -197,9 +261,9 @@ def main(folder: Path) -> None:
                 rows.append(
                     row(name, words, figures(Recording.open(played)), figures(Recording.open(virtual)))
                 )
-                print(json.dumps(rows[-1]), flush=True)
+                print(json.dumps(rows[-1] | {"machine": machine.words()}), flush=True)
     held = sum(one["holds"] for one in rows)
-    print(f"{held} of {len(rows)} within bounds")
+    print(f"{held} of {len(rows)} within bounds, in {time.monotonic() - started:.0f} s; {whole.words()}")
 
 
 def row(name: str, cap: str, played: dict[str, float], virtual: dict[str, float]) -> dict[str, object]:
@@ -213,9 +277,14 @@ def row(name: str, cap: str, played: dict[str, float], virtual: dict[str, float]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-        main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path, nargs="?", help="where recordings stay")
+    parser.add_argument("--workload", type=int, choices=range(4))
+    parser.add_argument("--cap", type=int, choices=range(len(CAPS)))
+    given = parser.parse_args()
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        main(given.folder, given.workload, given.cap)
     else:
         with tempfile.TemporaryDirectory() as place:
-            main(Path(place))
+            main(Path(place), given.workload, given.cap)
