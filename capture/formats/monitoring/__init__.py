@@ -5,8 +5,16 @@ from typing import Final
 from iotrace.capture.formats.entry import Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
-    entry("cloudwatch", f"{__name__}.cloudwatch:FORMAT", rb'"Datapoints"|"MetricDataResults"'),
-    entry("azure-monitor", f"{__name__}.azure_monitor:FORMAT", rb'"timeseries"'),
+    entry(
+        "cloudwatch",
+        f"{__name__}.cloudwatch:FORMAT",
+        rb"Datapoints|MetricDataResults|Volume[A-Z]|BurstBalance",
+    ),
+    entry(
+        "azure-monitor",
+        f"{__name__}.azure_monitor:FORMAT",
+        rb'(?i)"timeseries"|disk (?:read|write|latency)|queue depth',
+    ),
     entry("prometheus", f"{__name__}.prometheus:FORMAT", rb'"resultType"'),
     entry("vscsistats", f"{__name__}.vscsi_stats:FORMAT", rb"virtual machine worldGroupID"),
 )

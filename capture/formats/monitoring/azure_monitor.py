@@ -1,6 +1,7 @@
-"""Azure Monitor's metrics of disks, as ``az monitor metrics list`` and its REST interface answer (JSON).
+"""Azure Monitor's metrics of disks: JSON and tables of ``az monitor metrics list``, and CSV of the portal's charts.
 
-A value's time is the start of its interval, which the answer names (``interval``: PT1M). Per second, queue depth and
+A value's time is the start of its interval, which an answer names (``interval``: PT1M); of a table it is the shortest
+time between two values. Per second, queue depth and
 latency are averages; bytes are totals of an interval.
 
 Sources: Microsoft's reference of the metrics of Microsoft.Compute/virtualMachines and /disks; Metrics - List (REST).
@@ -18,22 +19,23 @@ from iotrace.capture.formats.counters_trace import (
     Reading,
     Sample,
     json_of,
-    meaning,
     objects_in,
-    plain,
     real,
 )
+from iotrace.capture.formats.format import HEAD_BYTES
+from iotrace.schemas import counted
 
-_LAYER: Final = "array"
+from .tables import MetricSeries, is_table, of_array, series_in, untold
+
 _KINDS: Final[tuple[tuple[str, str, Meaning], ...]] = (
-    (r"read operations/sec", "average", meaning("read_iops", _LAYER)),
-    (r"write operations/sec", "average", meaning("write_iops", _LAYER)),
-    (r"read bytes/sec", "average", meaning("read_bytes_per_second", _LAYER)),
-    (r"write bytes/sec", "average", meaning("write_bytes_per_second", _LAYER)),
-    (r"disk read bytes", "total", meaning("read_bytes_per_second", _LAYER)),
-    (r"disk write bytes", "total", meaning("write_bytes_per_second", _LAYER)),
-    (r"queue depth", "average", meaning("queue_length", _LAYER)),
-    (r"disk latency", "average", meaning("latency_ns", _LAYER, 1e6)),
+    (r"read operations/sec", "average", of_array("read_iops")),
+    (r"write operations/sec", "average", of_array("write_iops")),
+    (r"read bytes/sec", "average", of_array("read_bytes_per_second")),
+    (r"write bytes/sec", "average", of_array("write_bytes_per_second")),
+    (r"disk read bytes", "total", of_array("read_bytes_per_second")),
+    (r"disk write bytes", "total", of_array("write_bytes_per_second")),
+    (r"queue depth", "average", of_array("queue_length")),
+    (r"disk latency", "average", of_array("latency_ns", 1e6)),
 )
 """End of a metric's name, the aggregation it is read from, and what it is."""
 
@@ -41,11 +43,54 @@ _INTERVAL: Final = re.compile(r"P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,7})M
 _INSTANCES: Final = ("lun", "diskname", "disk")
 
 
+_METRIC: Final = re.compile(
+    r"\b((?:OS |Data |Temp )?"
+    r"(?:Disk (?:Read|Write) (?:Operations/Sec|Bytes(?:/sec)?)|(?:Disk )?Queue Depth|Disk Latency))",
+    re.IGNORECASE,
+)
+_LUN: Final = re.compile(r"\bLUN\W{0,4}(\d{1,4})\b|\b(?:disk name|diskname)\W{1,4}([\w.-]+)", re.IGNORECASE)
+
+
 def _recognises(head: bytes, _path: Path) -> bool:
+    if is_table(head, _METRIC):
+        return True
     return b'"timeseries"' in head and b'"timespan"' in head and b'"value"' in head
 
 
 def _samples(reading: Reading) -> Iterator[Sample]:
+    with reading.path.open("rb") as file:
+        is_text = is_table(file.read(HEAD_BYTES), _METRIC)
+    yield from _columns(reading) if is_text else _answers(reading)
+
+
+def _columns(reading: Reading) -> Iterator[Sample]:
+    """Columns of a table; one of another metric is left out."""
+    others = 0
+    for series in series_in(reading):
+        found = _METRIC.search(series.words)
+        kind = _kind(found[1]) if found else None
+        if found is None or kind is None:
+            others += 1
+            continue
+        yield from _column(series, found[1], kind)
+    if others:
+        reading.notes.append(f"{counted(others, 'column')} left out: no metric of disks")
+
+
+def _column(series: MetricSeries, name: str, kind: tuple[str, Meaning]) -> Iterator[Sample]:
+    aggregation, sense = kind
+    step_ns = series.step_ns()
+    lun = _LUN.search(series.words)
+    disk = re.split(r"(?i) ?\b(?:disk (?:read|write|queue|latency)|queue depth)", name)[0]
+    where = " ".join(part for part in (disk, f"LUN {lun[1]}" if lun and lun[1] else lun and lun[2]) if part)
+    is_it = series.statistic == aggregation and (aggregation == "average" or step_ns > 0)
+    counter = name if is_it else f"{name} ({series.statistic or 'aggregation not told'})"
+    for at_ns, value in series.points:
+        told = value * NANOSECONDS / step_ns if is_it and aggregation == "total" else value
+        yield Sample(at_ns + step_ns, step_ns, where or None, counter, told, sense if is_it else untold("1"))
+
+
+def _answers(reading: Reading) -> Iterator[Sample]:
     unknown: set[str] = set()
     for answer in objects_in(json_of(reading.path, reading.name), "timespan"):
         metrics = answer.get("value")
@@ -81,7 +126,7 @@ def _metric(
                                                 if row.get(key) is not None), None)):  # fmt: skip
                 told, meant, counter = (
                     row[other],
-                    plain(str(metric.get("unit", "1")), _LAYER),
+                    untold(str(metric.get("unit", "1"))),
                     f"{name} ({other})",
                 )
             value = real(told)

@@ -1,6 +1,6 @@
-"""CloudWatch's metrics of EBS volumes, as ``aws cloudwatch get-metric-statistics`` and ``get-metric-data`` print them.
+"""CloudWatch's metrics of EBS volumes: JSON and text of ``aws cloudwatch``, and CSV as its console gives graphs.
 
-A datapoint's time is the start of its period. The period is told by neither: it is the shortest time between two
+A datapoint's time is the start of its period. Where the period is not told, it is the shortest time between two
 datapoints. Metrics of operations, bytes and times are sums over a period (statistic Sum): their rate is the sum by the
 period; of the total time of reads that is the mean number of reads in flight (Little's law). A mean latency CloudWatch
 tells itself, since 2024 (VolumeAvgReadLatency, ms).
@@ -11,7 +11,6 @@ Sources: AWS' documentation "Amazon CloudWatch metrics for Amazon EBS"; the refe
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,76 +21,101 @@ from iotrace.capture.formats.counters_trace import (
     Reading,
     Sample,
     json_of,
-    meaning,
     objects_in,
-    plain,
     real,
 )
+from iotrace.capture.formats.format import HEAD_BYTES
+from iotrace.schemas import counted
 
-_LAYER: Final = "array"
+from .tables import MetricSeries, is_table, of_array, series_in, untold
+
 _SUMS: Final = {
-    "VolumeReadOps": meaning("read_iops", _LAYER),
-    "VolumeWriteOps": meaning("write_iops", _LAYER),
-    "VolumeReadBytes": meaning("read_bytes_per_second", _LAYER),
-    "VolumeWriteBytes": meaning("write_bytes_per_second", _LAYER),
-    "VolumeTotalReadTime": meaning("read_queue_length", _LAYER),
-    "VolumeTotalWriteTime": meaning("write_queue_length", _LAYER),
-    "VolumeIdleTime": meaning("idle_percent", _LAYER, 100.0),
+    "VolumeReadOps": of_array("read_iops"),
+    "VolumeWriteOps": of_array("write_iops"),
+    "VolumeReadBytes": of_array("read_bytes_per_second"),
+    "VolumeWriteBytes": of_array("write_bytes_per_second"),
+    "VolumeTotalReadTime": of_array("read_queue_length"),
+    "VolumeTotalWriteTime": of_array("write_queue_length"),
+    "VolumeIdleTime": of_array("idle_percent", 100.0),
 }
 _AVERAGES: Final = {
-    "VolumeQueueLength": meaning("queue_length", _LAYER),
-    "VolumeAvgReadLatency": meaning("read_latency_ns", _LAYER, 1e6),
-    "VolumeAvgWriteLatency": meaning("write_latency_ns", _LAYER, 1e6),
-    "BurstBalance": plain("%", _LAYER),
-    "VolumeThroughputPercentage": plain("%", _LAYER),
+    "VolumeQueueLength": of_array("queue_length"),
+    "VolumeAvgReadLatency": of_array("read_latency_ns", 1e6),
+    "VolumeAvgWriteLatency": of_array("write_latency_ns", 1e6),
+    "BurstBalance": untold("%"),
+    "VolumeThroughputPercentage": untold("%"),
 }
-_METRIC: Final = re.compile(r"\b(Volume[A-Za-z]+|BurstBalance)\b")
+_METRIC: Final = re.compile(r"(?<![A-Za-z])(Volume(?!Id)[A-Z][A-Za-z]+|BurstBalance)\b")
 _VOLUME: Final = re.compile(r"\bvol-[0-9a-f]{8,17}\b")
 _STATISTIC: Final = re.compile(r"\b(Sum|Average|Minimum|Maximum|SampleCount)\b")
 
 
+_NAMES: Final = {"Sum": "total", "Average": "average", "Minimum": "minimum", "Maximum": "maximum"}
+
+
 @dataclass(slots=True)
 class _Points:
-    """Values of one metric and volume. ``statistic`` is None where nothing tells it."""
+    """Values of one metric and volume."""
 
     metric: str
     volume: str | None
-    statistic: str | None
-    values: list[tuple[int, float]]
+    series: MetricSeries
 
     def samples(self) -> Iterator[Sample]:
-        self.values.sort()
-        moments = [at_ns for at_ns, _ in self.values]
-        steps = [later - at_ns for at_ns, later in pairwise(moments) if later > at_ns]
-        period_ns = min(steps, default=0)
-        for at_ns, value in self.values:
+        period_ns = self.series.step_ns()
+        for at_ns, value in self.series.points:
             counter, told, sense = self._sense(value, period_ns)
             yield Sample(at_ns + period_ns, period_ns, self.volume, counter, told, sense)
 
     def _sense(self, value: float, period_ns: int) -> tuple[str, float, Meaning]:
-        if self.statistic == "Sum" and self.metric in _SUMS and period_ns:
+        statistic = self.series.statistic
+        if statistic == "total" and self.metric in _SUMS and period_ns:
             return self.metric, value * NANOSECONDS / period_ns, _SUMS[self.metric]
-        if self.statistic == "Average" and self.metric in _AVERAGES:
+        if statistic == "average" and self.metric in _AVERAGES:
             return self.metric, value, _AVERAGES[self.metric]
-        return f"{self.metric} ({self.statistic or 'statistic not told'})", value, plain("1", _LAYER)
+        said = next((word for word, name in _NAMES.items() if name == statistic), "statistic not told")
+        return f"{self.metric} ({said})", value, untold("1")
 
 
 def _recognises(head: bytes, _path: Path) -> bool:
+    if is_table(head, _METRIC):
+        return True
     is_one = b'"MetricDataResults"' in head or (b'"Datapoints"' in head and b'"Timestamp"' in head)
     return is_one and _METRIC.search(head.decode("utf-8", "replace")) is not None
 
 
 def _samples(reading: Reading) -> Iterator[Sample]:
-    data = json_of(reading.path, reading.name)
-    untold = 0
-    for points in (*_statistics(data, reading), *_metric_data(data, reading)):
-        untold += points.statistic is None
+    with reading.path.open("rb") as file:
+        is_text = is_table(file.read(HEAD_BYTES), _METRIC)
+    without = 0
+    for points in _columns(reading) if is_text else _answers(reading):
+        without += points.series.statistic is None
         yield from points.samples()
-    if untold:
+    if without:
         reading.notes.append(
-            "get-metric-data does not tell which statistic its values are: such values are kept as they are; name it in"
+            "the file does not tell which statistic its values are: such values are kept as they are; name it in"
             " the label: ${PROP('Dim.VolumeId')} ${PROP('MetricName')} ${PROP('Stat')}"
         )
+
+
+def _answers(reading: Reading) -> Iterator[_Points]:
+    data = json_of(reading.path, reading.name)
+    yield from _statistics(data, reading)
+    yield from _metric_data(data, reading)
+
+
+def _columns(reading: Reading) -> Iterator[_Points]:
+    """Columns of a table; one of another metric is left out."""
+    others = 0
+    for series in series_in(reading):
+        found = _METRIC.search(series.words)
+        if found is None:
+            others += 1
+            continue
+        volume = _VOLUME.search(series.words) or _VOLUME.search(reading.name)
+        yield _Points(found[1], volume and volume[0], series)
+    if others:
+        reading.notes.append(f"{counted(others, 'column')} left out: no metric of a volume")
 
 
 def _statistics(data: object, reading: Reading) -> Iterator[_Points]:
@@ -100,11 +124,12 @@ def _statistics(data: object, reading: Reading) -> Iterator[_Points]:
         label = str(answer.get("Label", ""))
         found = _METRIC.search(label)
         rows = answer["Datapoints"] if isinstance(answer["Datapoints"], list) else []
-        for statistic in ("Sum", "Average", "Minimum", "Maximum"):
+        for statistic in _NAMES:
             values = list(_values(((row.get("Timestamp"), row.get(statistic)) for row in rows
                                    if isinstance(row, dict) and statistic in row), reading))  # fmt: skip
             if values and found:
-                yield _Points(found[1], _volume(answer, label, reading), statistic, values)
+                series = MetricSeries(label, _NAMES[statistic], 0, values)
+                yield _Points(found[1], _volume(answer, label, reading), series)
 
 
 def _metric_data(data: object, reading: Reading) -> Iterator[_Points]:
@@ -118,7 +143,8 @@ def _metric_data(data: object, reading: Reading) -> Iterator[_Points]:
             moments, values = one.get("Timestamps"), one.get("Values")
             if isinstance(moments, list) and isinstance(values, list):
                 pairs = list(_values(zip(moments, values, strict=False), reading))
-                yield _Points(found[1], _volume(one, str(one["Label"]), reading), told and told[1], pairs)
+                series = MetricSeries(str(one["Label"]), told and _NAMES.get(told[1]), 0, pairs)
+                yield _Points(found[1], _volume(one, str(one["Label"]), reading), series)
 
 
 def _volume(answer: Mapping[str, Any], label: str, reading: Reading) -> str | None:
@@ -149,7 +175,7 @@ FORMAT: Final = Counters(
     _samples,
     (
         "counters are sums or means over a period, not single I/Os",
-        "the period is taken to be the shortest time between two datapoints: CloudWatch does not print it",
+        "where it is not told, the period is taken to be the shortest time between two datapoints",
     ),
     "ask for a metric of a volume, such as VolumeReadOps with the statistic Sum",
 ).format(_recognises)

@@ -188,6 +188,112 @@ def test_biolatency_of_bpftrace(tmp_path):
     assert told["I/Os"] == 100.0
 
 
+VOLUME = "vol-0123456789abcdef0"
+OTHER = "vol-0fedcba9876543210"
+CONSOLE = f"""Full label,"{VOLUME} VolumeReadOps","{OTHER} VolumeReadOps",{VOLUME} VolumeQueueLength,CPUUtilization
+Label,VolumeReadOps,VolumeReadOps,VolumeQueueLength,CPUUtilization
+Statistic,Sum,Sum,Average,Average
+Period,300,300,300,300
+2026/03/01 12:00:00,3000,600,1.5,99
+2026/03/01 12:05:00,6000,,2.5,99
+2026/03/01 12:15:00,9000,1200,0.5,99
+"""
+EXPLORER = f"""Timestamp,MetricName,VolumeId,Sum,Unit
+2026-03-01T12:00:00Z,VolumeReadOps,{VOLUME},3000,Count
+2026-03-01T12:00:00Z,VolumeReadOps,{OTHER},600,Count
+2026-03-01T12:05:00Z,VolumeReadOps,{VOLUME},6000,Count
+2026-03-01T12:15:00Z,VolumeReadOps,{VOLUME},9000,Count
+2026-03-01T12:15:00Z,VolumeReadOps,{OTHER},1200,Count
+"""
+ANSWER = f"""METRICDATARESULTS\tm1\t{VOLUME} VolumeReadOps Sum\tComplete
+TIMESTAMPS\t2026-03-01T12:15:00+00:00
+TIMESTAMPS\t2026-03-01T12:05:00+00:00
+TIMESTAMPS\t2026-03-01T12:00:00+00:00
+VALUES\t9000.0
+VALUES\t6000.0
+VALUES\t3000.0
+METRICDATARESULTS\tm2\t{OTHER} VolumeReadOps Sum\tComplete
+TIMESTAMPS\t2026-03-01T12:00:00+00:00\t2026-03-01T12:05:00+00:00
+VALUES\t600\t1200
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "other"),
+    [
+        (CONSOLE, [(5, 10.0), (10, 20.0), (20, 30.0)], [(5, 2.0), (20, 4.0)]),
+        (CONSOLE.replace(",", ";"), [(5, 10.0), (10, 20.0), (20, 30.0)], [(5, 2.0), (20, 4.0)]),
+        (EXPLORER, [(5, 10.0), (10, 20.0), (20, 30.0)], [(5, 2.0), (20, 4.0)]),
+        (ANSWER, [(5, 10.0), (10, 20.0), (20, 30.0)], [(5, 2.0), (10, 4.0)]),
+    ],
+    ids=["console", "semicolons", "long", "get-metric-data"],
+)
+def test_cloudwatch_tables(tmp_path, text, read, other):
+    """Sums by the period, which is told in the first two and the shortest step of the file in the others."""
+    path = tmp_path / "ebs.csv"
+    path.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    recording, rows = rows_of(tmp_path, path, timezone="UTC")
+    found = {
+        volume: [((row["utc_ns"] - NOON) // (60 * 10**9), row["value"]) for row in rows
+                 if row["instance"] == volume and row["metric"] == "read_iops"]
+        for volume in (VOLUME, OTHER)
+    }  # fmt: skip
+    assert found == {VOLUME: read, OTHER: other}
+    assert {row["layer"] for row in rows} == {"array"}
+    if "Queue" in text:
+        assert [row["value"] for row in rows if row["metric"] == "queue_length"] == [1.5, 2.5, 0.5]
+        assert any(
+            "1 column left out: no metric of a volume" in note for note in recording.manifest.quality.notes
+        )
+
+
+def test_a_cloudwatch_table_that_tells_no_statistic_gets_no_metric(tmp_path):
+    path = tmp_path / "ebs.csv"
+    path.write_text(f"Timestamp,{VOLUME} VolumeReadOps\n2026-03-01T12:00:00Z,5\n2026-03-01T12:05:00Z,6\n")
+    recording, rows = rows_of(tmp_path, path)
+    assert [(row["metric"], row["counter"]) for row in rows] == [
+        (None, "VolumeReadOps (statistic not told)")
+    ] * 2
+    assert any("which statistic" in note for note in recording.manifest.quality.notes)
+
+
+PORTAL = """Metrics chart
+Resource,/subscriptions/1/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/db1
+Aggregation,Avg
+Timestamp,"Data Disk Read Operations/Sec (Avg), LUN: 0",Data Disk Latency (Avg) LUN 0,OS Disk Queue Depth (Avg),CPU
+2026-03-01 12:00:00,20,2.5,0.5,99
+2026-03-01 12:01:00,,,,99
+2026-03-01 12:02:00,40,3.5,1.5,99
+2026-03-01 12:03:00,60,,1.0,99
+"""
+TABLE = """Timestamp             Name                           Lun    Average
+--------------------  -----------------------------  -----  ---------
+2026-03-01T12:00:00Z  Data Disk Read Operations/Sec  0      20.0
+2026-03-01T12:01:00Z  Data Disk Read Operations/Sec  0
+2026-03-01T12:02:00Z  Data Disk Read Operations/Sec  0      40.0
+2026-03-01T12:03:00Z  Data Disk Read Operations/Sec  0      60.0
+"""
+
+
+@pytest.mark.parametrize("text", [PORTAL, PORTAL.replace(",", "\t").replace("\t LUN", ", LUN"), TABLE],
+                         ids=["portal", "tabs", "az -o table"])  # fmt: skip
+def test_azure_monitor_tables(tmp_path, text):
+    path = tmp_path / "disks.csv"
+    path.write_text(text, encoding="utf-8")
+    recording, rows = rows_of(tmp_path, path, timezone="UTC")
+    minutes = [((row["utc_ns"] - NOON) // (60 * 10**9), row["metric"], row["value"]) for row in rows]
+    assert [one for one in minutes if one[1] == "read_iops"] == [
+        (1, "read_iops", 20.0), (3, "read_iops", 40.0), (4, "read_iops", 60.0)
+    ]  # fmt: skip
+    assert {row["instance"] for row in rows if row["metric"] == "read_iops"} <= {"Data LUN 0", "Data"}
+    if text != TABLE:
+        assert [value for _, metric, value in minutes if metric == "latency_ns"] == [2.5e6, 3.5e6]
+        assert {row["instance"] for row in rows} == {"Data LUN 0", "OS"}
+        assert any(
+            "1 column left out: no metric of disks" in note for note in recording.manifest.quality.notes
+        )
+
+
 @pytest.mark.parametrize("name", ["prometheus", "cloudwatch", "azure-monitor"])
 def test_cut_json_is_refused_by_name(tmp_path, name, fixture):
     path = tmp_path / "cut.json"

@@ -43,6 +43,11 @@ EXPECTED = {
     "monitoring/cloudwatch.json": "cloudwatch",
     "monitoring/cloudwatch-data.json": "cloudwatch",
     "monitoring/azure-monitor.json": "azure-monitor",
+    "monitoring/cloudwatch-console.csv": "cloudwatch",
+    "monitoring/cloudwatch-long.csv": "cloudwatch",
+    "monitoring/cloudwatch-text.csv": "cloudwatch",
+    "monitoring/azure-portal.csv": "azure-monitor",
+    "monitoring/azure-table.txt": "azure-monitor",
     "monitoring/vscsistats.csv": "vscsistats",
 }
 TRACES = sorted(EXPECTED)
