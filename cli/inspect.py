@@ -75,7 +75,7 @@ def inspect_command(
 def triage(found: Inspection) -> Answer:
     """What is in a trace, when that was, and what it is good for; the format's own facts below."""
     name = Path(found.name).name
-    what = f"{name} ({found.format}, {format_bytes(found.bytes)})"
+    what = f"{name} ({found.what}, {found.certainty}; {format_bytes(found.bytes)})"
     if found.problem is not None:
         return Answer([Sentence(f"{what} cannot be read: {found.problem}", "bad")], [])
     if found.contents is None:

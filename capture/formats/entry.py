@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,17 @@ TEXT: Final = rb"\A(?:\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|[^\0]{64}|[^\0]*\Z)"
 """Of a format whose lines have no word in common: any text, UTF-16 too."""
 
 
+class Certainty(StrEnum):
+    """How surely a file of a format is known."""
+
+    CERTAIN = "certain"
+    """By a mark or a structure that no other format has."""
+    LIKELY = "likely"
+    """By its columns, or by how its lines look."""
+    GUESS = "a guess"
+    """By its name; its lines could be of anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A format that can be loaded: ``point`` says from where. What ``may_be`` denies, the format must deny too."""
@@ -26,6 +38,9 @@ class Entry:
     names: re.Pattern[str] | None = None
     """Names of files by which it is asked too: those of its family, or of a form that has no mark."""
     checked: Callable[[Format, "Entry"], Format] = field(default=lambda format_, _entry: format_)
+    words: str = ""
+    """What its files are, as people call them; empty for formats of other packages."""
+    certainty: Certainty = Certainty.LIKELY
 
     @property
     def name(self) -> str:
@@ -52,10 +67,20 @@ def _is_wide(head: bytes) -> bool:
     return is_bare or head.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
-def entry(name: str, place: str, content: bytes | None = None, names: str | None = None) -> Entry:
+def entry(
+    name: str,
+    place: str,
+    content: bytes | None = None,
+    names: str | None = None,
+    *,
+    words: str,
+    certainty: Certainty = Certainty.LIKELY,
+) -> Entry:
     """One of our own formats: ``place`` is ``module:NAME``, the patterns are regular expressions."""
     return Entry(
         EntryPoint(name, place, GROUP),
         None if content is None else re.compile(content),
         None if names is None else re.compile(names, re.IGNORECASE),
+        words=words,
+        certainty=certainty,
     )

@@ -18,7 +18,7 @@ from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
 from . import array, linux, monitoring, public, windows
-from .entry import GROUP, Entry, entry
+from .entry import GROUP, Certainty, Entry, entry
 from .format import Format, Outcome, Progress, Trace
 
 OURS: Final[tuple[Entry, ...]] = (
@@ -27,6 +27,8 @@ OURS: Final[tuple[Entry, ...]] = (
         f"{__package__}.arrow_streams:FORMAT",
         rb"\A\xff{4}",
         r"\.arrows\Z|\Amanifest\.json\Z",
+        words="streams of a recording",
+        certainty=Certainty.CERTAIN,
     ),
     *windows.FORMATS,
     *linux.FORMATS,
@@ -58,6 +60,12 @@ def families(names: Iterable[str]) -> list[Format]:
     known = list(names)
     loaded = [one.load() for one in OURS if one.names is not None and any(map(one.names.search, known))]
     return [one for one in loaded if one.family is not None]
+
+
+def told_of(name: str) -> tuple[str, Certainty]:
+    """What a file of the format of that ``name`` is in people's words, and how surely it is known."""
+    found = next((one for one in (*OURS, *installed()) if one.name == name), None)
+    return (name, Certainty.LIKELY) if found is None else (found.words or name, found.certainty)
 
 
 def of_name(name: str) -> Format:

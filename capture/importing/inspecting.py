@@ -1,10 +1,12 @@
 """What is in a file, whether it is whole, and what an import would keep of it, without importing it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from iotrace.capture.formats import registry
+from iotrace.capture.formats.entry import Certainty
 from iotrace.capture.formats.format import naming, unreported
 from iotrace.capture.formats.windows import volumes
 from iotrace.schemas import IotraceError
@@ -25,6 +27,10 @@ class Inspection:
     """Why it cannot be read; None if it can."""
     contents: Contents | None = None
     """What an import would keep of it; None where it is no trace of its own, and where it cannot be read."""
+    what: str = ""
+    """What the file is, in people's words."""
+    certainty: Certainty = Certainty.LIKELY
+    """How surely that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ def inspect_path(path: Path | str) -> Inspected:
 def _traces(gathering: Gathering, path: Path, name: str) -> Iterator[Inspection]:
     for group in gathering.groups(path, name):
         with naming(group.name):
-            yield _inspect(group)
+            what, certainty = registry.told_of(group.format.name)
+            yield replace(_inspect(group), what=what, certainty=certainty)
         for file in group.files:
             file.forget()
 

@@ -2,9 +2,16 @@
 
 from typing import Final
 
-from iotrace.capture.formats.entry import TEXT, Entry, entry
+from iotrace.capture.formats.entry import TEXT, Certainty, Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
-    entry("array-csv", f"{__name__}.csv_files:FORMAT", TEXT),
-    entry("ontap", f"{__name__}.ontap_polls:FORMAT", rb"<instance-data>", r"\d\.xml\Z"),
+    entry("array-csv", f"{__name__}.csv_files:FORMAT", TEXT, words="table of a storage array's volumes"),
+    entry(
+        "ontap",
+        f"{__name__}.ontap_polls:FORMAT",
+        rb"<instance-data>",
+        r"\d\.xml\Z",
+        words="poll of NetApp ONTAP",
+        certainty=Certainty.CERTAIN,
+    ),
 )

@@ -5,11 +5,46 @@ from typing import Final
 from iotrace.capture.formats.entry import Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
-    entry("msr", f"{__name__}.msr:FORMAT", rb"1\d{17},[^,]+,\d+,"),
-    entry("alibaba", f"{__name__}.alibaba:FORMAT", rb"\d,[RW],\d+,\d+,1\d{15}"),
-    entry("tencent", f"{__name__}.tencent:FORMAT", rb"1\d{9},\d+,\d+,[01],\d"),
-    entry("mqsim", f"{__name__}.disksim:MQSIM", rb"\d[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]+[01]\b"),
-    entry("disksim", f"{__name__}.disksim:DISKSIM", rb"\d\.\d+[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]"),
-    entry("disksim-validation", f"{__name__}.disksim:VALIDATION", rb"[RW][ \t]+(?:Hit|Miss)[ \t]"),
-    entry("vscsi", f"{__name__}.vscsi:FORMAT", rb"(?s)\A(?:.{13}\0.\x01|.\0.\x02)"),
+    entry(
+        "msr",
+        f"{__name__}.msr:FORMAT",
+        rb"1\d{17},[^,]+,\d+,",
+        words="MSR Cambridge trace",
+    ),
+    entry(
+        "alibaba",
+        f"{__name__}.alibaba:FORMAT",
+        rb"\d,[RW],\d+,\d+,1\d{15}",
+        words="Alibaba trace",
+    ),
+    entry(
+        "tencent",
+        f"{__name__}.tencent:FORMAT",
+        rb"1\d{9},\d+,\d+,[01],\d",
+        words="Tencent trace",
+    ),
+    entry(
+        "mqsim",
+        f"{__name__}.disksim:MQSIM",
+        rb"\d[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]+[01]\b",
+        words="MQSim trace",
+    ),
+    entry(
+        "disksim",
+        f"{__name__}.disksim:DISKSIM",
+        rb"\d\.\d+[ \t]+\d{1,6}[ \t]+\d+[ \t]+\d+[ \t]",
+        words="DiskSim trace",
+    ),
+    entry(
+        "disksim-validation",
+        f"{__name__}.disksim:VALIDATION",
+        rb"[RW][ \t]+(?:Hit|Miss)[ \t]",
+        words="validation trace of DiskSim",
+    ),
+    entry(
+        "vscsi",
+        f"{__name__}.vscsi:FORMAT",
+        rb"(?s)\A(?:.{13}\0.\x01|.\0.\x02)",
+        words="vSCSI trace of VMware",
+    ),
 )

@@ -2,21 +2,82 @@
 
 from typing import Final
 
-from iotrace.capture.formats.entry import TEXT, Entry, entry
+from iotrace.capture.formats.entry import TEXT, Certainty, Entry, entry
 
 _CONTAINER: Final = rb"(?s)\A.{74}[\x01\x02][\xc0-\xff]..\0\0"
 
 FORMATS: Final[tuple[Entry, ...]] = (
-    entry("blg", f"{__name__}.blg:FORMAT", _CONTAINER + rb"|This is|PDH-BIN|\AP\0D\0H\0"),
-    entry("dmv", f"{__name__}.dmv:FORMAT", rb"\APAR1|" + TEXT),
-    entry("dmv-duckdb", f"{__name__}.dmv_database:FORMAT", rb"(?s)\A.{8}DUCK"),
-    entry("etl", f"{__name__}.etl:FORMAT", _CONTAINER),
-    entry("perfmon-csv", f"{__name__}.perfmon_csv:FORMAT", rb"PDH-[CT]SV|ServerName,DatabaseName,"),
-    entry("volumes", f"{__name__}.volumes:FORMAT", rb"\A(?:\xef\xbb\xbf)?volume_device,"),
-    entry("xel", f"{__name__}.xel:FORMAT", rb"\A\x5a\x37\xab\xef", r"\.xe[lm]\Z"),
-    entry("wpa", f"{__name__}.wpa:FORMAT", rb"(?i)IO Type"),
-    entry("xperf", f"{__name__}.xperf:DUMPER", rb"BeginHeader"),
-    entry("xperf-diskio", f"{__name__}.xperf:DETAIL", rb"(?i)start[^a-z\n]*time"),
-    entry("tracerpt-csv", f"{__name__}.tracerpt:CSV", rb"(?i)event name\s*,"),
-    entry("tracerpt-xml", f"{__name__}.tracerpt:XML", rb"<Events>"),
+    entry(
+        "blg",
+        f"{__name__}.blg:FORMAT",
+        _CONTAINER + rb"|This is|PDH-BIN|\AP\0D\0H\0",
+        words="counter log of Performance Monitor",
+        certainty=Certainty.CERTAIN,
+    ),
+    entry(
+        "dmv",
+        f"{__name__}.dmv:FORMAT",
+        rb"\APAR1|" + TEXT,
+        words="snapshots of SQL Server's file or wait statistics",
+    ),
+    entry(
+        "dmv-duckdb",
+        f"{__name__}.dmv_database:FORMAT",
+        rb"(?s)\A.{8}DUCK",
+        words="database of PerformanceMonitor Lite",
+        certainty=Certainty.CERTAIN,
+    ),
+    entry(
+        "etl", f"{__name__}.etl:FORMAT", _CONTAINER, words="Windows event trace", certainty=Certainty.CERTAIN
+    ),
+    entry(
+        "perfmon-csv",
+        f"{__name__}.perfmon_csv:FORMAT",
+        rb"PDH-[CT]SV|ServerName,DatabaseName,",
+        words="counter log as text, of Performance Monitor or esxtop",
+        certainty=Certainty.CERTAIN,
+    ),
+    entry(
+        "volumes",
+        f"{__name__}.volumes:FORMAT",
+        rb"\A(?:\xef\xbb\xbf)?volume_device,",
+        words="table of a host's volumes",
+    ),
+    entry(
+        "xel",
+        f"{__name__}.xel:FORMAT",
+        rb"\A\x5a\x37\xab\xef",
+        r"\.xe[lm]\Z",
+        words="Extended Events of SQL Server",
+        certainty=Certainty.CERTAIN,
+    ),
+    entry(
+        "wpa", f"{__name__}.wpa:FORMAT", rb"(?i)IO Type", words="Disk Usage of Windows Performance Analyzer"
+    ),
+    entry(
+        "xperf",
+        f"{__name__}.xperf:DUMPER",
+        rb"BeginHeader",
+        words="events as xperf dumps them",
+        certainty=Certainty.CERTAIN,
+    ),
+    entry(
+        "xperf-diskio",
+        f"{__name__}.xperf:DETAIL",
+        rb"(?i)start[^a-z\n]*time",
+        words="disk I/O as xperf lists it",
+    ),
+    entry(
+        "tracerpt-csv",
+        f"{__name__}.tracerpt:CSV",
+        rb"(?i)event name\s*,",
+        words="events as tracerpt writes them",
+    ),
+    entry(
+        "tracerpt-xml",
+        f"{__name__}.tracerpt:XML",
+        rb"<Events>",
+        words="events as tracerpt writes them",
+        certainty=Certainty.CERTAIN,
+    ),
 )

@@ -30,6 +30,13 @@ def damaged(head, chance):
     return [head, cut, bytes(flipped), head.decode("latin-1").encode("utf-16")[:HEAD_BYTES]]
 
 
+def test_every_format_says_what_it_is_in_words_of_people():
+    for one in registry.OURS:
+        assert len(one.words.split()) > 1, one.name
+        assert one.words[0] != " "
+        assert registry.told_of(one.name) == (one.words, one.certainty)
+
+
 def test_what_the_table_denies_the_format_denies():
     """A line of the table that is too narrow would lose files."""
     chance = random.Random(18)
