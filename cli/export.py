@@ -1,16 +1,22 @@
 """The export command: a recording for other load tools and other programs."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
+from iotrace.analyze.present.program import INLINE, ProgramAnswer
 from iotrace.analyze.units import format_bytes, format_share
 from iotrace.replay import choose_layer
 from iotrace.replay.export import (
     CLOSED_LOOP,
     LOST,
     TABLE_KINDS,
+    DiskSpdClass,
+    DiskSpdFacts,
+    FioFacts,
+    FioJob,
     Workload,
     export_diskspd,
     export_fio,
@@ -29,6 +35,35 @@ _SECONDS: Final = 60
 _CLASSES: Final = 16
 _IOLOG_IOS_MAX: Final = 1_000_000
 """Logs of more I/Os, some 40 bytes each, are written only when asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportDiskSpdAnswer(ProgramAnswer):
+    """What `export --to diskspd` answers, and ``export.json`` holds."""
+
+    schema: Literal["iotrace.export-diskspd/1"] = "iotrace.export-diskspd/1"
+    exported: Annotated[DiskSpdFacts, INLINE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportFioAnswer(ProgramAnswer):
+    """What `export --to fio` answers, and ``export.json`` holds."""
+
+    schema: Literal["iotrace.export-fio/1"] = "iotrace.export-fio/1"
+    exported: Annotated[FioFacts, INLINE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportTableAnswer(ProgramAnswer):
+    """What `export` of a table answers."""
+
+    schema: Literal["iotrace.export-table/1"] = "iotrace.export-table/1"
+    path: Path
+    bytes: int
+    ios: int
+    layers: list[str]
+    left_out: dict[str, int]
+    """I/Os that the format cannot hold, by the reason."""
 
 
 def register(app: typer.Typer) -> None:
@@ -136,6 +171,7 @@ def export_command(
         _table(source, output, to, layer, window_ns, overwrite=overwrite, json=json)
         return
     total = source.manifest.rows.get("io", 0)
+    facts: DiskSpdFacts | FioFacts
     with console.progress("exporting") as meter:
         workload = measure(
             source,
@@ -166,15 +202,19 @@ def export_command(
                 progress=lambda seen: meter.update(seen, workload.ios, f"{seen:,} I/Os written"),
             )
     if json:
-        console.print_json(facts)
+        console.print_answer(
+            ExportDiskSpdAnswer(exported=facts)
+            if isinstance(facts, DiskSpdFacts)
+            else ExportFioAnswer(exported=facts)
+        )
         return
     _print_load(workload, facts)
     console.say(f"wrote {output}: its README.txt says how to run it")
-    for path in dict.fromkeys(region["path"] for region in facts["targets"].values() if region["asked"]):
+    for path in dict.fromkeys(one.path for one in facts.targets.values() if one.asked):
         if Path(path).exists() and any(one.op == "write" for one in workload.classes):
             console.warn(f"'{path}' exists; running the export overwrites it")
-    if "iolog" in facts:
-        console.warn(facts["iolog"]["warning"])
+    if isinstance(facts, FioFacts) and facts.iolog is not None:
+        console.warn(facts.iolog.warning)
 
 
 def _check_kind(to: str) -> None:
@@ -233,14 +273,14 @@ def _table(
         )
     size = output.stat().st_size
     if json:
-        console.print_json(
-            {
-                "path": str(output),
-                "bytes": size,
-                "ios": written.ios,
-                "layers": written.layers,
-                "left_out": written.left_out,
-            }
+        console.print_answer(
+            ExportTableAnswer(
+                path=output,
+                bytes=size,
+                ios=written.ios,
+                layers=list(written.layers),
+                left_out=dict(written.left_out),
+            )
         )
         return
     console.paragraph(
@@ -254,49 +294,49 @@ def _table(
         console.warn(f"{counted(count, 'I/O')} left out, which {kind} cannot hold: {reason}")
 
 
-def _print_load(workload: Workload, facts: dict[str, Any]) -> None:
-    rows = [_row(entry) for entry in facts["classes"]]
-    console.heading(f"{workload.recording.manifest.title}, for {facts['tool']}")
-    if facts["tool"] == "diskspd":
+def _print_load(workload: Workload, facts: DiskSpdFacts | FioFacts) -> None:
+    rows = [_row(entry) for entry in facts.classes]
+    console.heading(f"{workload.recording.manifest.title}, for {facts.tool}")
+    if facts.tool == "diskspd":
         columns = ["class", "size", "I/Os", "bytes", "IOPS", "limited to", "-g", "-o"]
     else:
         columns = ["job", "reads/s", "writes/s", "MB/s", "I/Os", "sizes", "random"]
     console.table(columns, rows)
-    of = facts["workload"]
+    of = facts.workload
     console.paragraph(
-        f"covered: {format_share(facts['covered_ios'])} of the I/Os, {format_share(facts['covered_bytes'])} of the "
-        f"bytes of the layer {workload.layer} ({of['iops']:,.1f} IOPS, {of['bytes_per_s'] / 1e6:,.1f} MB/s)"
+        f"covered: {format_share(facts.covered_ios)} of the I/Os, {format_share(facts.covered_bytes)} of the "
+        f"bytes of the layer {workload.layer} ({of.iops:,.1f} IOPS, {of.bytes_per_s / 1e6:,.1f} MB/s)"
     )
-    if "exact_size_ios" in facts:
+    if isinstance(facts, FioFacts):
         console.paragraph(
-            f"{format_share(facts['exact_size_ios'])} of the I/Os keep their exact size, the others take one nearby"
+            f"{format_share(facts.exact_size_ios)} of the I/Os keep their exact size, the others take one nearby"
         )
-    for reason, count in of["left_out"].items():
+    for reason, count in of.left_out.items():
         console.paragraph(f"left out: {counted(count, 'I/O')}, {reason}")
     console.say(LOST)
     console.say(CLOSED_LOOP)
 
 
-def _row(entry: dict[str, Any]) -> list[str]:
-    if "size_bytes" in entry:
+def _row(entry: DiskSpdClass | FioJob) -> list[str]:
+    if isinstance(entry, DiskSpdClass):
         return [
-            f"{entry['group']} {entry['op']} {entry['pattern']}",
-            format_bytes(entry["size_bytes"]),
-            format_share(entry["share_ios"]),
-            format_share(entry["share_bytes"]),
-            _iops(entry["iops"]),
-            _iops(entry["limited_to_iops"]),
-            str(entry["bytes_per_ms"]),
-            str(entry["outstanding"]),
+            f"{entry.group} {entry.op} {entry.pattern}",
+            format_bytes(entry.size_bytes),
+            format_share(entry.share_ios),
+            format_share(entry.share_bytes),
+            _iops(entry.iops),
+            _iops(entry.limited_to_iops),
+            str(entry.bytes_per_ms),
+            str(entry.outstanding),
         ]
-    sides = entry["sides"]
+    sides = entry.sides
     return [
-        entry["job"],
-        *(_iops(sides[op]["iops"]) if op in sides else "0" for op in ("read", "write")),
-        f"{entry['bytes_per_s'] / 1e6:,.2f}",
-        format_share(entry["share_ios"]),
-        "/".join(str(len(side["percent_of_size"])) for side in sides.values()),
-        "/".join(f"{side['random_percent']} %" for side in sides.values()),
+        entry.job,
+        *(_iops(sides[op].iops) if op in sides else "0" for op in ("read", "write")),
+        f"{entry.bytes_per_s / 1e6:,.2f}",
+        format_share(entry.share_ios),
+        "/".join(str(len(side.percent_of_size)) for side in sides.values()),
+        "/".join(f"{side.random_percent} %" for side in sides.values()),
     ]
 
 

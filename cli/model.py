@@ -1,11 +1,13 @@
 """The model commands: what a model file looks like, what the catalogue holds, and a model made from measurements."""
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from iotrace.analyze.present.program import ProgramAnswer
 from iotrace.analyze.units import DASH
 from iotrace.replay.virtual.fit import fit, to_toml
 from iotrace.schemas import Recording, Sweep, counted
@@ -17,6 +19,36 @@ from iotrace.schemas.text import shortened
 from . import console
 from .characterize_run import MARK, series_of
 from .options import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A disk or machine that there is a model of."""
+
+    name: str
+    source: str
+    """Where the provider states its limits."""
+    date: str
+    """When they were read."""
+    iops: list[float | None]
+    """Of each of its limits; None where it limits bytes only."""
+    mb_per_s: list[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldByProvider:
+    """What the catalogue holds of one provider."""
+
+    disks: list[Held]
+    machines: list[Held]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelListAnswer(ProgramAnswer):
+    """What `model list` answers."""
+
+    schema: Literal["iotrace.model-list/1"] = "iotrace.model-list/1"
+    providers: dict[str, HeldByProvider]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +82,7 @@ def list_command(
     """
     names = catalogue_names() if provider is None else [provider]
     if json:
-        console.print_json({name: _facts(name) for name in names})
+        console.print_answer(ModelListAnswer(providers={name: _facts(name) for name in names}))
         return 0
     for name in names:
         _print(name)
@@ -124,17 +156,22 @@ def _recordings(path: Path) -> list[Recording]:
     return [Recording.open(path)]
 
 
-def _facts(name: str) -> dict[str, list[dict[str, object]]]:
+def _facts(name: str) -> HeldByProvider:
     held = catalogue(name)
     machines = [found for one in held.machines if (found := held.machine(one.name)) is not None]
-    return {
-        kind: [
-            {"name": one.name, "source": one.source, "date": one.date}
-            | {field: [getattr(limit, field) for limit in one.limits] for field in ("iops", "mb_per_s")}
-            for one in ones
-        ]
-        for kind, ones in (("disks", list(held.listed())), ("machines", machines))
-    }
+    return HeldByProvider(
+        disks=[_held(one) for one in held.listed()], machines=[_held(one) for one in machines]
+    )
+
+
+def _held(one: Disk | Machine) -> Held:
+    return Held(
+        name=one.name,
+        source=one.source,
+        date=str(one.date),
+        iops=[limit.iops for limit in one.limits],
+        mb_per_s=[limit.mb_per_s for limit in one.limits],
+    )
 
 
 def _print(name: str) -> None:

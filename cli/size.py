@@ -1,13 +1,15 @@
 """The size command: which disks of a cloud carry a recorded load."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
 from iotrace.analyze import slo as objectives
 from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
+from iotrace.analyze.present.program import ProgramAnswer
 from iotrace.analyze.report.sizing import Demand, write_sizing
 from iotrace.analyze.units import DASH
 from iotrace.replay import ReplayOptions, choose_layer, parse_scale
@@ -30,6 +32,44 @@ _SHOWN: Final = 10
 _COMBINED_SHOWN: Final = 6
 _SHOWN_NOT: Final = 4
 """And the largest of those that do not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """What came of one candidate, by its model."""
+
+    name: str
+    carries: bool
+    on_credits: bool
+    """Whether it carried this recording on credits only, and would not do so for ever."""
+    why_not: str
+    throttled_seconds: float
+    response_ns_p50: int | None
+    response_ns_p99: int | None
+    headroom: float | None
+    """Sustained rate over the demand of the busiest minute, of the limit where that is least."""
+    binds: str
+    """The limit that made I/Os wait longest, or has the least headroom where none did."""
+    credits_end_share: float | None
+    """Least of what is left of any credits."""
+    price: float | None
+    source: str
+    """Where the provider states its limits."""
+    date: str
+    """When they were read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeAnswer(ProgramAnswer):
+    """What `size` answers."""
+
+    schema: Literal["iotrace.size/1"] = "iotrace.size/1"
+    scale: float
+    slo: str | None
+    carries: bool
+    """Whether any of disks, and of the log on a disk of its own, carries the load."""
+    candidates: list[Candidate]
+    """Disks, then the log on a disk of its own, then those behind machines; the smallest, or cheapest, first."""
 
 
 def register(app: typer.Typer) -> None:
@@ -124,8 +164,7 @@ def size_command(
         console.say(f"wrote {report}")
     if json:
         rows = [_facts(one, costs) for one in (*sized.disks, *sized.splits, *sized.machines)]
-        facts = {"scale": scale, "slo": slo, "carries": best is not None, "candidates": rows}
-        console.print_json({"schema": "iotrace.size/1"} | facts)
+        console.print_answer(SizeAnswer(scale=scale, slo=slo, carries=best is not None, candidates=rows))
     else:
         show(answer)
     return 0 if best is not None else 1
@@ -176,13 +215,22 @@ def _price(one: Tried, costs: dict[str, float]) -> float | None:
     return sum(known) if len(known) == len(prices) else None
 
 
-def _facts(one: Tried, costs: dict[str, float]) -> dict[str, Any]:
-    names = (
-        "name", "carries", "on_credits", "why_not", "throttled_seconds", "response_ns_p50", "response_ns_p99",
-        "headroom", "binds", "credits_end_share",
-    )  # fmt: skip
-    facts = {name: getattr(one, name) for name in names}
-    return facts | {"price": _price(one, costs), "source": one.model.source, "date": one.model.date}
+def _facts(one: Tried, costs: dict[str, float]) -> Candidate:
+    return Candidate(
+        name=one.name,
+        carries=one.carries,
+        on_credits=one.on_credits,
+        why_not=one.why_not,
+        throttled_seconds=one.throttled_seconds,
+        response_ns_p50=one.response_ns_p50,
+        response_ns_p99=one.response_ns_p99,
+        headroom=one.headroom,
+        binds=one.binds,
+        credits_end_share=one.credits_end_share,
+        price=_price(one, costs),
+        source=one.model.source,
+        date=str(one.model.date),
+    )
 
 
 def _answer(

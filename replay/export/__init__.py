@@ -1,5 +1,6 @@
 """A recording as a load for other tools, and as a table for other programs."""
 
+from .facts import DiskSpdClass, DiskSpdFacts, FioFacts, FioJob
 from .folders import CLOSED_LOOP, LOST, export_diskspd, export_fio
 from .formulas import defused
 from .places import parse_targets
@@ -11,6 +12,10 @@ __all__ = [
     "CLOSED_LOOP",
     "LOST",
     "TABLE_KINDS",
+    "DiskSpdClass",
+    "DiskSpdFacts",
+    "FioFacts",
+    "FioJob",
     "Workload",
     "Written",
     "defused",

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from iotrace.schemas import IotraceError
 from iotrace.schemas.durable import sync_tree
@@ -13,17 +14,18 @@ from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_in
 from iotrace.schemas.writer import refuse_over_source
 
 from .diskspd import DiskSpd, command_line, diskspd, profile_xml, run_line
+from .facts import DiskSpdClass, DiskSpdFacts, Facts, FioFacts, FioJob, FioSide, IologFacts, measured_load
 from .fio import Fio, fio, job_file
 from .fio_iolog import FIO_VERSIONS, Iolog, replay_job, write_iolog
 from .places import Region, bytes_by_path, one_line
-from .workload import Workload, describe
+from .workload import Workload
 
 MARK: Final = "export.json"
 """The file by which a folder is known to be an export: its facts, and the checksum of every other file."""
 
 
 @contextmanager
-def new_folder(path: Path, facts: dict[str, Any], *, overwrite: bool) -> Iterator[Path]:
+def new_folder(path: Path, facts: Facts, *, overwrite: bool) -> Iterator[Path]:
     """A folder to write to; with ``facts``, it becomes ``path`` when all went well, and is removed otherwise.
 
     The checksums of what was written are added to ``facts``.
@@ -39,8 +41,8 @@ def new_folder(path: Path, facts: dict[str, Any], *, overwrite: bool) -> Iterato
     try:
         with Partial.folder(path, private=False) as partial:
             yield partial.path
-            facts["sha256"] = sums_of(partial.path)
-            text = json.dumps(facts, indent=1) + "\n"
+            facts.sha256 = sums_of(partial.path)
+            text = json.dumps(asdict(facts), indent=1) + "\n"
             (partial.path / MARK).write_text(text, "utf-8", newline="\n")
             sync_tree(partial.path)
             check_folder(path, _EXPORT, overwrite=overwrite)
@@ -82,32 +84,35 @@ def export_diskspd(
     seconds: int,
     most_classes: int,
     overwrite: bool = False,
-) -> tuple[DiskSpd, dict[str, Any]]:
+) -> tuple[DiskSpd, DiskSpdFacts]:
     """Write ``profile.xml``, ``command-lines.txt``, ``README.txt`` and ``export.json``; gives its facts as well."""
     found = diskspd(workload, targets, seconds=seconds, most_classes=most_classes)
-    facts = _facts("diskspd", workload, found.regions) | {
-        "seconds": seconds,
-        "run": run_line(found),
-        "covered_ios": found.coverage.ios,
-        "covered_bytes": found.coverage.bytes,
-        "too_slow_classes": found.too_slow,
-        "classes": [
-            {
-                "group": line.load.group,
-                "op": line.load.op,
-                "pattern": line.load.pattern,
-                "size_bytes": line.load.size_bytes,
-                "share_ios": line.load.ios / workload.ios,
-                "share_bytes": line.load.bytes / workload.bytes,
-                "iops": line.load.ios / workload.seconds,
-                "limited_to_iops": line.iops,
-                "bytes_per_ms": line.bytes_per_ms,
-                "outstanding": line.outstanding,
-                "command": command_line(found, line),
-            }
+    facts = DiskSpdFacts(
+        tool="diskspd",
+        workload=measured_load(workload),
+        targets=dict(found.regions),
+        seconds=seconds,
+        run=run_line(found),
+        covered_ios=found.coverage.ios,
+        covered_bytes=found.coverage.bytes,
+        too_slow_classes=found.too_slow,
+        classes=[
+            DiskSpdClass(
+                line.load.group,
+                line.load.op,
+                line.load.pattern,
+                line.load.size_bytes,
+                share_ios=line.load.ios / workload.ios,
+                share_bytes=line.load.bytes / workload.bytes,
+                iops=line.load.ios / workload.seconds,
+                limited_to_iops=line.iops,
+                bytes_per_ms=line.bytes_per_ms,
+                outstanding=line.outstanding,
+                command=command_line(found, line),
+            )
             for line in found.lines
         ],
-    }
+    )
     commands = [
         "Each line is one class of the profile by itself. Started together they are the whole profile.",
         "",
@@ -140,38 +145,41 @@ def export_fio(
     iolog: bool,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> tuple[Fio, dict[str, Any]]:
+) -> tuple[Fio, FioFacts]:
     """Write ``workload.fio``, ``README.txt`` and ``export.json``; with ``iolog`` also ``replay.fio`` and its log.
 
     Gives also the facts in ``export.json``. ``progress`` is told how many I/Os have been written to the log.
     """
     found = fio(workload, targets, seconds=seconds)
-    facts = _facts("fio", workload, found.regions) | {
-        "seconds": seconds,
-        "run": "fio workload.fio",
-        "covered_ios": found.coverage.ios,
-        "covered_bytes": found.coverage.bytes,
-        "exact_size_ios": found.exact_ios,
-        "classes": [
-            {
-                "job": job.name,
-                "group": job.group,
-                "share_ios": sum(side.ios for side in job.sides.values()) / workload.ios,
-                "iops": job.iops,
-                "bytes_per_s": job.bytes_per_s,
-                "sides": {
-                    op: {
-                        "iops": side.iops,
-                        "bytes_per_s": side.bytes_per_s,
-                        "percent_of_size": {str(size): percent for size, percent in side.split},
-                        "random_percent": side.random_percent,
-                    }
+    facts = FioFacts(
+        tool="fio",
+        workload=measured_load(workload),
+        targets=dict(found.regions),
+        seconds=seconds,
+        run="fio workload.fio",
+        covered_ios=found.coverage.ios,
+        covered_bytes=found.coverage.bytes,
+        exact_size_ios=found.exact_ios,
+        classes=[
+            FioJob(
+                job.name,
+                job.group,
+                share_ios=sum(side.ios for side in job.sides.values()) / workload.ios,
+                iops=job.iops,
+                bytes_per_s=job.bytes_per_s,
+                sides={
+                    op: FioSide(
+                        side.iops,
+                        side.bytes_per_s,
+                        {str(size): percent for size, percent in side.split},
+                        side.random_percent,
+                    )
                     for op, side in job.sides.items()
                 },
-            }
+            )
             for job in found.jobs
         ],
-    }
+    )
     how = [
         "Run, in a folder with room for the files:",
         "  fio workload.fio",
@@ -188,11 +196,7 @@ def export_fio(
     with new_folder(folder, facts, overwrite=overwrite) as partial:
         if iolog:
             written = _write_iolog(partial, workload, found, progress)
-            facts["iolog"] = {
-                "ios": written.ios,
-                "needed_bytes": dict(written.bytes_by_path),
-                "warning": FIO_VERSIONS,
-            }
+            facts.iolog = IologFacts(written.ios, dict(written.bytes_by_path), FIO_VERSIONS)
             how += [
                 "",
                 "Every I/O with its time (the files have to be there, as workload.fio or fallocate leaves them):",
@@ -213,36 +217,20 @@ def _write_iolog(
     return written
 
 
-def _facts(tool: str, workload: Workload, regions: Mapping[str, Region]) -> dict[str, Any]:
-    return {
-        "tool": tool,
-        "workload": describe(workload),
-        "targets": {
-            group: {
-                "path": region.path,
-                "base_bytes": region.base_bytes,
-                "bytes": region.bytes,
-                "asked": region.asked,
-            }
-            for group, region in regions.items()
-        },
-    }
-
-
 def _sizes(regions: Mapping[str, Region]) -> list[str]:
     return [f"Target {path}: {size / 2**20:,.0f} MiB" for path, size in bytes_by_path(regions).items()]
 
 
-def _readme(tool: str, workload: Workload, how: Sequence[str], facts: Mapping[str, Any]) -> str:
-    of = facts["workload"]
+def _readme(tool: str, workload: Workload, how: Sequence[str], facts: Facts) -> str:
+    of = facts.workload
     covered = (
-        f"Covered: {facts['covered_ios']:.1%} of the I/Os and {facts['covered_bytes']:.1%} of the bytes of the layer "
-        f"{workload.layer}: {of['iops']:,.1f} IOPS, {of['bytes_per_s'] / 1e6:,.1f} MB/s, {of['read_share']:.1%} reads "
+        f"Covered: {facts.covered_ios:.1%} of the I/Os and {facts.covered_bytes:.1%} of the bytes of the layer "
+        f"{workload.layer}: {of.iops:,.1f} IOPS, {of.bytes_per_s / 1e6:,.1f} MB/s, {of.read_share:.1%} reads "
         f"over {workload.seconds:,.1f} s."
     )
     lines = [f"{one_line(workload.recording.manifest.title)}, for {tool}", "", covered]
-    if of["left_out"]:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in of["left_out"].items())
+    if of.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in of.left_out.items())
         lines.append(f"Left out: {reasons}.")
     if workload.widened_ios:
         lines.append(f"Widened to whole 512 bytes: {workload.widened_ios:,} I/Os.")

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -243,25 +242,6 @@ class _Sums:
 
     def touched_bytes(self) -> dict[str, int]:
         return {name: self._touched[number].bytes for name, number in self._groups.items()}
-
-
-def describe(workload: Workload) -> dict[str, Any]:
-    """The facts of a workload for ``export.json``."""
-    manifest = workload.recording.manifest
-    return {
-        "recording": {"name": workload.recording.name, "title": manifest.title, "uuid": manifest.uuid},
-        "layer": workload.layer,
-        "window_ns": workload.window_ns,
-        "seconds": workload.seconds,
-        "ios": workload.ios,
-        "bytes": workload.bytes,
-        "iops": workload.ios / workload.seconds,
-        "bytes_per_s": workload.bytes / workload.seconds,
-        "read_share": workload.read_share,
-        "touched_bytes": dict(workload.touched_bytes),
-        "widened_ios": workload.widened_ios,
-        "left_out": dict(workload.left_out),
-    }
 
 
 ENOUGH = 0.95

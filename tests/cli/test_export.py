@@ -46,6 +46,7 @@ def test_fio_warns_of_its_versions(iotrace: Run, mixed: Recording, tmp_path: Pat
     without = iotrace("export", mixed.path, "--to", "fio", "-o", tmp_path / "two", "--no-iolog", "--json")
     assert not (tmp_path / "two/replay.iolog").exists()
     facts = json.loads(without.out)
+    assert facts.pop("schema") == "iotrace.export-fio/1"
     assert facts == json.loads((tmp_path / "two/export.json").read_text())
     assert sum(entry["iops"] for entry in facts["classes"]) == pytest.approx(facts["workload"]["iops"])
 
@@ -125,3 +126,11 @@ def test_an_output_in_no_folder(iotrace: Run, mixed: Recording, tmp_path: Path) 
     result = iotrace("export", mixed.path, "--to", "fio", "-o", tmp_path / "none" / "out")
     assert result.status == 2
     assert "not a folder to write to" in result.err
+
+
+def test_the_catalogue_for_programs(iotrace: Run) -> None:
+    result = iotrace("model", "list", "azure", "--json")
+    assert result.out.startswith('{\n "schema": "iotrace.model-list/1"'), "which checks it against the schema"
+    (p30,) = [disk for disk in json.loads(result.out)["providers"]["azure"]["disks"] if disk["name"] == "P30"]
+    assert 5000 in p30["iops"]
+    assert 200 in p30["mb_per_s"]

@@ -10,6 +10,8 @@ import pytest
 from iotrace.cli import main as command_line
 from iotrace.schemas import Clock, Kind, Manifest, RecordingWriter
 
+from .conftest import check_answer
+
 SECOND = 1_000_000_000
 SECONDS = 20
 
@@ -63,7 +65,9 @@ def written(path, at, files=None):
 
 def sized(capsys, *words) -> tuple[int, dict]:
     status = command_line.run(["size", *map(str, words), "--json"])
-    facts = json.loads(capsys.readouterr().out)
+    answer = capsys.readouterr().out
+    check_answer(answer)
+    facts = json.loads(answer)
     return status, {one["name"]: one for one in facts["candidates"]}
 
 

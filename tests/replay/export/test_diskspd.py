@@ -86,8 +86,8 @@ def test_each_dominant_class_is_a_target_at_its_rate(mixed: Workload, tmp_path: 
         ("*1", "8192", "0", True, 3277),
         ("*2", "4096", "100", False, 1228),
     ]
-    assert facts["covered_ios"] == 7999 / 8000
-    assert facts["run"] == "diskspd -Xprofile.xml <data target> <log target>"
+    assert facts.covered_ios == 7999 / 8000
+    assert facts.run == "diskspd -Xprofile.xml <data target> <log target>"
 
 
 def test_caches_are_passed_and_written_data_is_random(mixed: Workload, tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_caches_are_passed_and_written_data_is_random(mixed: Workload, tmp_path:
 def test_classes_that_are_left_out_are_said(mixed: Workload, tmp_path: Path) -> None:
     facts = export(mixed, tmp_path / "out", most_classes=1)
     # 4,000 of 8,000 I/Os, and 32.8 of 110.6 MB: the class with the largest share of both together.
-    assert len(facts["classes"]) == 1
-    assert facts["covered_ios"] == pytest.approx(4000 / 8000)
+    assert len(facts.classes) == 1
+    assert facts.covered_ios == pytest.approx(4000 / 8000)
     total = 4000 * 8192 + 1000 * 65536 + 3000 * 4096
-    assert facts["covered_bytes"] == pytest.approx(4000 * 8192 / total)
+    assert facts.covered_bytes == pytest.approx(4000 * 8192 / total)
     assert "50.0%" in (tmp_path / "out/README.txt").read_text()
 
 

@@ -118,7 +118,7 @@ def test_fio_makes_the_mix_of_the_bundled_recording(disk: Path) -> None:
 def test_fio_plays_every_io_of_the_log(mixed: Workload, disk: Path) -> None:
     """Not in time, which no version of fio can; but all of it."""
     _, facts = export_fio(mixed, disk / "job", {}, seconds=1, iolog=True)
-    for path, size in facts["iolog"]["needed_bytes"].items():
+    for path, size in facts.iolog.needed_bytes.items():
         with (disk / "job" / path).open("wb") as file:
             file.truncate(size)
     result = subprocess.run(
@@ -167,7 +167,7 @@ def test_the_log_has_the_times_and_places(make_recording: MakeRecording, tmp_pat
         "4000 one.dat close",
         "4000 two.dat close",
     ]
-    assert "3.31 and later" in facts["iolog"]["warning"]
+    assert "3.31 and later" in facts.iolog.warning
     assert "3.31 and later" in (tmp_path / "job/README.txt").read_text()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.replay.export import export_table
+from iotrace.replay.export.facts import Exported, Facts, Measured
 from iotrace.replay.export.folders import MARK, new_folder
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.replacing import new_file
@@ -13,8 +14,17 @@ from iotrace.schemas.replacing import new_file
 FILES = {"workload.fio", MARK}
 
 
+def facts() -> Facts:
+    load = Measured(
+        Exported("prod.iotrace", "prod", "0"), "block", None, 1.0, 1, 8192, 1.0, 8192.0, 1.0, {}, 0, {}
+    )
+    return Facts(
+        tool="fio", workload=load, targets={}, seconds=1, run="fio", covered_ios=1.0, covered_bytes=1.0
+    )
+
+
 def write(folder: Path, *, overwrite: bool = False) -> None:
-    with new_folder(folder, {"tool": "fio"}, overwrite=overwrite) as partial:
+    with new_folder(folder, facts(), overwrite=overwrite) as partial:
         (partial / "workload.fio").write_text("new")
 
 
@@ -36,7 +46,7 @@ def test_results_put_beside_an_export_outlive_the_next(tmp_path: Path) -> None:
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path: Path, overwrite: bool) -> None:
     with (
         pytest.raises(IotraceError, match=r"exists already|is not an export"),
-        new_folder(tmp_path / "out", {}, overwrite=overwrite) as partial,
+        new_folder(tmp_path / "out", facts(), overwrite=overwrite) as partial,
     ):
         (partial / "workload.fio").write_text("new")
         (tmp_path / "out").mkdir()
