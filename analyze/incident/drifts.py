@@ -93,6 +93,7 @@ _LENGTH_LEAST_S: Final = 20.0
 _NEAR: Final = float(np.log(1.12))
 _CHANGES_MAX: Final = 8
 _GRID: Final = 20
+_ROUNDING: Final = 1e-9
 _EDGE_S: Final = 15.0
 _SUDDEN_SHARE: Final = 0.5
 _SMOOTH_SLOTS: Final = 30
@@ -370,6 +371,7 @@ def _fitted(x: Floats, y: Floats, step: float) -> Course | None:
     smooth = running_median(y, 5)
     limit = 4 * robust_sigma(y - smooth) + 1e-6
     y = np.clip(y, smooth - limit, smooth + limit)
+    running = _RunningSums(x, y)
     low, high = float(x[0]) - step / 2, float(x[-1]) + step / 2
     best: tuple[float, Floats, tuple[bool, bool]] | None = None
     for has in ((True, False), (False, True), (True, True)):
@@ -379,7 +381,7 @@ def _fitted(x: Floats, y: Floats, step: float) -> Course | None:
             for _ in range(3):
                 for part in (0, 2):
                     if has[part // 2]:
-                        left, knots = _best_pair(x, y, knots, part, width, (low, high), step)
+                        left, knots = _best_pair(x, y, running, knots, part, width, (low, high), step)
         count = 2 + 2 * sum(has)
         inflation = _inflation(_fit(y, trapezoid(x, knots))[0])
         score = len(x) * np.log(max(left, 1e-12)) / inflation + count * np.log(len(x))
@@ -422,7 +424,14 @@ def _judged_course(x: Floats, y: Floats, step: float, knots: Floats, has: tuple[
 
 
 def _best_pair(
-    x: Floats, y: Floats, knots: Floats, part: int, width: float, limits: tuple[float, float], step: float
+    x: Floats,
+    y: Floats,
+    running: "_RunningSums",
+    knots: Floats,
+    part: int,
+    width: float,
+    limits: tuple[float, float],
+    step: float,
 ) -> tuple[float, Floats]:
     """The best two knots of the rise (``part`` 0) or fall (2) within ``width`` of what they are, the others fixed."""
     low, high = limits
@@ -438,13 +447,49 @@ def _best_pair(
     pairs = np.stack([first[keep], second[keep]], axis=1)
     trial = np.tile(knots, (len(pairs) + 1, 1))
     trial[1:, part : part + 2] = pairs
+    about = running.gain(trial)
+    centred = y - y.mean()
+    total = float(centred @ centred)
+    # Running sums round; which of those that nearly gain the most does so is found by the points themselves.
+    trial = trial[about >= about.max() - _ROUNDING * total]
     shape = trapezoid(x, trial)
     shape -= shape.mean(axis=1, keepdims=True)
-    centred = y - y.mean()
-    product, square = shape @ centred, (shape**2).sum(axis=1)
-    gain = np.where((product > 0) & (square > 1e-9), product**2 / np.maximum(square, 1e-9), 0.0)
+    gain = _gain(shape @ centred, (shape**2).sum(axis=1))
     chosen = int(np.argmax(gain))
-    return float(centred @ centred - gain[chosen]) / len(x), trial[chosen]
+    return (total - float(gain[chosen])) / len(x), trial[chosen]
+
+
+def _gain(product: Floats, square: Floats) -> Floats:
+    """What shapes take off the sum of squares, by their inner products with the values and themselves, both centred."""
+    return np.where((product > 0) & (square > 1e-9), product**2 / np.maximum(square, 1e-9), 0.0)
+
+
+class _RunningSums:
+    """Of points: what any trapezoid takes off their sum of squares, in a time that does not grow with their number."""
+
+    def __init__(self, x: Floats, y: Floats) -> None:
+        self._x, self._origin = x, float(x[0])
+        here, centred = x - x[0], y - y.mean()
+        self._sums = np.zeros((5, len(x) + 1))
+        columns = (np.ones(len(x)), here, here**2, centred, here * centred)
+        np.cumsum(np.stack(columns), axis=1, out=self._sums[:, 1:])
+
+    def gain(self, knots: Floats) -> Floats:
+        """Of each row of ``knots``, as `trapezoid` takes them, rising."""
+        bounds = np.searchsorted(self._x, knots)
+        sums = np.diff(self._sums[:, bounds], axis=2)
+        start, risen, falling, end = (knots - self._origin).T
+        total = np.stack([sums[0, :, 1], sums[0, :, 1], sums[3, :, 1]])
+        for piece, zero, length in ((0, start, risen - start), (2, end, falling - end)):
+            count, first, second, value, both = sums[:, :, piece]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = (
+                    (first - zero * count) / length,
+                    (second - 2 * zero * first + zero**2 * count) / length**2,
+                    (both - zero * value) / length,
+                )
+            total += np.where(count > 0, np.stack(found), 0.0)
+        return _gain(total[2], total[1] - total[0] ** 2 / len(self._x))
 
 
 def _fit(y: Floats, shape: Floats) -> tuple[Floats, float, float]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial.legendre import legvander
 from scipy.linalg import cho_solve_banded, cholesky_banded
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from iotrace.schemas.arrays import Floats
 
@@ -57,11 +57,11 @@ class _Steps:
 
     def quantile(self, share: float) -> float:
         """The value below which a ``share`` of the mixture of t distributions lies, by bisection."""
-        reach = float(student.ppf(0.5 + abs(share - 0.5) + 1e-4, self.freedom)) * self.error
+        reach = float(stdtrit(self.freedom, 0.5 + abs(share - 0.5) + 1e-4)) * self.error
         low, high = float((self.value - reach).min()), float((self.value + reach).max())
         for _ in range(60):
             middle = (low + high) / 2
-            below = float(self.weight @ student.cdf((middle - self.value) / self.error, self.freedom))
+            below = float(self.weight @ stdtr(self.freedom, (middle - self.value) / self.error))
             low, high = (middle, high) if below < share else (low, middle)
         return (low + high) / 2
 
@@ -110,12 +110,9 @@ def _steps(slots: Floats, values: Floats, inside: npt.NDArray[np.bool_], scatter
     drift = legvander(x, _DRIFT_DEGREES)[:, 1:] * np.sqrt(2 * degrees + 1) / degrees**2
     fixed = np.stack([np.ones(len(x)), inside.astype(np.float64)], axis=1)
     columns = np.column_stack([fixed, drift, values]) / scale[:, None]
-    found = [
-        _step(gram, log_determinant, height, len(x))
-        for gram, log_determinant in _grams(slots, columns, scatter)
-        for height in _DRIFT_HEIGHTS
-    ]
-    value, error, likelihood = (np.array(one) for one in zip(*found, strict=True))
+    grams, log_determinants = _grams(slots, columns, scatter)
+    found = [_step(grams, log_determinants, height, len(x)) for height in _DRIFT_HEIGHTS]
+    value, error, likelihood = (np.concatenate(one) for one in zip(*found, strict=True))
     weight = np.exp(likelihood - likelihood.max())
     return _Steps(value, error, weight / weight.sum(), len(x) - 2)
 
@@ -132,13 +129,13 @@ def _noise_ratio(values: Floats, inside: npt.NDArray[np.bool_], scatter: Floats)
     return (_NOISE_PRIOR_POINTS + count * mine) / (_NOISE_PRIOR_POINTS + count)
 
 
-def _grams(slots: Floats, columns: Floats, scatter: Floats) -> list[tuple[Floats, float]]:
+def _grams(slots: Floats, columns: Floats, scatter: Floats) -> tuple[Floats, Floats]:
     """For each memory and share of wandering: columns' inner products under the noise, and its log determinant.
 
     The noise is a * R + (1 - a) * D, R that of the wandering with a tridiagonal inverse, D diagonal, so by Woodbury's
     identity everything takes time linear in the number of slots.
     """
-    found = []
+    grams, log_determinants = [], []
     for memory in _MEMORY_SLOTS:
         kept = np.exp(-np.diff(slots) / memory)
         fresh = 1 - kept**2
@@ -153,33 +150,37 @@ def _grams(slots: Floats, columns: Floats, scatter: Floats) -> list[tuple[Floats
             factor = cholesky_banded(inner)
             scaled = columns / own[:, None]
             gram = columns.T @ scaled - scaled.T @ cho_solve_banded((factor, False), scaled)
-            log_determinant = (
+            grams.append(gram)
+            log_determinants.append(
                 2 * np.log(factor[1]).sum()
                 + np.log(own).sum()
                 + np.log(fresh).sum()
                 + len(slots) * np.log(share)
             )
-            found.append((gram, float(log_determinant)))
-    return found
+    return np.array(grams), np.array(log_determinants)
 
 
-def _step(gram: Floats, log_determinant: float, height: float, count: int) -> tuple[float, float, float]:
-    """The step, its standard error, and the restricted log likelihood, for drift of a ``height``."""
+def _step(
+    grams: Floats, log_determinants: Floats, height: float, count: int
+) -> tuple[Floats, Floats, Floats]:
+    """The step, its standard error and the restricted log likelihood by each of ``grams``, with drift of ``height``."""
     drift = slice(2, 2 + _DRIFT_DEGREES)
-    rest = [0, 1, gram.shape[0] - 1]
-    reduced = gram[np.ix_(rest, rest)]
+    rest = np.array([0, 1, grams.shape[-1] - 1])
+    reduced = grams[:, rest[:, None], rest]
     if height:
-        inner = gram[drift, drift] + np.eye(_DRIFT_DEGREES) / height**2
-        reduced = reduced - gram[rest, drift] @ np.linalg.solve(inner, gram[drift, rest])
-        log_determinant += float(np.linalg.slogdet(inner)[1]) + 2 * _DRIFT_DEGREES * float(np.log(height))
-    inverse = np.linalg.inv(reduced[:2, :2])
-    estimate = inverse @ reduced[:2, 2]
-    squares = max(float(reduced[2, 2] - reduced[:2, 2] @ estimate), 1e-12)
+        inner = grams[:, drift, drift] + np.eye(_DRIFT_DEGREES) / height**2
+        reduced = reduced - grams[:, rest, drift] @ np.linalg.solve(inner, grams[:, drift, rest])
+        log_determinants = (
+            log_determinants + np.linalg.slogdet(inner)[1] + 2 * _DRIFT_DEGREES * float(np.log(height))
+        )
+    inverse = np.linalg.inv(reduced[:, :2, :2])
+    estimate = (inverse @ reduced[:, :2, 2, None])[..., 0]
+    squares = np.maximum(reduced[:, 2, 2] - (reduced[:, :2, 2] * estimate).sum(axis=1), 1e-12)
     freedom = count - 2
-    error = float(np.sqrt(inverse[1, 1] * squares / freedom))
+    error = np.sqrt(inverse[:, 1, 1] * squares / freedom)
     likelihood = (
-        -0.5 * log_determinant
-        - 0.5 * float(np.linalg.slogdet(reduced[:2, :2])[1])
-        - 0.5 * freedom * float(np.log(squares))
+        -0.5 * log_determinants
+        - 0.5 * np.linalg.slogdet(reduced[:, :2, :2])[1]
+        - 0.5 * freedom * np.log(squares)
     )
-    return float(estimate[1]), error, likelihood
+    return estimate[:, 1], error, likelihood

@@ -93,6 +93,7 @@ class _Finder:
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
+        self._loads_of: dict[tuple[str, int | None, str | None], list[Floats]] = {}
 
     def incidents(self) -> Incidents:
         manifest = self.recording.manifest
@@ -149,9 +150,12 @@ class _Finder:
     def _loads(self, judged: Judged) -> list[Floats]:
         """I/Os and their mean size in each slot, of what shares the devices of a series."""
         stream = judged.series.stream
-        load, _ = self._load(judged.series.layer, [stream] if stream else [])
-        ios, size_bytes = load.io_count.sum(axis=0), load.size_bytes.sum(axis=0)
-        return [ios, np.divide(size_bytes, ios, out=np.zeros_like(ios), where=ios > 0)]
+        key = (judged.series.layer, *((stream.device_id, stream.instance) if stream else (None, None)))
+        if key not in self._loads_of:
+            load, _ = self._load(judged.series.layer, [stream] if stream else [])
+            ios, size_bytes = load.io_count.sum(axis=0), load.size_bytes.sum(axis=0)
+            self._loads_of[key] = [ios, np.divide(size_bytes, ios, out=np.zeros_like(ios), where=ios > 0)]
+        return self._loads_of[key]
 
     def _blame(self, groups: list[Group]) -> Blame | None:
         if self.is_means or not groups:

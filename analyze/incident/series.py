@@ -249,10 +249,16 @@ def _layer_slots(
 ) -> tuple[LayerSlots, Floats]:
     mine = table.filter(pa.compute.equal(table["layer"], layer))
     keys = ("device_id", "file_id", "role", "op")
-    distinct = mine.group_by(list(keys)).aggregate([]).sort_by([(name, "ascending") for name in keys])
-    streams = [_stream(layer, row) for row in distinct.to_pylist()]
-    index = {stream: position for position, stream in enumerate(streams)}
-    which = np.array([index[_stream(layer, row)] for row in mine.select(keys).to_pylist()], dtype=np.int64)
+    numbered = mine.select(keys).append_column("row", pa.array(np.arange(len(mine))))
+    distinct = (
+        numbered.group_by(list(keys))
+        .aggregate([("row", "list")])
+        .sort_by([(name, "ascending") for name in keys])
+    )
+    streams = [_stream(layer, row) for row in distinct.select(keys).to_pylist()]
+    which = np.empty(len(mine), dtype=np.int64)
+    for position, rows in enumerate(distinct["row_list"]):
+        which[rows.values.to_numpy()] = position
     slot = mine["slot"].to_numpy()
 
     def grid(name: str) -> Floats:

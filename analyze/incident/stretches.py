@@ -245,23 +245,32 @@ def _curve(at: Int64s, values: Floats, is_normal: Flags, weight: Floats) -> tupl
     """Local lines through medians of blocks of the normal points, read off at every point, and their variance."""
     chosen = np.flatnonzero(is_normal)
     size = max(10, len(chosen) // 400)
-    blocks = np.array_split(chosen, max(len(chosen) // size, 1))
-    x = np.array([float(np.mean(at[block])) for block in blocks])
-    y = np.array([float(np.median(values[block])) for block in blocks])
-    w = np.array([float(weight[block].sum()) for block in blocks])
+    count = max(len(chosen) // size, 1)
+    # As even as can be: the first blocks have a point more than the rest.
+    longer, points = len(chosen) % count, len(chosen) // count
+    first = longer * (points + 1)
+    pieces = [
+        piece
+        for piece in (chosen[:first].reshape(longer, points + 1), chosen[first:].reshape(-1, points))
+        if piece.size
+    ]
+    x = np.concatenate([np.mean(at[piece], axis=1) for piece in pieces])
+    y = np.concatenate([np.median(values[piece], axis=1) for piece in pieces])
+    w = np.concatenate([weight[piece].sum(axis=1) for piece in pieces])
     reach = _reach(at)
-    level, variance = np.empty(len(x)), np.empty(len(x))
-    for index, here in enumerate(x):
-        # A reach that spans a long stretch without normal points grows until it has some to stand on.
-        distance = np.abs(x - here)
-        span = max(reach, float(np.sort(distance)[min(4, len(x) - 1)]) * 1.5)
-        kernel = w * np.clip(1 - (distance / span) ** 3, 0, None) ** 3
-        total = kernel.sum()
-        centre = (kernel @ x) / total
-        moment = kernel @ (x - centre) ** 2
-        slope = (kernel @ ((x - centre) * y)) / moment if moment > (0.1 * span) ** 2 * total else 0.0
-        level[index] = (kernel @ y) / total + slope * (here - centre)
-        variance[index] = (kernel @ (kernel / w)) / total**2
+    # A reach that spans a long stretch without normal points grows until it has some to stand on.
+    distance = np.abs(x[:, None] - x)
+    some = np.partition(distance, min(4, len(x) - 1), axis=1)[:, min(4, len(x) - 1)]
+    span = np.maximum(reach, some * 1.5)
+    kernel = w * np.clip(1 - (distance / span[:, None]) ** 3, 0, None) ** 3
+    total = kernel.sum(axis=1)
+    centre = kernel @ x / total
+    off = x - centre[:, None]
+    moment = (kernel * off**2).sum(axis=1)
+    is_line = moment > (0.1 * span) ** 2 * total
+    slope = np.where(is_line, (kernel * off) @ y / np.where(is_line, moment, 1.0), 0.0)
+    level = kernel @ y / total + slope * (x - centre)
+    variance = (kernel**2 / w).sum(axis=1) / total**2
     return np.interp(at, x, level), np.interp(at, x, variance)
 
 
