@@ -41,7 +41,10 @@ def import_command(
     map_: Annotated[
         list[Path] | None,
         typer.Option(
-            "--map", metavar="COLUMNS.toml", help="How to read a CSV that is not known.", show_default=False
+            "--map",
+            metavar="COLUMNS.toml|NAME",
+            help="How to read a CSV that is not known: a file, or a mapping that comes with iotrace, such as ontap.",
+            show_default=False,
         ),
     ] = None,
     anonymize: Annotated[

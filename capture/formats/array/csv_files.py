@@ -8,6 +8,7 @@ the time since the same instance's row before; for the first row it is unknown.
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -18,14 +19,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from iotrace.capture.clocks.zones import settled_ns
 from iotrace.capture.formats.format import HEAD_BYTES, Format, Outcome, Progress, naming
 from iotrace.capture.formats.io_lines import Integers
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, inspect_text, text_encoding
+from iotrace.capture.formats.text_times import needs_zone
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
 from .io_mapping import load_io_mapping
-from .mapping import RATES, TIMES_NS, UNITS, Mapping, load_mapping, mapping_text, read_mapping, ready_mappings
+from .mapping import (
+    ASK,
+    RATES,
+    TIMES_NS,
+    UNITS,
+    Mapping,
+    load_mapping,
+    mapping_text,
+    read_mapping,
+    ready_mappings,
+    shipped,
+    shipped_names,
+)
 
 _SPAN_NS_MAX: Final = 4 * 10**18
 _SECONDS_MAX: Final = 4 * 10**9
@@ -35,7 +50,12 @@ _MINUTES_MAX: Final = _SECONDS_MAX // 60 + _DAY_MINUTES
 
 
 def with_map(map_path: Path) -> Format:
-    """A format that reads any CSV by the mapping at ``map_path``. Raises `IotraceError` naming it."""
+    """A format that reads any CSV by the mapping at ``map_path``, or by those shipped under that name.
+
+    Raises `IotraceError` naming it.
+    """
+    if not map_path.exists() and not map_path.suffix and map_path.name == str(map_path):
+        return _by_name(str(map_path))
     text = mapping_text(map_path)
     if (ios := load_io_mapping(text, str(map_path))) is not None:
         return ios.format()
@@ -45,6 +65,25 @@ def with_map(map_path: Path) -> Format:
         lambda head, _path: mapping.fits(_header(head, mapping.delimiter)),
         lambda path, name, progress: ArrayTrace(path, name, progress, mapping),
     )
+
+
+def _by_name(word: str) -> Format:
+    mappings = shipped(word)
+    if not mappings:
+        raise IotraceError(
+            f"no file '{word}', and no mapping of that name comes with iotrace",
+            hint=f"name a file of your own, or one of: {', '.join(shipped_names())}",
+        )
+
+    def fitting(head: bytes) -> Mapping | None:
+        return next((one for one in mappings if one.fits(_header(head, one.delimiter))), None)
+
+    def read(path: Path, name: str, progress: Progress) -> ArrayTrace:
+        with naming(name), path.open("rb") as file:
+            found = fitting(file.read(HEAD_BYTES))
+        return ArrayTrace(path, name, progress, found or mappings[0])
+
+    return Format("array-csv", lambda head, _path: fitting(head) is not None, read)
 
 
 def _header(head: bytes, delimiter: str) -> list[str]:
@@ -77,6 +116,7 @@ class ArrayTrace:
 
     def __init__(self, path: Path, name: str, progress: Progress, mapping: Mapping) -> None:
         self._mapping, self._name = mapping, name
+        self._zone = "UTC" if mapping.zone in {None, ASK} else str(mapping.zone)
         with naming(name), path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         self._columns = _header(head, mapping.delimiter)
@@ -96,12 +136,23 @@ class ArrayTrace:
                 f"'{name}' has no time in its column {mapping.time_column} that its mapping can read",
                 hint=f"the mapping says: {mapping.time_format}, zone {mapping.zone or 'UTC'}",
             )
-        self._start_ns = int(usable.min())
+        self._start_ns, self._first = int(usable.min()), text
         self.clock = Clock(self._start_ns, 1e9, f"{mapping.name} export", 1_000_000_000)
         self.host = Host()
         self._blocks = TextBlocks(path, name, progress)
         self._kept = self._rejected = self._end_ns = self._begin_ns = 0
         self._before: dict[str, int] = {}
+
+    def settle_zone(self, timezone: str | None) -> None:
+        """See `iotrace.capture.formats.format.LocalTimes`."""
+        if self._mapping.zone != ASK:
+            return
+        if timezone is None:
+            raise needs_zone(self._name)
+        self._zone = timezone
+        first = self._times(self._table(self._first[: self._first.rfind("\n") + 1].encode(), 1)[0])
+        self._start_ns = int(first[first >= 0].min())
+        self.clock = replace(self.clock, start_utc_ns=self._start_ns)
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Counters, column by column within a block of the file."""
@@ -114,7 +165,9 @@ class ArrayTrace:
 
     def outcome(self) -> Outcome:
         """The window runs from the first row's time to the last one's."""
-        notes = ["array counters are means over the export's interval, not single I/Os"]
+        notes = ["its counters are means over the export's interval, not single I/Os"]
+        if self._mapping.zone == ASK:
+            notes.append(f"its local times are taken as those of {self._zone}")
         if self._blocks.cut_tail:
             notes.append("the last line is cut off and is left out")
         if self._rejected:
@@ -171,9 +224,20 @@ class ArrayTrace:
             zoned, shift = pa.array(np.zeros(len(column), np.bool_)), np.zeros(len(column), np.int64)
             local = pc.strptime(column, mapping.time_format, "s", error_is_null=True)
         as_zoned = pc.fill_null(local.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-        as_local = np.where(local.is_valid(), _utc_seconds(as_zoned, mapping.zone or "UTC"), -1)
+        as_local = np.where(local.is_valid(), self._local_seconds(as_zoned), -1)
         seconds = np.where(zoned.to_numpy(zero_copy_only=False), as_zoned, as_local)
         return np.where((seconds >= 0) & (seconds < _SECONDS_MAX), seconds * 10**9 - shift, -1)
+
+    def _local_seconds(self, local: Integers) -> Integers:
+        if self._mapping.zone != ASK:
+            return _utc_seconds(local, self._zone)
+        moments, places = np.unique(local, return_inverse=True)
+        settled = (
+            settled_ns(moment * 10**9, self._zone) if 0 <= moment < _SECONDS_MAX else None
+            for moment in moments.tolist()
+        )
+        utc = np.fromiter((-1 if one is None else one // 10**9 for one in settled), np.int64, len(moments))
+        return np.asarray(utc[places], np.int64)
 
     def _counters(self, table: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
         times = self._times(table)
@@ -212,7 +276,7 @@ class ArrayTrace:
                         "counter": pa.repeat(name, count),
                         "value": pa.array(values[told]),
                         "unit": pa.repeat(_unit(metric.unit), count),
-                        "layer": pa.repeat("array", count),
+                        "layer": pa.repeat(mapping.layer, count),
                         "metric": pa.repeat(metric.metric, count),
                     }
                 ),

@@ -28,6 +28,8 @@ from .mapping import DELIMITERS, TIMES_NS
 
 _BYTES: Final = {"bytes": 1, "sectors": 512, "KiB": 1024, "pages": 4096}
 _HINT: Final = "docs/formats.md describes one"
+_FILETIME_1970: Final = 116_444_736_000_000_000
+"""Windows' file time of 1970: tenths of a microsecond since 1601 (documentation of FILETIME)."""
 _TICKS_MAX: Final = float(1 << 62)
 
 
@@ -40,6 +42,8 @@ class IoMapping:
     time: str
     time_ns: float
     is_dated: bool
+    origin: int
+    """What a time of 1970 is in the unit of the table: Windows' file times count from 1601."""
     op: str
     codes: dict[str, int]
     offset: str
@@ -85,7 +89,7 @@ class IoMapping:
         return IoLinesTrace(path, name, progress, dialect)
 
     def _convert(self, columns: dict[str, pa.Array]) -> Rows:
-        ticks, has_time = _scaled(columns[self.time], self.time_ns)
+        ticks, has_time = _scaled(columns[self.time], self.time_ns, self.origin)
         op, has_op = words(columns[self.op], self.codes)
         offset, has_offset = _scaled(columns[self.offset], self.offset_bytes)
         size, has_size = _scaled(columns[self.size], self.size_bytes)
@@ -105,9 +109,10 @@ class IoMapping:
         )
 
 
-def _scaled(column: pa.Array, factor: float) -> tuple[Integers, np.ndarray]:
-    """Numbers times ``factor``, exactly where both are whole; 0 where there is none or none that fits."""
+def _scaled(column: pa.Array, factor: float, origin: int = 0) -> tuple[Integers, np.ndarray]:
+    """Numbers over ``origin`` times ``factor``, exactly where both are whole; 0 where none is or none that fits."""
     whole, is_whole = numbers(column)
+    whole = np.where(is_whole & (whole >= origin), whole - origin, whole) if origin else whole
     parts, is_number = decimals(column)
     near = np.where(is_number, parts, 0.0) * factor
     fits = (is_whole | is_number) & (np.abs(np.where(is_whole, whole * float(factor), near)) < _TICKS_MAX)
@@ -137,17 +142,22 @@ def load_io_mapping(text: str, name: str) -> IoMapping | None:
             str(word).lower(): code for key, code in (("reads", READ), ("writes", WRITE)) for word in io[key]
         }
         format_ = time.get("format", "epoch")
+        is_filetime = format_ == "filetime"
+        unit = "100ns" if is_filetime else time.get("unit", "s")
         found = IoMapping(
             str(data.get("name", "table")), str(data.get("delimiter", ",")), str(time["column"]),
-            TIMES_NS[time.get("unit", "s")], format_ == "epoch", str(io["op"]), codes, str(io["offset"]),
+            TIMES_NS[unit], format_ != "relative", _FILETIME_1970 if is_filetime else 0,
+            str(io["op"]), codes, str(io["offset"]),
             _BYTES[io.get("offset_unit", "bytes")], str(io["size"]), _BYTES[io.get("size_unit", "bytes")],
             str(io["latency"]) if "latency" in io else None, TIMES_NS[io.get("latency_unit", "us")],
             str(io["device"]) if "device" in io else None,
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError) as problem:
         raise wrong(f"{problem} is missing or of the wrong kind") from problem
-    if format_ not in {"epoch", "relative"}:
-        raise wrong("the time of single I/Os has the format epoch, or relative where it names no date")
+    if format_ not in {"epoch", "filetime", "relative"}:
+        raise wrong(
+            "the time of single I/Os has the format epoch, filetime, or relative where it names no date"
+        )
     if len(found.delimiter) != 1 or found.delimiter not in DELIMITERS or not codes:
         raise wrong(
             "it needs one of , ; | : ^ ~, a space or a tab as delimiter, and words for reads and writes"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.capture.formats.array.csv_files import ArrayTrace, with_map
-from iotrace.capture.formats.array.mapping import load_mapping, ready_mappings
+from iotrace.capture.formats.array.mapping import load_mapping
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 
@@ -123,13 +123,6 @@ def test_a_mapping_that_is_wrong_says_where(change, words):
     assert "map.toml" in caught.value.message
     assert words in caught.value.message
     assert caught.value.hint
-
-
-def test_ready_mappings_are_there():
-    assert {mapping.name for mapping in ready_mappings()} == {
-        "Dell PowerStore volumes",
-        "Pure Storage FlashArray volumes",
-    }
 
 
 def test_a_time_that_cannot_be_read_is_said(tmp_path):

@@ -97,7 +97,7 @@ def test_a_relative_time_in_seconds_names_no_date(imported):
     [
         ('op = "rw"\n', "", "'op' is missing"),
         ('"sectors"', '"acres"', "'acres' is missing or of the wrong kind"),
-        ('unit = "us"', 'unit = "us"\nformat = "iso"', "epoch, or relative"),
+        ('unit = "us"', 'unit = "us"\nformat = "iso"', "epoch, filetime, or relative"),
         ('"lba"', '"sector"', "unknown columns"),
         ('name = "trace"', 'delimiter = "é"', "as delimiter"),
         ('reads = ["R", 0]', "reads = 7", "is missing or of the wrong kind"),
@@ -108,3 +108,40 @@ def test_what_is_wrong_is_named(imported, old, new, words):
         imported(TABLE, MAP.replace(old, new))
     assert words in problem.value.message
     assert problem.value.hint
+
+
+def test_a_table_like_msr_s_under_other_names(imported):
+    """Windows' file times; 2007-02-22 17:00:00.3061629 is the first line of the published trace hm_1."""
+    table = (
+        "ts,host,disk,type,off,len,resp\n128166372003061629,hm,1,Read,8192,4096,413\n"
+        "128166372013061630,hm,1,Write,0,512,90\n"
+    )
+    mapping = """
+[time]
+column = "ts"
+format = "filetime"
+[io]
+op = "type"
+reads = ["Read"]
+writes = ["Write"]
+offset = "off"
+size = "len"
+latency = "resp"
+latency_unit = "100ns"
+device = "disk"
+"""
+    recording = imported(table, mapping)
+    assert recording.manifest.clock.start_utc_ns == 1_172_163_600_306_162_900
+    rows = [
+        (row["op"], row["issued_ns"], row["completed_ns"], row["offset_bytes"], row["size_bytes"])
+        for row in recording.read("io").to_pylist()
+    ]
+    assert rows == [("read", 0, 41_300, 8192, 4096), ("write", 1_000_000_100, 1_000_009_100, 0, 512)]
+
+
+def test_the_hint_of_an_unknown_table_leads_to_a_mapping_of_i_os(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n")
+    with pytest.raises(IotraceError, match="unknown columns") as problem:
+        import_files([path], tmp_path / "x.iotrace")
+    assert "section io is for a table of I/Os" in problem.value.hint
