@@ -16,6 +16,7 @@ from iotrace.replay import ReplayOptions, choose_layer, parse_scale
 from iotrace.replay.virtual.size import Sized, Tried, Wanted, size_catalogue
 from iotrace.schemas import IotraceError, Recording, Role
 from iotrace.schemas.models import catalogue as catalogue_of
+from iotrace.schemas.models import catalogue_names
 from iotrace.schemas.models.catalogue import find_machine
 from iotrace.schemas.sections import Reader, not_negative, read_text
 
@@ -25,6 +26,8 @@ from .options import Json, Need, Overwrite, RecordingPath, Slo
 from .show import show
 from .window import parse_busiest, parse_window
 
+UNTESTED: Final = ", never held against real storage"
+"""What must be said of the catalogue's models: their figures are what providers state."""
 _OPS: Final = ("read", "write", "flush")
 _ROOM_MAX: Final = 100
 _SHOWN: Final = 10
@@ -201,7 +204,21 @@ def _read_prices(path: Path) -> dict[str, float]:
     hint = 'it is TOML, such as "P30" = 122.88'
     reader = Reader(str(path), hint)
     data = reader.parse(read_text(path, what="list of prices", hint=hint))
+    for name in data:
+        if not any(_is_in(name, provider) for provider in catalogue_names()):
+            raise IotraceError(
+                f"'{path}' has a price of '{name}', and no catalogue has such a disk or machine",
+                hint="iotrace model list shows what there is",
+            )
     return {name: reader.checked(not_negative, price, f"the price of {name}") for name, price in data.items()}
+
+
+def _is_in(name: str, provider: str) -> bool:
+    held = catalogue_of(provider)
+    try:
+        return held.machine(name) is not None or held.disk(name) is not None
+    except ValueError:
+        return False
 
 
 def _price(one: Tried, costs: dict[str, float]) -> float | None:
@@ -241,16 +258,17 @@ def _answer(
     best = _best_disks(sized, costs)
     if best is None:
         count = len(sized.disks) + len(sized.splits)
-        said = [Sentence(f"None of {count} candidates carries {load}, by their models.", "bad")]
+        said = [Sentence(f"None of {count} candidates carries {load}, by their models{UNTESTED}.", "bad")]
     elif best.on_credits:
         said = [
             Sentence(
-                f"Only on burst credits is {load} carried: by {best.name}, for as long as was recorded.",
+                f"Only on burst credits is {load} carried: by {best.name}, for as long as was recorded, by its model"
+                f"{UNTESTED}.",
                 "doubt",
             )
         ]
     else:
-        said = [Sentence(f"{best.name} is the {order} that carries {load}, by its model.", "good")]
+        said = [Sentence(f"{best.name} is the {order} that carries {load}, by its model{UNTESTED}.", "good")]
     sections = [_candidates(sized.disks, costs, machine)]
     if any(one.carries for one in sized.splits):
         sections.append(_splits(sized.splits, costs))

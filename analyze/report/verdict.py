@@ -66,6 +66,10 @@ _STANDING: Final = {
 }
 
 
+def _plural(op: str) -> str:
+    return f"{op}es" if op.endswith("sh") else f"{op}s"
+
+
 def comparison_sentence(found: Comparison) -> str:
     """How the second recording's latency stands to the first one's, and whether they did the same work."""
     if not found.verdicts:
@@ -74,7 +78,8 @@ def comparison_sentence(found: Comparison) -> str:
     standing = _STANDING.get(directions.pop(), "stands beside") if len(directions) == 1 else "stands beside"
     load = f", at {found.scale:g}x the recorded load," if found.scale is not None else ""
     parts = [
-        f"at the {one.quantity} {one.op}s take {format_ratio_with_interval(one.ratio, one.ratio_interval)} as long"
+        f"at the {one.quantity} {_plural(one.op)} take "
+        f"{format_ratio_with_interval(one.ratio, one.ratio_interval)} as long"
         f"{_from_to(found, one)}"
         for one in found.verdicts
     ]

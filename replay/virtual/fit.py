@@ -87,6 +87,13 @@ def arrivals_of(run: Run) -> pa.RecordBatch:
     )
 
 
+def _reads_words(least: float, most: float) -> str:
+    low, high = f"{least:.0%}", f"{most:.0%}"
+    return (
+        f"another share of reads than {low}" if low == high else f"reads beyond {low} to {high} of the I/Os"
+    )
+
+
 def held_out(runs: Sequence[Run], on: str) -> ModelTest:
     """Each run against a model of the others: how far off it was, and what no run covers."""
     ratios: dict[str, list[float]] = {name: [] for name in QUANTILES}
@@ -110,7 +117,7 @@ def held_out(runs: Sequence[Run], on: str) -> ModelTest:
         response_p99_ratio=intervals["p99"],
         read_shares=(round(min(reads), 4), round(max(reads), 4)),
         beyond=f"sizes beyond {sizes.min(initial=1 << 40) / 1024:g} to {sizes.max(initial=0) / 1024:g} KiB, more than "
-        f"{most} in flight, reads beyond {min(reads):.0%} to {max(reads):.0%} of the I/Os",
+        f"{most} in flight, {_reads_words(min(reads), max(reads))}",
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -179,16 +180,15 @@ def size_catalogue(
         for rest in _smallest(found.get(_REST, []))
         for log in _smallest(found.get(_LOG, []))
     ]
-    singles = [[part_of[one.name]] for one in _smallest(found[_ALL]) if machine is None]
     of_name = {one.name: one for one in machines}
+    able = [of_name[alone.name.partition("/")[2]] for alone in _carrying(found.get(_MACHINES, []))]
+    singles = [[part_of[one.name]] for one in _carrying(found[_ALL]) if machine is None]
     second = {
         _SPLITS: [_combined(provider, split, machine) for split in splits],
         _MACHINES: [
-            _combined(provider, chosen, fitting)
-            for alone in _smallest(found.get(_MACHINES, []))
-            if (fitting := of_name[alone.name.partition("/")[2]])
-            for chosen in singles or splits[:COMBINED]
-            if all(fitting.takes(part.disk) for part in chosen)
+            _combined(provider, chosen, one)
+            for chosen, taking in _taken(singles or splits, able)
+            for one in taking[:COMBINED]
         ],
     }
     tried = _try_all(recording, options, second, wanted, progress) if any(second.values()) else {}
@@ -207,8 +207,22 @@ def _machine_alone(provider: str, machine: Machine) -> Model:
 
 def _smallest(tried: Sequence[Tried]) -> list[Tried]:
     """The first that carry the load, those that do so for ever before those that live on credits."""
-    carrying = [one for one in tried if one.carries and one.ios]
-    return sorted(carrying, key=lambda one: one.on_credits)[:COMBINED]
+    return _carrying(tried)[:COMBINED]
+
+
+def _carrying(tried: Sequence[Tried]) -> list[Tried]:
+    return sorted((one for one in tried if one.carries and one.ios), key=lambda one: one.on_credits)
+
+
+def _taken(
+    disks: Sequence[list[Part]], machines: Sequence[Machine]
+) -> list[tuple[list[Part], list[Machine]]]:
+    """The first disks that any of the machines takes, each with those that do: their limits are for some types only."""
+    taken = (
+        (chosen, [machine for machine in machines if all(machine.takes(part.disk) for part in chosen)])
+        for chosen in disks
+    )
+    return list(islice(((chosen, taking) for chosen, taking in taken if taking), COMBINED))
 
 
 def _order(one: Tried) -> tuple[float, float, float, str]:

@@ -86,7 +86,9 @@ def test_the_smallest_that_lasts_is_named_first(recording, capsys):
     )
     said = " ".join(capsys.readouterr().out.split())
     assert status == 0
-    assert said.startswith("azure/4xP15 is the smallest that carries 2x with p99<15ms, by its model.")
+    assert said.startswith(
+        "azure/4xP15 is the smallest that carries 2x with p99<15ms, by its model, never held against real storage."
+    )
     assert "No storage took part" in said
 
 
@@ -128,7 +130,7 @@ def test_a_log_gets_a_disk_of_its_own_where_that_is_smaller(with_log, capsys):
     words = ["size", with_log, "--catalogue", "azure", "--slo", "p99<15ms"]
     assert command_line.run(words) == 0
     out = capsys.readouterr().out
-    assert out.startswith("azure/P20,log=P15 is the smallest that carries 1x with p99<15ms, by its model.")
+    assert out.startswith("azure/P20,log=P15 is the smallest that carries 1x with p99<15ms, by its model,")
     assert max(map(len, out.splitlines())) <= 80
     _, found = sized(capsys, *words[1:])
     assert found["azure/4xP15"]["carries"]
@@ -149,14 +151,32 @@ def test_a_split_that_is_named_is_played_as_it_was_sized(with_log, tmp_path, cap
 
 
 def test_machines_are_tried_with_what_carries_the_load(with_log, capsys):
-    """3,250 IOPS and 26.6 MB/s: the smallest machine gives 3,750 and 85 for ever."""
-    _, found = sized(capsys, with_log, "--catalogue", "azure")
+    """3,250 IOPS and 26.6 MB/s: E2ds_v4 gives 3,200 and falls behind, E2ds_v5 3,750 and 85 for ever."""
+    _, found = sized(capsys, with_log, "--catalogue", "azure", "--slo", "p99<15ms")
     behind = [one for name, one in found.items() if "+" in name]
     assert behind[0]["name"] == "azure/4xP15+Standard_E2ds_v5"
     assert behind[0]["carries"]
     assert not behind[0]["on_credits"]
     assert behind[0]["headroom"] == pytest.approx(3750 / 3250, rel=0.01)
     assert len(behind) == 9
+
+
+def test_machines_are_tried_with_disks_that_they_take(recording, capsys):
+    """The smallest disks that carry 30,000 IOPS are for Hyperdisk and for Persistent Disk; no machine takes both."""
+    _, found = sized(capsys, recording, "--need", "15x", "--catalogue", "google")
+    behind = [one["name"] for name, one in found.items() if "+" in name]
+    assert any("/hyperdisk" in name and "+c4d" in name for name in behind)
+    assert all(("/hyperdisk-balanced" in name) == ("+c4d" in name) for name in behind)
+
+
+def test_a_price_of_what_no_catalogue_has_is_refused(recording, tmp_path, capsys):
+    prices = tmp_path / "prices.toml"
+    prices.write_text('"P30" = 100.0\n"gp3-6000-500" = 60\n"E4ds_v5" = 200\n', "utf-8")
+    words = ["size", recording, "--catalogue", "azure", "--prices", str(prices)]
+    assert command_line.run(words) == 2
+    assert "has a price of 'E4ds_v5', and no catalogue has such a disk or machine" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_a_machine_that_is_too_small_is_not_combined(recording, capsys):

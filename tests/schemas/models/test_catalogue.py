@@ -8,6 +8,7 @@ import pytest
 
 from iotrace.schemas import IotraceError
 from iotrace.schemas.models import catalogue, catalogue_names, model_named
+from iotrace.schemas.models.catalogue import find_machine
 
 FIGURES = ("disk", "chosen", "sized", "machine")
 
@@ -66,7 +67,8 @@ def test_everything_in_it_is_a_model(provider):
         assert model.source
         assert model.disks[0].count == 2
     for machine in held.machines:
-        assert model_named(f"model:{provider}/{names[0]}+{machine.name}").machine is not None
+        taken = [disk.name for disk in held.listed() if machine.takes(disk)]
+        assert model_named(f"model:{provider}/{taken[0]}+{machine.name}").machine is not None
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,27 @@ def test_throughput_of_a_hyperdisk_goes_with_its_iops(mb_per_s, whole):
             model_named(f"model:google/hyperdisk-balanced-48000-{mb_per_s}")
     names = {disk.name for disk in catalogue("google").candidates()}
     assert {"hyperdisk-balanced-3000-140", "hyperdisk-balanced-3000-750"} <= names
+
+
+@pytest.mark.parametrize(
+    ("name", "iops", "mb_per_s"),
+    [
+        ("google/n2-8", 15_000, 838.86),
+        ("google/c3-22-pd-ssd", 25_000, 838.86),
+        ("google/m3-ultramem-128", 80_000, 1258.29),
+    ],
+)
+def test_limits_of_google_s_machines_for_persistent_disk(name, iops, mb_per_s):
+    """Their table: 15,000 IOPS and 800 MiB/s from 8 processors of N2 on."""
+    (limit,) = find_machine(name, name).limits
+    assert (limit.iops, limit.mb_per_s) == (iops, pytest.approx(mb_per_s, rel=1e-3))
+
+
+def test_host_caching_has_limits_of_its_own():
+    """Microsoft's table of Edsv4: 77,000 IOPS and 485 MB/s cached, 12,800 and 192 uncached, for eight processors."""
+    limits = find_machine("azure/Standard_E8ds_v4", "E8").limits
+    found = {limit.of: (limit.iops, limit.mb_per_s) for limit in limits}
+    assert found == {"cached": (77_000, 485), "uncached": (12_800, 192)}
 
 
 def test_disks_that_their_provider_advises_against_are_listed_and_not_tried():
