@@ -144,3 +144,11 @@ def test_what_a_recorder_saw_beside_the_steps_names_the_layer(tmp_path, saturate
     assert found.saturated_layer == saturated
     assert found.causes[0].clause in found.sentence
     assert knee(steps).saturated_layer is None
+
+
+def test_stretches_that_moved_nothing_tell_of_no_ceiling():
+    """A stretch of reads of no bytes, or without an I/O, has no logarithm."""
+    ios, moved = np.linspace(900, 1100, 12), np.full(12, 8e6)
+    assert causes.ceiling_in_time([(ios, np.where(np.arange(12) == 3, 0.0, moved))]) is None
+    assert causes.ceiling_in_time([(np.where(np.arange(12) == 3, 0.0, ios), moved)]) is None
+    assert causes.ceiling_in_time([(ios, moved)]).kind == "bandwidth"

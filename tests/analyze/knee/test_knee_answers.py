@@ -258,7 +258,8 @@ def test_what_a_step_is_measured_as_is_what_is_kept(tmp_path):
         count = int(random.choice([20, 90, 150, 250, 600, 1500]))
         arrival = np.sort(random.uniform(0, 5, count)) ** random.choice([1.0, 0.8])
         slope = random.uniform(0.3, 3) ** (arrival / arrival[-1] * random.choice([0, 1, 2]))
-        completed = arrival + simulator.device_latency_s(random, count, median_s=0.003) * slope
+        median_s = float(random.choice([0.003, 0.01]))
+        completed = arrival + simulator.device_latency_s(random, count, median_s=median_s) * slope
         if number % 4 == 1:
             completed = np.maximum.accumulate(completed) * (1 + 0.05 * (number % 3))
         late = arrival + random.exponential(random.choice([1e-6, 1e-4, 1e-3]), count)
