@@ -61,10 +61,10 @@ _SQL_PAGE: Final = b"\x01\x0f"
 
 
 FAMILIES: Final = (
-    "Windows traces and counter logs (.etl, .xel, .blg, Perfmon CSV and their texts), esxtop's CSV, DMV snapshots, "
-    "Linux traces and reports (blktrace, perf, biosnoop, iostat, sar, /proc/diskstats), monitoring (Prometheus, "
-    "CloudWatch, Azure Monitor, vscsiStats), public block traces, exports of arrays, and results of DiskSpd, fio, "
-    "HammerDB, vdbench and others"
+    "Windows traces and counter logs (.etl, .xel, .blg, Perfmon CSV, WPA's tables and other texts), esxtop's CSV, "
+    "DMV snapshots, Linux traces and reports (blktrace, perf, biosnoop, iostat, sar, collectl, /proc/diskstats), "
+    "monitoring (Prometheus, CloudWatch, Azure Monitor, vscsiStats), public block traces, exports of arrays, and "
+    "results of DiskSpd, fio, HammerDB, vdbench and others"
 )
 """What can be imported, in plain words."""
 

@@ -43,6 +43,13 @@ FORMATS: Final[tuple[Entry, ...]] = (
         words="copies of /proc/diskstats",
     ),
     entry(
+        "collectl",
+        f"{__name__}.collectl:FORMAT",
+        rb"\[DSK:|SvcTim\s+Util",
+        words="disks as collectl prints them",
+        certainty=Certainty.CERTAIN,
+    ),
+    entry(
         "biolatency", f"{__name__}.biolatency:FORMAT", rb"[num]secs", words="latency histograms of biolatency"
     ),
     entry(

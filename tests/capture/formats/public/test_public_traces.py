@@ -20,6 +20,7 @@ EXPECTED = {
     "linux/blkparse.txt": "blkparse",
     "linux/biosnoop.txt": "biosnoop",
     "linux/perf-trace.txt": "perf-trace",
+    "linux/collectl.txt": "collectl",
     "linux/fio-v2.log": "fio",
     "linux/fio-v3.log": "fio",
     "public/msr.csv": "msr",
