@@ -80,4 +80,11 @@ FORMATS: Final[tuple[Entry, ...]] = (
         words="events as tracerpt writes them",
         certainty=Certainty.CERTAIN,
     ),
+    entry(
+        "sql-assessment",
+        f"{__name__}.assessment:FORMAT",
+        rb'\A(?:\xef\xbb\xbf)?"?ServerName"?,',
+        words="counters of a SQL Server migration assessment",
+        certainty=Certainty.CERTAIN,
+    ),
 )

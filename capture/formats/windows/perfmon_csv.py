@@ -32,15 +32,19 @@ _HOUR_MS: Final = 3_600_000
 def recognises(head: bytes, _path: Path) -> bool:
     """Whether a line near the start of ``head`` is the header of a text log, in any of its encodings.
 
-    The counters of a migration assessment are recognised too, so that `read` can name them.
+    The facts that a migration assessment keeps beside its counters are recognised too, so that `read` can name them.
     """
     return looks_like_text_log(head) or _is_assessment(head)
 
 
 def _is_assessment(head: bytes) -> bool:
-    """Tables of the SQL Server migration tools: statistics over ten minutes, named by codes."""
+    """Tables of the SQL Server migration tools without counters: sizes of files, and the host's hardware."""
     first_line = head[:1024].partition(b"\n")[0].removeprefix(b"\xef\xbb\xbf")
-    return first_line.startswith(b"ServerName,DatabaseName,") and b"TimeDataCollected" in first_line
+    return (
+        first_line.startswith(b"ServerName,DatabaseName,")
+        and b"TimeDataCollected" in first_line
+        and b"CounterName" not in first_line
+    )
 
 
 def read(path: Path, name: str, progress: Progress) -> "PerfmonTrace":
@@ -48,8 +52,8 @@ def read(path: Path, name: str, progress: Progress) -> "PerfmonTrace":
     with naming(name), path.open("rb") as file:
         if _is_assessment(file.read(1024)):
             raise IotraceError(
-                f"'{name}' is a table of a SQL Server migration assessment, whose codes and units are not documented",
-                hint="record counters with perfmon or logman and import those",
+                f"'{name}' is a table of a SQL Server migration assessment without counters: sizes of files",
+                hint="bring its PerformanceAggregated_Counters.csv; better, counters of perfmon or DMV snapshots",
             )
     return PerfmonTrace(path, name, progress)
 

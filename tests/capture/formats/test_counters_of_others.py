@@ -300,3 +300,18 @@ def test_cut_json_is_refused_by_name(tmp_path, name, fixture):
     path.write_bytes(fixture(f"monitoring/{name}.json").read_bytes()[:-40])
     with pytest.raises(IotraceError, match="not complete JSON"):
         rows_of(tmp_path, path)
+
+
+def test_codes_of_a_migration_assessment_are_kept_without_a_metric(tmp_path, fixture):
+    """No public source says what FRL or IM are: a guessed metric would be worse than none."""
+    with pytest.raises(IotraceError, match="local times"):
+        rows_of(tmp_path, fixture("corpus/sql-assessment/codes"))
+    recording, rows = rows_of(tmp_path, fixture("corpus/sql-assessment/codes"), timezone="+0100")
+    assert [(row["utc_ns"], row["source"], row["instance"], row["counter"], row["value"], row["metric"])
+            for row in rows] == [
+        (NOON, "SQL1", None, "IM (mean)", 366.0, None),
+        (NOON, "SQL1", "D:\\sales.mdf", "FRL (mean)", 2.5, None),
+        (NOON, "SQL1", "D:\\sales.mdf", "FRL (most)", 9.0, None),
+        (NOON + 600 * 10**9, "SQL1", "sales", "DCS (mean)", 6.03, None),
+    ]  # fmt: skip
+    assert any("published nowhere" in note for note in recording.manifest.quality.notes)

@@ -1,5 +1,6 @@
 """Results in real files: every total and percentile that is printed there, read by other means than the readers'."""
 
+import csv
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -254,11 +255,17 @@ def test_a_folder_of_results_becomes_a_sweep(tmp_path):
     assert everything.settings.axis == "run"
 
 
-def test_the_migration_tables_are_refused_by_name(tmp_path):
+def test_tables_of_a_migration_assessment(tmp_path):
+    """Its counters are kept under their codes; its other table is refused by name."""
     from iotrace.schemas import IotraceError
 
-    for name in ("CommonDbLevel", "PerformanceAggregated"):
-        with pytest.raises(IotraceError, match="migration assessment"):
-            import_any([sample(f"sqltoolsservice_migration_{name}_Counters.csv")], tmp_path / "out.iotrace")
+    with pytest.raises(IotraceError, match="migration assessment without counters"):
+        import_any([sample("sqltoolsservice_migration_CommonDbLevel_Counters.csv")], tmp_path / "out.iotrace")
+    path = sample("sqltoolsservice_migration_PerformanceAggregated_Counters.csv")
+    rows = import_any([path], tmp_path / "a.iotrace", timezone="UTC").read("counters").to_pylist()
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        told = [float(row["Value"]) for row in csv.DictReader(file)]
+    assert [row["value"] for row in rows] == told
+    assert len({row["counter"] for row in rows}) == 44
     assert not isinstance(import_any([sample(FIO[0])], tmp_path / "out.iotrace"), Sweep)
     assert isinstance(Recording.open(tmp_path / "out.iotrace"), Recording)

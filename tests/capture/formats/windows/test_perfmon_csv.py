@@ -442,12 +442,12 @@ def test_a_log_of_many_pieces(read, monkeypatch):
     assert trace.outcome().quality.notes == []
 
 
-def test_tables_of_a_migration_assessment_are_named(samples, tmp_path):
-    """They are no counter log: means of ten minutes under codes such as FRL, without units or a time zone."""
-    paths = sorted((samples / "results").glob("sqltoolsservice_migration_*.csv"))
-    assert len(paths) == 2
-    for path in paths:
-        with pytest.raises(IotraceError, match="migration assessment") as caught:
-            import_files([path], tmp_path / "a.iotrace")
-        assert f"'{path}'" in caught.value.message
-        assert caught.value.hint
+def test_the_table_of_a_migration_assessment_without_counters_is_named(tmp_path):
+    path = tmp_path / "CommonDbLevel_Counters.csv"
+    path.write_text(
+        "ServerName,DatabaseName,LogicalName,PhysicalFullName,FileType,SizeMB,TimeDataCollected\n"
+        "S,d,d,D:\\d.mdf,Rows,3,2026-03-01 12:00:00\n"
+    )
+    with pytest.raises(IotraceError, match="migration assessment without counters") as caught:
+        import_files([path], tmp_path / "a.iotrace")
+    assert "PerformanceAggregated" in caught.value.hint
