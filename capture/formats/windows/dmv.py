@@ -5,6 +5,7 @@ and mean latencies of the sql layer. A mean hides everything that a quantile sho
 `dmv_columns` tells the columns and holds the queries.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +28,14 @@ _TEMPDB: Final = 2
 _RESOLUTION_NS: Final = 1e6
 _LOG_TYPE: Final = "LOG"
 _NAMED_RESETS: Final = 1000
+_LITE_PARQUET: Final = re.compile(r"(?:file_io|wait)_stats.*\.parquet\Z", re.IGNORECASE)
 
 
 def recognises(head: bytes, path: Path) -> bool:
     """Whether ``head`` has the header of a snapshot file, or lines in the order of its columns."""
+    if head.startswith(b"PAR1") and not path.is_file():
+        # In an archive its columns cannot be seen before it is unpacked: PerformanceMonitor Lite's names tell.
+        return _LITE_PARQUET.search(path.name) is not None
     return layout_of(head, path) is not None
 
 
@@ -50,6 +55,8 @@ def almost(head: bytes) -> tuple[str, str] | None:
     lacks = ", ".join("the time of each snapshot" if name == CAPTURE_COLUMN else name for name in missing)
     first = f"is '{next(iter(near))}' {near[next(iter(near))]}? Rename it in the header" if near else ""
     hint = first or f"run the query of docs/formats.md, or add {missing[0]} to your own"
+    if "waittypeid" in near:
+        hint = "its wait types are numbers: join DBA Dash's dbo.WaitType to it and export the column WaitType too"
     if CAPTURE_COLUMN in missing:
         hint = "add SYSUTCDATETIME() AS capture_utc to the query, and take at least two snapshots"
         if time := next((name for name, column in near.items() if column == CAPTURE_COLUMN), None):

@@ -434,3 +434,28 @@ def test_databases_that_hold_no_snapshots_are_named(imported, tmp_path):
     data = database(tmp_path / "second.duckdb", ("file_io_stats", LITE))
     with pytest.raises(IotraceError, match="cannot be read as a DuckDB database"):
         imported(data[: len(data) // 3], "cut.duckdb")
+
+
+def test_archived_parquet_in_a_zip(imported):
+    data = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(LITE), data)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("archive/202603_file_io_stats.parquet", data.getvalue())
+    held(imported(packed.getvalue(), "archive.zip"), PATH)
+
+
+def test_waits_of_dba_dash_need_their_names(imported):
+    header = (
+        "InstanceID,SnapshotDate,{},waiting_tasks_count,wait_time_ms,signal_wait_time_ms,sample_ms_diff\n"
+    )
+    row = "1,2026-03-13 12:00:20.5,{},40,4000,0,20000\n"
+    with pytest.raises(IotraceError, match="without wait_type") as problem:
+        imported((header.format("WaitTypeID") + row.format(7)).encode())
+    assert "dbo.WaitType" in problem.value.hint
+    rows = (
+        imported((header.format("WaitType") + row.format("WRITELOG")).encode()).read("counters").to_pylist()
+    )
+    found = {row["counter"]: row["value"] for row in rows}
+    assert (found["mean wait"], found["waits per second"]) == (100_000_000, 2)
+    assert {(row["instance"], row["interval_ns"]) for row in rows} == {("WRITELOG", 20 * SECOND)}
