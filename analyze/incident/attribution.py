@@ -55,6 +55,11 @@ class _Sum:
         self.measured_count += sign * row["measured_count"]
         self.latency_sum_ns += sign * row["latency_sum_ns"]
 
+    def add_waiting(self, row: Row) -> None:
+        """Take in what of a row of ``incident_work`` never ended: its waiting so far is its latency."""
+        self.measured_count += row["waiting_count"]
+        self.latency_sum_ns += row["waiting_sum_ns"]
+
     @property
     def latency_ns(self) -> float | None:
         """Mean latency."""
@@ -102,11 +107,21 @@ class Blame:
         layer: str,
         span_ns: tuple[int, int],
         windows_ns: Sequence[tuple[int, int]],
+        *,
+        has_losses: bool = False,
     ) -> None:
         self._names = names
         self._windows_ns = windows_ns
         self._windows: list[list[Row]] = [
-            library.run(connection, "incident_work", layer=layer, from_ns=start, until_ns=end).to_pylist()
+            library.run(
+                connection,
+                "incident_work",
+                layer=layer,
+                from_ns=start,
+                until_ns=end,
+                span_until_ns=span_ns[1],
+                has_losses=has_losses,
+            ).to_pylist()
             for start, end in windows_ns
         ]
         self._whole: list[Row] = library.run(connection, "incident_work_whole", layer=layer).to_pylist()
@@ -128,7 +143,9 @@ class Blame:
         normal: dict[str, _Sum] = defaultdict(_Sum)
         for index in indices:
             for row in self._windows[index]:
-                slow[self._names.of(dimension, row)].add(row)
+                group = slow[self._names.of(dimension, row)]
+                group.add(row)
+                group.add_waiting(row)
         for row in self._whole:
             normal[self._names.of(dimension, row)].add(row)
         for rows in self._windows:

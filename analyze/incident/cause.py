@@ -38,6 +38,8 @@ _NEAR_SLOTS: Final = 600
 _ONSET_SLOTS: Final = 15
 _SAME_LOAD_LEAST: Final = 10
 _SPARSE: Final = 0.2
+_LATE_SHARE: Final = 0.1
+"""Of a slot: what ended so much later than it arrived may have arrived in another one."""
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -122,8 +124,8 @@ def judge_drive(
     says that the figures are means of counters.
     """
     seconds = slot_ns / 1e9
-    arrivals = load.io_count.sum(axis=0) / seconds
-    size_bytes = load.size_bytes.sum(axis=0) / seconds
+    arrived = _arrived(load, slot_ns) if is_mean else (load.io_count.sum(axis=0), load.size_bytes.sum(axis=0))
+    arrivals, size_bytes = (amount / seconds for amount in arrived)
     in_flight = load.in_flight.sum(axis=0)
     mine = _inner(window, len(arrivals))
     near = _nearest(is_normal, window)
@@ -253,6 +255,26 @@ def _lower(change: Change) -> float:
 
 def _upper(change: Change) -> float:
     return change.ratio_interval[1] if change.ratio_interval else 0.0
+
+
+def _arrived(load: LayerSlots, slot_ns: int) -> tuple[Floats, Floats]:
+    """I/Os and bytes by the slot that they arrived in, from counters, which count what ended.
+
+    What ended in a slot had arrived its mean latency earlier, on the mean: it is spread evenly from twice that before
+    the slot to the slot's end. Else a disk that answers everything at once after it was frozen had more load then.
+    """
+    ended = np.stack([load.io_count.sum(axis=0), load.size_bytes.sum(axis=0)])
+    counted, waited_ns = load.begun_count.sum(axis=0), load.latency_sum_ns.sum(axis=0)
+    latency_ns = np.divide(waited_ns, counted, out=np.zeros(len(counted)), where=counted > 0)
+    late = np.flatnonzero((2 * latency_ns > _LATE_SHARE * slot_ns) & (ended[0] > 0))
+    arrived = ended.copy()
+    arrived[:, late] = 0.0
+    for slot in late:
+        back = 2 * float(latency_ns[slot]) / slot_ns
+        first = max(int(np.floor(slot - back)), 0)
+        parts = np.diff(np.clip(np.arange(first, slot + 2), slot - back, slot + 1))
+        arrived[:, first : slot + 1] += ended[:, slot, None] * parts / (1 + back)
+    return arrived[0], arrived[1]
 
 
 def _inner(window: tuple[int, int], slots: int) -> Flags:

@@ -239,7 +239,7 @@ def _layer(name: str, instances: dict[Who, _Segments], grid: _Grid) -> LayerSlot
             waiting = np.where(has_latency, weight * np.nan_to_num(latency), 0.0)
             columns["latency_sum_ns"].append(grid.spread(segments, waiting))
             columns["in_flight"].append(_in_flight(segments, op, ops, rate, grid))
-            levels = _levels(samples, grid)
+            levels = _levels(samples, grid, is_rate_known=bool(np.isfinite(rate).any()))
             if len(samples.from_ns):
                 hung.mark(levels, columns["begun_count"][-1], columns["latency_sum_ns"][-1], grid.slot_ns)
             for column, values in levels.items():
@@ -336,15 +336,19 @@ def _mean(segments: _Segments, values: Floats, grid: _Grid) -> Floats:
     return np.divide(grid.spread(segments, values), known_s, out=np.zeros(grid.count), where=known_s > 0)
 
 
-def _levels(samples: _Samples, grid: _Grid) -> dict[str, Floats]:
-    """The level in the slots that hold the middle of a sample, NaN elsewhere; and what it weighs there."""
+def _levels(samples: _Samples, grid: _Grid, *, is_rate_known: bool) -> dict[str, Floats]:
+    """The level in the slots that hold the middle of a sample, NaN elsewhere; and what it weighs there.
+
+    Without a rate nobody knows how many I/Os a mean is of: its variance is what the series shows, and none is added.
+    """
+    per_io = _LOG_VARIANCE_PER_IO if is_rate_known else 0.0
     chosen = samples.io_count > 0
     middle = grid.slot((samples.from_ns + (samples.until_ns - samples.from_ns) // 2)[chosen])
     count = np.bincount(middle, samples.io_count[chosen], grid.count)
     summed = np.bincount(middle, (samples.io_count * samples.latency_ns)[chosen], grid.count)
     with np.errstate(invalid="ignore", divide="ignore"):
         level = np.where(count > 0, np.log(summed / count), np.nan)
-        variance = np.where(count > 0, _LOG_VARIANCE_PER_IO / np.maximum(count, 1.0), np.nan)
+        variance = np.where(count > 0, per_io / np.maximum(count, 1.0), np.nan)
     return {"log_latency": level, "within_variance": variance, "measured_count": count}
 
 

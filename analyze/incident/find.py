@@ -71,6 +71,7 @@ class _Finder:
         manifest = recording.manifest
         layers = library.run(connection, "layers").to_pylist()
         self.is_means = not layers
+        self.has_losses = bool(manifest.quality.events_lost or manifest.quality.buffers_lost)
         self.span_ns = (manifest.window_start_ns, manifest.window_end_ns)
         if layers and self.span_ns[1] <= self.span_ns[0]:
             self.span_ns = (
@@ -86,10 +87,7 @@ class _Finder:
                 )
             self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
         else:
-            quality = manifest.quality
-            self.slots = read_slots(
-                connection, self.span_ns, has_losses=bool(quality.events_lost or quality.buffers_lost)
-            )
+            self.slots = read_slots(connection, self.span_ns, has_losses=self.has_losses)
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
@@ -161,7 +159,9 @@ class _Finder:
         if self.is_means or not groups:
             return None
         spans = [(self.slots.at_ns(group.first), self.slots.at_ns(group.end)) for group in groups]
-        return Blame(self.names, self.connection, self.load_layer, self.span_ns, spans)
+        return Blame(
+            self.names, self.connection, self.load_layer, self.span_ns, spans, has_losses=self.has_losses
+        )
 
     def _windows(self, groups: list[Group], is_normal: Flags) -> list[SlowWindow]:
         """The windows, the costliest first; one in which nothing was lost is none."""

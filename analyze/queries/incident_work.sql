@@ -10,11 +10,24 @@
 -- size_bytes [bytes]: bytes they asked for
 -- measured_count [I/Os]: those that succeeded, with a latency
 -- latency_sum_ns [ns]: sum of the latencies of the measured ones
+-- waiting_count [I/Os]: those that have no end, and had waited for a second when the span ended
+-- waiting_sum_ns [ns]: sum of how long these had waited
 --
 -- $layer [text]: the layer to look at
 -- $from_ns [ns]: start of the stretch
 -- $until_ns [ns]: end of the stretch, not included
+-- $span_until_ns [ns]: end of the span, until which what has no end waits
+-- $has_losses [flag]: whether an end may have been lost: then only what no later I/O of its device has overtaken waits
 WITH
+
+answered AS (
+  SELECT
+    device_id,
+    max(issued_ns) AS last_ns
+  FROM io
+  WHERE $has_losses::BOOLEAN AND layer = $layer AND issued_ns >= $from_ns AND completed_ns IS NOT NULL
+  GROUP BY device_id
+),
 
 classed AS (
   SELECT
@@ -23,12 +36,27 @@ classed AS (
     process_id,
     op,
     size_bytes,
+    issued_ns,
     CASE
       WHEN size_bytes <= 1048576 THEN greatest(1::BIGINT << ceil(log2(greatest(size_bytes, 1)))::BIGINT, 4096)
     END AS size_class_bytes,
-    CASE WHEN error = 0 THEN completed_ns - issued_ns END AS latency_ns
+    CASE WHEN error = 0 THEN completed_ns - issued_ns END AS latency_ns,
+    CASE
+      WHEN completed_ns IS NULL AND $span_until_ns::BIGINT - issued_ns >= 1000000000
+        THEN $span_until_ns::BIGINT - issued_ns
+    END AS waited_ns
   FROM io
   WHERE layer = $layer AND issued_ns >= $from_ns AND issued_ns < $until_ns
+),
+
+believed AS (
+  SELECT
+    classed.* EXCLUDE (waited_ns),
+    CASE
+      WHEN answered.last_ns IS NULL OR classed.issued_ns > answered.last_ns THEN classed.waited_ns
+    END AS waited_ns
+  FROM classed
+  LEFT JOIN answered ON classed.device_id IS NOT DISTINCT FROM answered.device_id
 ),
 
 summed AS (
@@ -41,8 +69,10 @@ summed AS (
     count(*) AS io_count,
     sum(size_bytes)::BIGINT AS size_bytes,
     count(latency_ns) AS measured_count,
-    coalesce(sum(greatest(latency_ns, 0)) FILTER (WHERE latency_ns IS NOT NULL), 0)::BIGINT AS latency_sum_ns
-  FROM classed
+    coalesce(sum(greatest(latency_ns, 0)) FILTER (WHERE latency_ns IS NOT NULL), 0)::BIGINT AS latency_sum_ns,
+    count(waited_ns) AS waiting_count,
+    coalesce(sum(waited_ns), 0)::BIGINT AS waiting_sum_ns
+  FROM believed
   GROUP BY ALL
 )
 
@@ -56,7 +86,9 @@ SELECT
   summed.io_count,
   summed.size_bytes,
   summed.measured_count,
-  summed.latency_sum_ns
+  summed.latency_sum_ns,
+  summed.waiting_count,
+  summed.waiting_sum_ns
 FROM summed
 LEFT JOIN files ON summed.file_id = files.file_id
 ORDER BY summed.device_id, summed.file_id, summed.process_id, summed.op, summed.size_class_bytes

@@ -384,7 +384,7 @@ class _Log:
             run.end(test.ended)
         elif self._log_at is not None and test.rampup_s is not None:
             run.start(self._log_at.shifted(test.rampup_s * SECOND_NS))
-            run.notes.append(
+            run.reckoned = (
                 "when it ran is reckoned from the head of its log and its ramp-up, to about a minute"
             )
             self._log_at = None  # of the tests in a log it dates the first only

@@ -118,6 +118,8 @@ class Run:
     """Names that logs of its single I/Os have in common."""
     ended_utc_ns: int | None = None
     """Where the end is dated and the start is not."""
+    reckoned: str = ""
+    """How its start was reckoned, where no line of its log tells it: said once it is dated."""
     zone: str | None = None
     """Its log's word for a time zone that is not known for sure: both times are local then, and date nothing yet."""
 
@@ -131,6 +133,11 @@ class Run:
 
     def settle_zone(self, timezone: str | None) -> None:
         """Take the zone that is not known for the ``timezone`` that the user named, or say that it has to be named."""
+        self._settle(timezone)
+        if self.reckoned and self.zone is None:
+            self.notes.append(self.reckoned)
+
+    def _settle(self, timezone: str | None) -> None:
         if self.zone is None:
             return
         if timezone is None:

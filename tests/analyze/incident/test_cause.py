@@ -103,3 +103,74 @@ def test_a_factor_that_may_be_one_is_called_so(tmp_path):
         if any(window.caveats for window in found.windows):
             return
     pytest.fail("no window whose interval holds 1 was made")
+
+
+def test_what_a_frozen_disk_answers_at_once_is_no_more_load():
+    """Counters count what ended: 1,000/s came all along, of which ten seconds ended at once after 8.3 s of nothing."""
+    slot_ns, at = 5 * 10**9, WINDOW[0]
+    ended = np.round(arrivals_of(5_000, 5_000))
+    ended[at - 2 : at + 1] = 3_300, 0, 11_700
+    latency_ns = np.full(SLOTS, 1.4e6)
+    latency_ns[at] = 4.2e9
+    one = ended[None, :]
+    zero = np.zeros_like(one)
+    load = LayerSlots(
+        "block", [Stream("block", "read")], one, one * 8192.0, one, zero, zero, one * latency_ns, one, zero
+    )
+    is_normal = np.arange(SLOTS) != at
+    excess = np.where(is_normal, 0.0, 8.0)
+    window = (at, at + 1)
+    found = judge_drive(load, window, is_normal, excess, 3000.0, slot_ns=slot_ns, what="disk 0", is_mean=True)
+    assert found.cause == "service-driven"
+
+
+def test_a_disk_that_hangs_is_blamed_and_not_the_one_that_answers(make_recording):
+    """Its clients wait, so that next to none of its I/Os come, and none of those that came ends."""
+    random = np.random.default_rng(5)
+    at = np.sort(random.integers(0, 120 * 10**9, (2, 6_000)), axis=1)
+    took = np.round(np.exp(random.normal(np.log(1e6), 0.4, at.shape))).astype(np.int64)
+    hung = at[0] > 112 * 10**9
+    kept = ~hung | (np.cumsum(hung) <= 20)
+    ends = np.where(hung, None, at[0] + took[0])[kept]
+    recording = make_recording(
+        {
+            "issued_ns": np.concatenate([at[0][kept], at[1]]),
+            "completed_ns": [*ends.tolist(), *(at[1] + took[1]).tolist()],
+            "device_id": np.repeat([0, 1], [kept.sum(), at.shape[1]]),
+        },
+        120 * 10**9,
+    )
+    (window,) = incident(recording).windows
+    most = max((row for row in window.blame if row.dimension == "device"), key=lambda row: row.growth_share)
+    assert most.growth_share > 0.99
+    assert most.slow_latency_ns == pytest.approx(8e9, rel=0.1)
+
+
+@pytest.mark.parametrize(("slowed", "factor"), [(1, 8.0), (6, 2.0)])
+def test_means_of_latency_without_a_rate_are_as_sure_as_they_are_steady(make_recording, slowed, factor):
+    """How many I/Os a mean is of is not known then; the series itself shows how much it varies."""
+    latency_ns = 1.4e6 * np.exp(np.random.default_rng(3).normal(0, 0.05, 240))
+    latency_ns[100 : 100 + slowed] *= factor
+    end_ns = (np.arange(240) + 1) * 15 * 10**9
+    common = {
+        "source": "h",
+        "object": "PhysicalDisk",
+        "instance": "0 D:",
+        "counter": "Avg. Disk sec/Read",
+        "unit": "s",
+    }
+    rows = [
+        {
+            "at_ns": int(at),
+            "interval_ns": 15 * 10**9,
+            **common,
+            "value": value,
+            "layer": "block",
+            "metric": "read_latency_ns",
+        }
+        for at, value in zip(end_ns, latency_ns, strict=True)
+    ]
+    nothing = {"issued_ns": np.array([], dtype=np.int64)}
+    (window,) = incident(make_recording(nothing, 3600 * 10**9, tables={"counters": rows})).windows
+    assert window.factor == pytest.approx(factor, rel=0.1)
+    assert window.start_ns == 1500 * 10**9

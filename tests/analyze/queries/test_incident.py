@@ -131,12 +131,39 @@ def work(make_recording):
 
 
 def test_incident_work(work):
-    rows = ask(work, "incident_work", layer="block", from_ns=5 * MS, until_ns=10 * MS)
+    span = {"span_until_ns": 2 * SECOND, "has_losses": False}
+    rows = ask(work, "incident_work", layer="block", from_ns=5 * MS, until_ns=10 * MS, **span)
     assert [tuple(row.values()) for row in rows] == [
-        # device, file, role, process, op, size class, I/Os, bytes, measured, latency
-        (0, 0, "data", 0, "read", 8192, 1, 8192, 1, 4 * MS),
-        (1, 1, "log", None, "read", None, 2, 4 << 20, 1, 1 * MS),
+        # device, file, role, process, op, size class, I/Os, bytes, measured, latency, waiting, how long
+        (0, 0, "data", 0, "read", 8192, 1, 8192, 1, 4 * MS, 0, 0),
+        (1, 1, "log", None, "read", None, 2, 4 << 20, 1, 1 * MS, 0, 0),
     ]
+
+
+@pytest.mark.parametrize(("has_losses", "waiting"), [(False, [(1, 9), (2, 15)]), (True, [(0, 0), (2, 15)])])
+def test_incident_work_of_what_has_no_end(make_recording, has_losses, waiting):
+    """Where events were lost, what a later I/O of its device overtook is no longer believed to wait."""
+    recording = make_recording(
+        [
+            {"issued_ns": 1 * SECOND, "completed_ns": None, "device_id": 0},
+            {"issued_ns": 9 * SECOND, "completed_ns": 9 * SECOND + MS, "device_id": 0},
+            {"issued_ns": 1 * SECOND, "completed_ns": 1 * SECOND + MS, "device_id": 1},
+            {"issued_ns": 2 * SECOND, "completed_ns": None, "device_id": 1},
+            {"issued_ns": 3 * SECOND, "completed_ns": None, "device_id": 1},
+            # Cut off by the end, no more.
+            {"issued_ns": 9 * SECOND + 500 * MS, "completed_ns": None, "device_id": 1},
+        ]
+    )
+    rows = ask(
+        recording,
+        "incident_work",
+        layer="block",
+        from_ns=0,
+        until_ns=10 * SECOND,
+        span_until_ns=10 * SECOND,
+        has_losses=has_losses,
+    )
+    assert [(row["waiting_count"], row["waiting_sum_ns"] / SECOND) for row in rows] == waiting
 
 
 def test_incident_work_whole(work):

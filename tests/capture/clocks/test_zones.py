@@ -162,9 +162,11 @@ def test_a_log_whose_zone_is_not_known_asks_for_it(tmp_path, zone):
     (note,) = [note for note in manifest.quality.notes if "--timezone" in note]
     assert f"'{zone}'" in note
     assert manifest.clock.start_utc_ns == 0
+    assert not any("about a minute" in note for note in manifest.quality.notes)
     told = imported(tmp_path, zone, timezone="Asia/Shanghai")
     assert told.clock.start_utc_ns == int(datetime(2019, 7, 5, 1, 57, 26, tzinfo=UTC).timestamp()) * 10**9
     assert any("taken as Asia/Shanghai" in note for note in told.quality.notes)
+    assert any("about a minute" in note for note in told.quality.notes)
 
 
 def test_a_zone_that_is_known_is_not_overruled(tmp_path):
