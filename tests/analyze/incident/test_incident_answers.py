@@ -19,7 +19,7 @@ IN_SECONDS = {"creep", "diurnal", "checkpoints", "bursty"}
 CASES = [
     *((family, "ios", 3) for family in FAMILIES if family not in IN_SECONDS),
     *((family, "perfmon 15 s", 3) for family in FAMILIES),
-    *((family, "perfmon 5 s", seed) for family in FAMILIES for seed in (3, 4)),
+    *((family, "perfmon 5 s", seed) for family in FAMILIES for seed in (3, 6)),
     *((family, "dmv 15 s", 5) for family in FAMILIES),
 ]
 
@@ -83,7 +83,8 @@ def test_what_is_made_of_series_is_what_is_kept():
             sudden, gradual = told_apart(drift, slot_s)
             found[str(number)] |= {
                 "drift": [drift.base, *drift.effect.tolist()],
-                "changes": drift.changes,
+                # Of an edge between two points the place is as good as any other there.
+                "changes": [[one.base, one.height, one.error, one.by_load] for one in drift.changes],
                 "sudden": sudden.stretches,
                 "gradual": gradual.stretches,
                 "least mean": [least_mean_excess(drift, slots) for slots in (10.0, 60.0, 400.0)],
