@@ -214,7 +214,8 @@ class _Describer:
         layer = next(row for row in self.layers if row["layer"] == self.layer)
         if layer["unfinished_count"]:
             self.notes.append(
-                f"{layer['unfinished_count']:,} I/Os were not seen to end: they count as load and have no latency"
+                f"{layer['unfinished_count']:,} I/Os were not seen to end: they count as load, have no latency "
+                "and no part in the queue, which is a lower bound"
             )
         if layer["failed_count"]:
             self.notes.append(

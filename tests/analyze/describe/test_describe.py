@@ -337,6 +337,7 @@ def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_rec
     assert found.total.read.io_count == 2
     assert found.total.read.latency["service"].mean_ns is None
     assert len(found.notes) == 4
+    assert any("not seen to end" in note and "lower bound" in note for note in found.notes)
     assert found.notes[-1].endswith(
         "have no known place: sequential share, working set and hot spots are not known"
     )
