@@ -176,6 +176,8 @@ def _verdict(
     figure = _highest(entry)
     if figure is None or figure.ratio is None:
         return None
+    if not figure.b_ns:
+        return _without_time(label, entry.op, figure, entry.b_metric)
     direction, own = _direction(figure.ratio_interval), ""
     if replay:
         margin = ROUND_TRIP_TAIL if figure.quantity == "p99" else ROUND_TRIP
@@ -201,6 +203,16 @@ def _verdict(
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
     )
+
+
+def _without_time(label: str, op: str, figure: Figure, metric: str) -> Verdict:
+    """No storage answers in no time: only a model of limits does, which states no time of the storage itself."""
+    why = f"{label}'s model has limits and states no time of the storage itself"
+    sentence = (
+        f"{_DOING[op]}: no limit of {label} holds up the {figure.quantity}; A's {metric} is "
+        f"{format_duration_ns(figure.a_ns)}. {why}, so it cannot be told which is faster."
+    )
+    return Verdict(op, figure.quantity, "unknown", figure.ratio or 0.0, None, why, sentence)
 
 
 def _highest(entry: ClassComparison) -> Figure | None:

@@ -284,3 +284,16 @@ def test_what_a_replay_itself_adds_is_not_the_storages(make_recording, own_ns, d
     (verdict,) = compare(before, after).verdicts
     assert verdict.direction == direction
     assert ("the replay's own doing" in verdict.sentence) == (own_ns > 0)
+
+
+def test_a_model_that_states_no_time_is_not_called_faster(make_recording):
+    """A catalogue's disk has limits only: what none of them holds up takes 0 ns there, which no storage does."""
+    at = np.arange(20_000) * MS
+    took = MS + np.random.default_rng(1).integers(0, MS, len(at))
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    columns = {"intended_ns": at, "issued_ns": at, "completed_ns": at}
+    after = make_recording(columns, window_ns=20 * SECOND, kind="simulated")
+    (verdict,) = compare(before, after).verdicts
+    assert verdict.direction == "unknown"
+    assert "states no time of the storage itself" in verdict.sentence
+    assert "faster" not in verdict.sentence.partition("cannot be told")[0]
