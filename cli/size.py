@@ -15,8 +15,8 @@ from iotrace.analyze.units import DASH
 from iotrace.replay import ReplayOptions, choose_layer, parse_scale
 from iotrace.replay.virtual.size import Sized, Tried, Wanted, size_catalogue
 from iotrace.schemas import IotraceError, Recording, Role
+from iotrace.schemas.models import Disk, catalogue_names
 from iotrace.schemas.models import catalogue as catalogue_of
-from iotrace.schemas.models import catalogue_names
 from iotrace.schemas.models.catalogue import find_machine
 from iotrace.schemas.sections import Reader, not_negative, read_text
 
@@ -150,7 +150,7 @@ def size_command(
         else parse_busiest(busiest, source, layer=choose_layer(source, None)),
     )
     behind = find_machine(f"{catalogue}/{machine}", f"--machine {machine}") if machine is not None else None
-    sized = size_catalogue(source, options, catalogue, behind, wanted)
+    sized = size_catalogue(source, options, catalogue, behind, wanted, rank=lambda one: _place(one, costs)[0])
     if costs:
         disks, splits, machines = (
             _cheapest_first(group, costs) for group in (sized.disks, sized.splits, sized.machines)
@@ -223,13 +223,16 @@ def _is_in(name: str, provider: str) -> bool:
 
 def _price(one: Tried, costs: dict[str, float]) -> float | None:
     """Of all disks, and of the machine where the list has machines at all; None where one of them has no price."""
-    parts = [(disk.name.rpartition(" ")[2], disk.count) for disk in one.model.disks]
-    held = {machine.name for machine in catalogue_of(one.name.partition("/")[0]).machines}
-    if one.model.machine is not None and held & set(costs):
+    parts = [(disk.name.rpartition(" ")[2], disk.count) for disk in one.model.disks if disk != Disk()]
+    if one.model.machine is not None and _has_machines(costs):
         parts.append((one.model.machine.name, 1))
     prices = [None if name not in costs else costs[name] * count for name, count in parts]
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
+
+
+def _has_machines(costs: dict[str, float]) -> bool:
+    return any(catalogue_of(one).machine(name) is not None for one in catalogue_names() for name in costs)
 
 
 def _facts(one: Tried, costs: dict[str, float]) -> Candidate:
@@ -278,7 +281,9 @@ def _answer(
             said.append(Sentence(f"None of {sized.machines_tried} machines carries {load}.", "bad"))
         else:
             for_ever = ", on credits" if behind.on_credits else ""
-            said.append(Sentence(f"With a machine, {behind.name} is the {order}{for_ever}.", "plain"))
+            uncounted = ", the machine's own price left out" if costs and not _has_machines(costs) else ""
+            sentence = f"With a machine, {behind.name} is the {order}{for_ever}{uncounted}."
+            said.append(Sentence(sentence, "plain"))
             sections.append(_machines(sized, costs))
     return Answer(said, sections)
 
@@ -297,7 +302,8 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     notes += [f"{kind.name} was not tried: {advice(kind)}." for kind in left_out]
     day = min(one.model.date for one in tried)
     notes.append(
-        "No storage took part: times are what limits add, where the provider states no latency. "
+        "No storage took part: where the provider states no latency, times are what limits add, and a dash is where "
+        "they add none. "
         f"Figures are from {day} or later ({age_words(day)}); iotrace model list names their sources."
     )
     heads = [
@@ -315,6 +321,11 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     )
 
 
+def _p99(one: Tried) -> Duration:
+    """A dash for 0 ns: no limit held that I/O up, and its provider states no latency."""
+    return Duration(one.response_ns_p99 or None)
+
+
 def _splits(tried: list[Tried], costs: dict[str, float]) -> Section:
     carrying = [one for one in tried if one.carries]
     rows: list[tuple[Cell, ...]] = [
@@ -322,7 +333,7 @@ def _splits(tried: list[Tried], costs: dict[str, float]) -> Section:
             *_disks(one),
             *([Number(_price(one, costs), 2)] if costs else []),
             _carries(one),
-            Duration(one.response_ns_p99),
+            _p99(one),
         )
         for one in carrying[:_COMBINED_SHOWN]
     ]
@@ -343,7 +354,7 @@ def _machines(sized: Sized, costs: dict[str, float]) -> Section:
             one.name.partition("+")[2],
             _carries(one),
             *([Number(_price(one, costs), 2)] if costs else []),
-            Duration(one.response_ns_p99),
+            _p99(one),
             _room(one),
         )
         for one in sized.machines[:_COMBINED_SHOWN]
@@ -376,7 +387,7 @@ def _row(one: Tried, costs: dict[str, float]) -> tuple[Cell, ...]:
         _carries(one),
         _binds(one) or "nothing",
         *([Number(_price(one, costs), 2)] if costs else []),
-        Duration(one.response_ns_p99),
+        _p99(one),
         _room(one),
         Number(one.throttled_seconds, 1),
         DASH if one.credits_end_share is None else f"{one.credits_end_share:.0%}",

@@ -71,7 +71,6 @@ def write_sizing(
         verdict=said[0],
         also=said[1:],
         is_enough=carries,
-        answer=said[0],
         origins=[origin(recording)],
     )
     with new_file(output, overwrite=overwrite) as partial:

@@ -151,13 +151,15 @@ def size_catalogue(
     machine: Machine | None,
     wanted: Sequence[Wanted],
     *,
+    rank: Callable[[Tried], float] = lambda _: 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sized:
     """Every disk of the catalogue, then those combinations that make sense, in two passes over the plan.
 
     A log gets a disk of its own where the recording has files of that role: what carries the log alone beside what
     carries the rest, the smallest of each. Without ``machine`` each machine is tried alone, before disks that hold
-    nothing back, and the smallest that carry the load are tried with the smallest disks that do. Raises `IotraceError`
+    nothing back, and the smallest that carry the load are tried with the smallest disks that do. ``rank``, such as a
+    price, comes before size there. Raises `IotraceError`
     where the machine takes none of the disks.
     """
     parts = list(_parts(provider))
@@ -177,12 +179,12 @@ def size_catalogue(
     part_of = {_combined(provider, [part], None).title: part for part in parts}
     splits = [
         [part_of[rest.name], Part(part_of[log.name].disk, role=Role.LOG)]
-        for rest in _smallest(found.get(_REST, []))
-        for log in _smallest(found.get(_LOG, []))
+        for rest in _smallest(found.get(_REST, []), rank)
+        for log in _smallest(found.get(_LOG, []), rank)
     ]
     of_name = {one.name: one for one in machines}
-    able = [of_name[alone.name.partition("/")[2]] for alone in _carrying(found.get(_MACHINES, []))]
-    singles = [[part_of[one.name]] for one in _carrying(found[_ALL]) if machine is None]
+    able = [of_name[alone.name.partition("/")[2]] for alone in _carrying(found.get(_MACHINES, []), rank)]
+    singles = [[part_of[one.name]] for one in _carrying(found[_ALL], rank) if machine is None]
     second = {
         _SPLITS: [_combined(provider, split, machine) for split in splits],
         _MACHINES: [
@@ -205,13 +207,14 @@ def _machine_alone(provider: str, machine: Machine) -> Model:
     )
 
 
-def _smallest(tried: Sequence[Tried]) -> list[Tried]:
+def _smallest(tried: Sequence[Tried], rank: Callable[[Tried], float]) -> list[Tried]:
     """The first that carry the load, those that do so for ever before those that live on credits."""
-    return _carrying(tried)[:COMBINED]
+    return _carrying(tried, rank)[:COMBINED]
 
 
-def _carrying(tried: Sequence[Tried]) -> list[Tried]:
-    return sorted((one for one in tried if one.carries and one.ios), key=lambda one: one.on_credits)
+def _carrying(tried: Sequence[Tried], rank: Callable[[Tried], float]) -> list[Tried]:
+    able = (one for one in tried if one.carries and one.ios)
+    return sorted(able, key=lambda one: (one.on_credits, rank(one)))
 
 
 def _taken(

@@ -195,6 +195,21 @@ def test_prices_put_the_cheapest_first(recording, tmp_path, capsys):
     assert "azure/P40 is the cheapest" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(
+    ("machine", "named"),
+    [("", r"P40\+Standard_\w+ is the cheapest, the machine's own price left out\."),
+     ('"Standard_E4bds_v5" = 1.0\n"Standard_E2bds_v5" = 2.0\n', r"P40\+Standard_E4bds_v5 is the cheapest\.")],
+)  # fmt: skip
+def test_prices_count_behind_a_machine(machine, named, recording, tmp_path, capsys):
+    """P30 is smaller than P40, and both carry 4,000 IOPS, as do machines from E2bds v5 (8,000) on."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text(f'"P30" = 100.0\n"P40" = 90.0\n{machine}', "utf-8")
+    words = ["size", recording, "--need", "2x", "--catalogue", "azure", "--prices", str(prices)]
+    assert command_line.run(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(f"With a machine, azure/{named}", said)
+
+
 def test_none_is_an_answer(recording, capsys):
     assert (
         command_line.run(["size", recording, "--need", "500x", "--slo", "p99<1ms", "--catalogue", "aws"]) == 1
