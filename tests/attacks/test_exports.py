@@ -212,7 +212,7 @@ def test_diskspd_s_files_hold_no_word_of_a_device(tmp_path, group):
     _, facts = export_diskspd(workload, tmp_path / "out", {}, seconds=1, most_classes=4)
     for line in (tmp_path / "out" / "command-lines.txt").read_text("utf-8").split("\n")[2:]:
         assert re.fullmatch(r'diskspd( -[A-Za-z]+[0-9]*)+ "<[A-Za-z0-9_-]+ target>"|', line), line
-    assert re.fullmatch(r"diskspd -Xprofile.xml( <[A-Za-z0-9_-]+ target>)+", facts["run"])
+    assert re.fullmatch(r"diskspd -Xprofile.xml( <[A-Za-z0-9_-]+ target>)+", facts.run)
     ET.parse(tmp_path / "out" / "profile.xml")
     json.loads((tmp_path / "out" / "export.json").read_text("utf-8"))
 
