@@ -11,6 +11,7 @@ Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt32s: TypeAlias = npt.NDArray[np.uint32]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 class Tally:
     """One pass: `add` rows and `advance` in turn, `finish`, then ask. Work is done without the interpreter's lock."""
@@ -125,3 +126,10 @@ class Tally:
 
     def hot_pages(self, most: int) -> list[tuple[int, int, int, list[int]]]:
         """Where most I/Os began, by pages of 256 blocks: area, offset, I/Os, and these by slice of time."""
+
+def best_borders(values: Floats, weight: Floats, *, penalty: float, longest: int) -> list[int]:
+    """Borders that minimise weighted squared deviations plus ``penalty`` per change, the first 0, the last the length.
+
+    ``values`` and ``weight`` have one length, two or more. Segments have two points or more, and at most ``longest``.
+    Raises ``ValueError`` otherwise.
+    """

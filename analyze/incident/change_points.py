@@ -1,8 +1,8 @@
 """Where the level of a noisy series changes: penalised least squares, solved exactly.
 
-The method is PELT (Killick, Fearnhead & Eckley 2012, "Optimal detection of changepoints with a linear computational
-cost", JASA 107), for changes of the mean of a Gaussian series with known, unequal variances. Three things are added,
-because latencies are not Gaussian:
+The method is optimal partitioning (Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval",
+IEEE Signal Processing Letters 12; `_tally.best_borders`), for changes of the mean of a Gaussian series with known,
+unequal variances. Three things are added, because latencies are not Gaussian:
 
 - A single point that stands out from both its neighbours is set back to their median before the search (Hampel's
   filter of width three), so one slow second is no level. Two of them are.
@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from iotrace.analyze._tally import best_borders
 from iotrace.schemas.arrays import Floats
 
 Flags = npt.NDArray[np.bool_]
@@ -61,54 +62,11 @@ def segment(values: Floats, within_variance: Floats, *, extra_penalty: float = 0
     weight /= max(robust_sigma(scaled - np.median(scaled)) ** 2, 0.25)
     smooth = without_single_outliers(values, weight)
     penalty = 3 * float(np.log(count)) + extra_penalty
-    borders = pelt(smooth, weight, penalty)
+    borders = best_borders(smooth, weight, penalty=penalty, longest=_LONGEST_POINTS)
     inflation = _inflation(smooth, weight, borders)
     if inflation > 1.05:
-        borders = pelt(smooth, weight, penalty * inflation)
+        borders = best_borders(smooth, weight, penalty=penalty * inflation, longest=_LONGEST_POINTS)
     return Segmentation(borders, weight, penalty * inflation, inflation)
-
-
-def pelt(values: Floats, weight: Floats, penalty: float) -> list[int]:
-    """Borders that minimise weighted squared deviations plus ``penalty`` per change; segments have two points or more.
-
-    ``values`` and ``weight`` have one length. The result starts with 0 and ends with that length.
-    """
-    count = len(values)
-    if count < 4:
-        return [0, count]
-    weights = np.concatenate([[0.0], np.cumsum(weight)])
-    sums = np.concatenate([[0.0], np.cumsum(weight * values)])
-    squares = np.concatenate([[0.0], np.cumsum(weight * values * values)])
-    best = np.full(count + 1, np.inf)
-    best[0] = -penalty
-    start_cost = best.copy()
-    before = np.zeros(count + 1, dtype=np.int64)
-    # Each step works on all starts within reach, in memory that is there: that is quicker than gathering those still in
-    # question. A start that is out of question costs infinitely much.
-    costs, moves, spans = np.empty((3, _LONGEST_POINTS))
-    beaten = np.zeros(count + 1, dtype=bool)
-    for end in range(2, count + 1):
-        start_cost[end - 2] = best[end - 2]
-        reach = slice(max(end - _LONGEST_POINTS, 0), end - 1)
-        length = reach.stop - reach.start
-        cost, moved, span = costs[:length], moves[:length], spans[:length]
-        np.add(start_cost[reach], squares[end], out=cost)
-        np.subtract(cost, squares[reach], out=cost)
-        np.subtract(sums[end], sums[reach], out=moved)
-        np.square(moved, out=moved)
-        np.subtract(weights[end], weights[reach], out=span)
-        np.divide(moved, span, out=moved)
-        np.subtract(cost, moved, out=cost)
-        choice = int(cost.argmin())
-        best[end] = cost[choice] + penalty
-        before[end] = reach.start + choice
-        # A start that is beaten now cannot win later; but until the next segment can be two long it has to stay.
-        np.copyto(start_cost[reach], np.inf, where=beaten[reach])
-        np.greater_equal(cost, best[end], out=beaten[reach])
-    borders = [count]
-    while borders[-1] > 0:
-        borders.append(int(before[borders[-1]]))
-    return borders[::-1]
 
 
 def running_median(values: Floats, span: int) -> Floats:

@@ -35,11 +35,14 @@ from .charts_layers import layer_chart
 from .charts_size import size_chart, stream_name
 from .charts_time import SLOTS_MAX, time_charts
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
+from .glance import RECORDINGS_BRIEF
 from .incidents import find_incidents, incident_section, incident_sentence
 from .section import Section
 from .time_axis import TimeAxis
 
 _COMPARED_MAX = 4
+_DRAWN_MAX = 3
+"""Of more recordings than are told whole, so many are drawn: those that slow windows cost most."""
 _SLOTS_IN_ALL = 4 * SLOTS_MAX
 _SLOTS_MIN = 180
 _PAIRED_OPS = ("read", "write")
@@ -115,7 +118,8 @@ def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:
 
 def slots_for(recordings: int) -> int:
     """Steps of time that each of so many recordings is drawn in, so that the page stays small enough to be mailed."""
-    return max(min(SLOTS_MAX, _SLOTS_IN_ALL // max(recordings, 1)), _SLOTS_MIN)
+    drawn = recordings if recordings <= RECORDINGS_BRIEF else _DRAWN_MAX
+    return max(min(SLOTS_MAX, _SLOTS_IN_ALL // max(drawn, 1)), _SLOTS_MIN)
 
 
 def tell_recording(
@@ -191,17 +195,43 @@ def tell_recording(
     return facts, [slow, section] if slow else [section]
 
 
+def leave_to_tables(told: Sequence[tuple[RecordingFacts, list[Section]]]) -> None:
+    """Of many recordings, take the charts off the sections of those that slow windows cost least.
+
+    They keep their sentences and first tables, and say how to have the rest.
+    """
+    if len(told) <= RECORDINGS_BRIEF:
+        return
+    by_cost = sorted(told, key=lambda one: -_lost_ns(one[0]))
+    for facts, sections in by_cost[_DRAWN_MAX:]:
+        for section in sections:
+            section.charts, section.tables = [], []
+        sections[-1].notes.append(
+            f"Drawn are the {_DRAWN_MAX} recordings that slow windows cost most. A report on this one alone has its "
+            f"charts: iotrace report {facts.name}"
+        )
+
+
+def _lost_ns(facts: RecordingFacts) -> float:
+    slow = facts.slow_times
+    return 0.0 if slow is None else sum(window.lost_ns for window in (*slow.windows, *slow.drifts))
+
+
 def compared(recordings: Sequence[Recording]) -> tuple[Recording, list[Recording]] | None:
     """What is held against what: the others against the first one captured, or against the first.
 
-    Closed loops have no load in common with anything and recordings without I/Os no latencies, so they are left out.
+    Closed loops have no load in common with anything and recordings without I/Os no latencies, so they are left out. Of
+    many recordings only replays are compared.
     """
     alike = [one for one in recordings if not one.manifest.is_closed_loop and one.manifest.rows.get("io")]
     if len(alike) < 2:
         return None
     first = next((place for place, one in enumerate(alike) if not one.manifest.is_played), 0)
     base = alike.pop(first)
-    return base, alike[:_COMPARED_MAX]
+    if len(recordings) > RECORDINGS_BRIEF:
+        # Many captures are many servers, and no server is compared with another; replays are with what they played.
+        alike = [one for one in alike if one.manifest.is_played]
+    return (base, alike[:_COMPARED_MAX]) if alike else None
 
 
 def tell_comparisons(recordings: Sequence[Recording]) -> list[tuple[ComparisonFacts, Section]]:

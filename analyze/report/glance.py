@@ -9,7 +9,7 @@ from iotrace.analyze.units import DASH, format_count, format_duration_ns, format
 from .charts import Table
 from .facts import RecordingFacts
 
-RECORDINGS_BRIEF: Final = 5
+RECORDINGS_BRIEF: Final = 4
 """With more than this, a recording is told in a sentence, and the rest of it is opened on demand."""
 
 

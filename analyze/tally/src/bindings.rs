@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::busiest::{Best, LENGTHS_NS};
+use crate::change_points;
 use crate::flight::Flight;
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
@@ -230,6 +231,26 @@ impl Tally {
             })
             .collect()
     }
+}
+
+/// See `_tally.pyi`.
+#[pyfunction]
+#[pyo3(signature = (values, weight, *, penalty, longest))]
+#[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
+pub fn best_borders(
+    py: Python<'_>,
+    values: PyBuffer<f64>,
+    weight: PyBuffer<f64>,
+    penalty: f64,
+    longest: usize,
+) -> PyResult<Vec<usize>> {
+    let (values, weight) = (values.to_vec(py)?, weight.to_vec(py)?);
+    if values.len() != weight.len() || values.len() < 2 || longest < 4 {
+        return Err(PyValueError::new_err(
+            "two points or more, a weight for each, and segments of up to four or more",
+        ));
+    }
+    Ok(py.detach(|| change_points::best_borders(&values, &weight, penalty, longest)))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err calls it")]

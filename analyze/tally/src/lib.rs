@@ -4,9 +4,12 @@
 //! `bindings` is all that Python sees. `tally` takes rows piece by piece (`rows`), tells whose they are (`streams`), puts
 //! them in order of time and hands each to what counts: `flight`, `latency`, `seconds`, in a thread of its own `touched`,
 //! and what other rooms state too, arrivals and sequences (`iotrace_load`).
+//!
+//! `change_points` is a search of its own, over a series that was made of I/Os.
 
 mod bindings;
 mod busiest;
+mod change_points;
 mod flight;
 mod latency;
 mod page;
@@ -21,5 +24,6 @@ use pyo3::prelude::*;
 /// Python module.
 #[pymodule]
 fn _tally(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<bindings::Tally>()
+    module.add_class::<bindings::Tally>()?;
+    module.add_function(wrap_pyfunction!(bindings::best_borders, module)?)
 }

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from iotrace.analyze.incident.change_points import pelt, segment
+from iotrace.analyze._tally import best_borders
+from iotrace.analyze.incident.change_points import segment
 from iotrace.analyze.incident.series import Series
 from iotrace.analyze.incident.stretches import judge
 
@@ -28,22 +29,23 @@ def every_segmentation(count):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_pelt_finds_the_best_of_all_segmentations(seed):
+def test_borders_are_the_best_of_all_segmentations(seed):
     random = np.random.default_rng(seed)
     count = int(random.integers(4, 13))
     values = random.normal(0, 1, count) + 3 * (random.random(count) < 0.4)
     weight = random.uniform(0.3, 3, count)
     penalty = float(random.uniform(0.5, 6))
     best = min(cost(values, weight, borders, penalty) for borders in every_segmentation(count))
-    assert cost(values, weight, pelt(values, weight, penalty), penalty) == pytest.approx(best)
+    borders = best_borders(values, weight, penalty=penalty, longest=count)
+    assert cost(values, weight, borders, penalty) == pytest.approx(best)
 
 
-def best_segmentation(values, weight, penalty):
-    """Borders of least cost, by trying every start of a last segment for every end: nothing is pruned."""
+def best_segmentation(values, weight, penalty, longest):
+    """Borders of least cost, by trying every start of a last segment for every end."""
     best, before = {0: -penalty}, {}
     for end in range(2, len(values) + 1):
         costs = {}
-        for start in (start for start in best if start <= end - 2):
+        for start in (start for start in best if 2 <= end - start <= longest):
             x, w = values[start:end], weight[start:end]
             costs[start] = best[start] + penalty + float(w @ x**2 - (w @ x) ** 2 / w.sum())
         before[end] = min(costs, key=costs.get)
@@ -55,13 +57,15 @@ def best_segmentation(values, weight, penalty):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_pelt_loses_nothing_by_what_it_leaves_out(seed):
+def test_borders_of_a_longer_series_are_the_best_that_a_plain_search_finds(seed):
     random = np.random.default_rng(seed)
     levels = np.repeat(random.normal(0, 2, 60), random.integers(1, 12, 60))[:300]
     values = levels + random.standard_t(3, len(levels))
     weight = random.uniform(0.3, 3, len(values))
     penalty = float(random.choice([1, 6, 20]))
-    assert pelt(values, weight, penalty) == best_segmentation(values, weight, penalty)
+    longest = int(random.choice([20, 300]))
+    expected = best_segmentation(values, weight, penalty, longest)
+    assert best_borders(values, weight, penalty=penalty, longest=longest) == expected
 
 
 def noise(random, count=400):

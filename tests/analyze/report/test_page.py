@@ -262,3 +262,18 @@ def test_many_recordings_make_a_file_that_can_be_mailed(tmp_path, night, monkeyp
     assert 0 < drawn < text.count("<figure ")
     assert text.count("Not drawn, to keep the file small") == text.count("<figure ") - drawn
     assert text.count("<table>") > text.count("<figure "), "the figures are there all the same"
+
+
+def test_of_many_recordings_those_are_drawn_that_were_slow(tmp_path):
+    calm = [
+        write_night(tmp_path / f"calm{number}.iotrace", replay_of="0" * 32) for number in range(4)
+    ]
+    slow = write_night(tmp_path / "slow.iotrace")
+    _, sections = tell([*calm, slow])
+    drawn = [section for section in sections if section.heading.startswith("Recording") and section.charts]
+    assert len(drawn) == 3
+    assert drawn[-1] is sections[-1], "the slow one comes last and is drawn"
+    left = [section for section in sections if any("iotrace report calm" in note for note in section.notes)]
+    assert len(left) == 2
+    assert not any(section.charts or section.tables for section in left)
+    assert all(section.sentence and section.lead for section in left)
