@@ -195,7 +195,7 @@ def tell_recording(
     return facts, [slow, section] if slow else [section]
 
 
-def leave_to_tables(told: Sequence[tuple[RecordingFacts, list[Section]]]) -> None:
+def leave_undrawn(told: Sequence[tuple[RecordingFacts, list[Section]]]) -> None:
     """Of many recordings, take the charts off the sections of those that slow windows cost least.
 
     They keep their sentences and first tables, and say how to have the rest.

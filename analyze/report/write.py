@@ -83,7 +83,7 @@ def tell(
         gather.tell_recording(one, objectives, number=number, slots_max=slots_max)
         for number, one in enumerate(recordings, 1)
     ]
-    gather.leave_to_tables(recorded)
+    gather.leave_undrawn(recorded)
     facts = _facts(
         inputs,
         objectives,

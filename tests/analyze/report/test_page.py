@@ -16,10 +16,12 @@ import pytest
 from iotrace.analyze.report import page, write_report
 from iotrace.analyze.report.charts import plain
 from iotrace.analyze.report.plot import DARK, LIGHT
+from iotrace.analyze.report.write import tell
 from iotrace.schemas import Clock, Manifest, RecordingWriter
 from iotrace.schemas.text import shortened
 
 from ...hostile_names import HOSTILE_NAMES, LONE_SURROGATE
+from .report_inputs import write_night
 
 SIZE_MAX = 3_000_000
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -265,9 +267,7 @@ def test_many_recordings_make_a_file_that_can_be_mailed(tmp_path, night, monkeyp
 
 
 def test_of_many_recordings_those_are_drawn_that_were_slow(tmp_path):
-    calm = [
-        write_night(tmp_path / f"calm{number}.iotrace", replay_of="0" * 32) for number in range(4)
-    ]
+    calm = [write_night(tmp_path / f"calm{number}.iotrace", replay_of="0" * 32) for number in range(4)]
     slow = write_night(tmp_path / "slow.iotrace")
     _, sections = tell([*calm, slow])
     drawn = [section for section in sections if section.heading.startswith("Recording") and section.charts]
