@@ -17,6 +17,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 from iotrace.schemas.sweep import SweepSettings
 
 from . import console
+from .import_hosts import ImportOptions, import_hosts
 from .options import Json, OutputPath, Overwrite, Title
 from .show import show_section
 from .summary import Written, print_recording, written
@@ -65,10 +66,17 @@ def import_command(
             "--timezone", metavar="ZONE", help="Of logs whose own time zone is ambiguous.", show_default=False
         ),
     ] = None,
+    hosts: Annotated[
+        bool,
+        typer.Option(
+            "--hosts",
+            help="FILE is a folder with a folder or zip for each host: a recording of each, into the folder -o.",
+        ),
+    ] = False,
     overwrite: Overwrite = False,
     title: Title = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Turn trace files into a recording.
 
     Files are known by their content, and several go onto one clock. Of a folder or a zip all is taken that is a trace.
@@ -78,6 +86,20 @@ def import_command(
     Example: iotrace import kernel.etl -o prod.iotrace
     """
     anonymizer = Anonymizer(anonymize_key) if anonymize or anonymize_key else None
+    if hosts:
+        if title is not None:
+            raise IotraceError(
+                "--title is that of one recording, and --hosts makes one for each host", hint="leave it out"
+            )
+        options = ImportOptions(
+            output=output,
+            overwrite=overwrite,
+            maps=tuple(map_ or ()),
+            anonymizer=anonymizer,
+            apart_in_time=apart_in_time,
+            timezone=timezone,
+        )
+        return import_hosts(files, options, json=json)
     if anonymizer and (recordings := [path for path in files if is_recording(path)]):
         if len(files) > 1:
             raise IotraceError(
@@ -87,7 +109,7 @@ def import_command(
         with console.working("copying"):
             copy = copy_anonymously(files[0], output, anonymizer, overwrite=overwrite, title=title)
         show_recording(copy, json=json)
-        return
+        return 0
     with console.progress("importing") as meter:
         imported = import_any(
             files,
@@ -104,6 +126,7 @@ def import_command(
         show_recording(imported, json=json)
     else:
         show_sweep(imported, json=json)
+    return 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,19 +7,24 @@ them up; ``incidents`` and ``shared`` find what was slow on several at once; ``w
 from .description import Fleet, describe_fleet
 from .incidents import FleetIncidents, incident_fleet, read_groups
 from .incidents_presentation import fleet_incidents_answer
-from .inputs import named_recordings, refuse_missing
-from .presentation import fleet_answer
-from .workers import incidents_of_each, summaries
+from .inputs import distinct_hosts, named_recordings, refuse_missing
+from .presentation import fleet_answer, hosts_text
+from .summary import Unread
+from .workers import incidents_of_each, read_each, summaries
 
 __all__ = [
     "Fleet",
     "FleetIncidents",
+    "Unread",
     "describe_fleet",
+    "distinct_hosts",
     "fleet_answer",
     "fleet_incidents_answer",
+    "hosts_text",
     "incident_fleet",
     "incidents_of_each",
     "named_recordings",
+    "read_each",
     "read_groups",
     "refuse_missing",
     "summaries",

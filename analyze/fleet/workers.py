@@ -25,20 +25,20 @@ def summaries(
     paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
 ) -> list[HostSummary | Unread]:
     """What is kept of each recording, in the order of ``paths``; ``done`` is told how many have been read."""
-    return _each(summarise, paths, done)
+    return read_each(summarise, paths, done)
 
 
 def incidents_of_each(
     paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
 ) -> list[HostIncidents | Unread]:
     """The slow windows of each recording, in the order of ``paths``; ``done`` is told how many have been read."""
-    return _each(incidents_of, paths, done)
+    return read_each(incidents_of, paths, done)
 
 
-def _each(
+def read_each(
     read: Callable[[Path], _Found | Unread], paths: Sequence[Path], done: Callable[[int], None]
 ) -> list[_Found | Unread]:
-    """What ``read`` gives for each path.
+    """What ``read``, which can be pickled, gives for each path, in their order; ``done`` is told how many are there.
 
     As many are read at once as there are processors and memory for. A recording whose process dies is tried once more
     by itself.

@@ -60,7 +60,16 @@ class Anonymizer:
     """Replaces names in batches on their way into a recording."""
 
     def __init__(self, key: str | None = None) -> None:
-        self._key = hashlib.blake2b(key.encode(), digest_size=32).digest() if key else secrets.token_bytes(32)
+        self.__setstate__(
+            hashlib.blake2b(key.encode(), digest_size=32).digest() if key else secrets.token_bytes(32)
+        )
+
+    def __getstate__(self) -> bytes:
+        """Its key: another process gives the same pseudonyms."""
+        return self._key
+
+    def __setstate__(self, key: bytes) -> None:
+        self._key = key
         self._name = lru_cache(maxsize=1 << 16)(self._hashed)
 
     def batch(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
