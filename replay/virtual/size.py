@@ -15,6 +15,7 @@ from iotrace.replay.options import ReplayOptions
 from iotrace.replay.plan.schedule import allowed_processors
 from iotrace.schemas import IotraceError, Recording, Role
 from iotrace.schemas.models import Disk, Limit, Machine, Model, catalogue
+from iotrace.schemas.models.model import DEPTH_MS
 from iotrace.schemas.models.words import Part, combined
 
 from .compiled import Bound, Compiled, compiled
@@ -341,6 +342,12 @@ def _tried(
     behind_s = ((figures["last_completed_ns"] or last_ns) - last_ns) / 1e9
     if behind_s > max(BEHIND_SECONDS, (last_ns - first_ns) / 1e11):
         missed.append(f"ends {behind_s:,.1f} s late")
+    span_s = (last_ns - first_ns) / 1e9 + DEPTH_MS / 1e3
+    missed += [
+        f"all along more is asked than {bound.name}"
+        for bound in made.bounds
+        if bound.credits is None and _is_over(bound, figures, span_s)
+    ]
     facts = [limit_facts(bound, figures) for bound in made.bounds]
     rooms = [_headroom(bound, figures) for bound in made.bounds]
     known = [(room, number) for number, room in enumerate(rooms) if room is not None]
@@ -378,10 +385,12 @@ def _unit(bound: Bound) -> float:
     return 1.0 if bound.counted == "iops" else 1e6
 
 
-def _is_over(bound: Bound, figures: Mapping[str, Any]) -> bool:
-    """Whether the mean demand is above the rate that comes back."""
+def _is_over(bound: Bound, figures: Mapping[str, Any], span_s: float | None = None) -> bool:
+    """Whether more was asked of it than comes back in ``span_s``, by default the seconds from first to last I/O."""
+    if bound.bucket is None or bound.is_peak:
+        return False
     asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
-    return bool(asked["sum"] > bound.rate * _unit(bound) * asked["seconds"])
+    return bool(asked["sum"] > bound.rate * _unit(bound) * (asked["seconds"] if span_s is None else span_s))
 
 
 def _headroom(bound: Bound, figures: Mapping[str, Any]) -> float | None:
