@@ -40,7 +40,7 @@ ROOMS: Final = ("schemas", "capture", "replay", "analyze", "cli")
 
 # One fault of each kind at each place, as somebody might make it: Cosmic Ray also writes `%`, `<<` or `is` where `-` or
 # `>=` stood, which fails by its types or says the same. Left out besides: `|`, for most are annotations (X | None);
-# decorators (`decorator_lines`). Numbers are changed by ChangeNumber, limits moved by MoveLimit.
+# decorators (`decorator_lines`) and `places_without_effect`. ChangeNumber changes numbers, MoveLimit moves limits.
 _PLANTED = re.compile(
     r"ReplaceBinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Div|Mod_Div|Pow_Mul|LShift_RShift|RShift_LShift)"
     r"|ReplaceComparisonOperator_(Eq_NotEq|NotEq_Eq|Lt_GtE|LtE_Gt|Gt_LtE|GtE_Lt|Is_IsNot|IsNot_Is)"
@@ -108,14 +108,26 @@ def operators() -> dict[str, Any]:
 def mutants_of(module: Path) -> Iterator[Mutant]:
     """Every fault that can be planted in ``module``, a path below the root."""
     nodes = list(ast_nodes(get_ast_from_path(ROOT / module)))
-    decorating = decorator_lines(module)
+    decorating, silent = decorator_lines(module), places_without_effect(module)
     for name, operator in operators().items():
         places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
         yield from (
             Mutant(module, name, index, start[0])
             for index, start in enumerate(places)
-            if start[0] not in decorating
+            if start[0] not in decorating and start not in silent
         )
+
+
+def places_without_effect(module: Path) -> set[tuple[int, int]]:
+    """Where a fault is none: the star of a signature is no product, and `zip(strict=)` only checks who calls it."""
+    found = set()
+    for node in ast_nodes(get_ast_from_path(ROOT / module)):
+        around, before = node.parent, node.get_previous_leaf() if node.parent is not None else None
+        is_star = node.get_code().strip() == "*" and around.type in {"parameters", "lambdef"}
+        is_strict = around is not None and around.type == "argument" and before.get_code().strip() == "="
+        if is_star or (is_strict and around.children[0].get_code().strip() == "strict"):
+            found.add(node.start_pos)
+    return found
 
 
 def decorator_lines(module: Path) -> set[int]:

@@ -32,7 +32,7 @@ def is_closed(recording: Recording) -> bool:
     return recording.manifest.is_closed_loop
 
 
-def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] = (), seed: int = 0) -> Knee:
+def knee_closed(steps: Sequence[Recording], *, objectives: Sequence[Objective] = (), seed: int) -> Knee:
     """`knee.knee` of closed loops that differ in their numbers outstanding only.
 
     Raises `IotraceError` where they differ in more than that, or some are no closed loops.

@@ -54,12 +54,11 @@ def log_quantiles(
 
 def rates(per_block: Floats, random: np.random.Generator) -> Floats:
     """Resampled mean of a rate over its own mean: 1 first, then `REPLICATES` factors around it."""
-    blocks = len(per_block)
-    mean = per_block.mean()
-    if blocks < 2 or mean <= 0:
+    if not per_block.any():
         return np.ones(REPLICATES + 1)
+    blocks = len(per_block)
     weights = random.multinomial(blocks, np.full(blocks, 1 / blocks), REPLICATES)
-    return np.concatenate([[1.0], (weights @ per_block) / blocks / mean])
+    return np.concatenate([[1.0], (weights @ per_block) / blocks / per_block.mean()])
 
 
 def steady_part(per_block: Floats) -> Floats:

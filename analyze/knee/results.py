@@ -113,7 +113,7 @@ def is_tested(recording: Recording) -> bool:
     return recording.manifest.kind == Kind.TESTED
 
 
-def knee_results(steps: Sequence[Recording], *, objectives: Sequence[Objective] = (), seed: int = 0) -> Knee:
+def knee_results(steps: Sequence[Recording], *, objectives: Sequence[Objective] = (), seed: int) -> Knee:
     """`series.knee` of imported results. Raises `IotraceError` where the runs are no series by load."""
     runs = [run for step in steps for run in _runs(step)]
     axis = _axis(runs)
@@ -200,7 +200,7 @@ def _closed(runs: Sequence[Run], axis: str) -> Knee:
 def _transactions(runs: Sequence[Run]) -> Knee:
     """Transactions of sessions: throughput is new orders per minute, latency that of a new order."""
     loads = [float(run.total["virtual_users"]) for run in runs]
-    steps = [_step(run, load, 1.0) for run, load in zip(runs, loads, strict=True)]
+    steps = [_step(run, load) for run, load in zip(runs, loads, strict=True)]
     for step, load, run in zip(steps, loads, runs, strict=True):
         step.outstanding, step.load_word = int(load), _WORDS["virtual_users"]
         order = next((row for row in run.rows if row["op"] == _NEW_ORDER), {})
@@ -244,11 +244,10 @@ def _tail_words(steps: Sequence[Step]) -> str:
 
 
 def _open(runs: Sequence[Run], seed: int) -> Knee:
-    unit_ns = _resolution_ns(runs)
     has_medians = all(_quantile_ns(run.total, 0.5) is not None for run in runs)
     measured: list[tuple[Step, Samples]] = []
     for run in runs:
-        step = _step(run, None, unit_ns)
+        step = _step(run)
         step.offered_iops = float(run.total["offered_iops"])
         step.offered_mb_per_s *= step.offered_iops / max(step.achieved_iops, 1e-9)
         step.is_saturated = step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
@@ -267,8 +266,8 @@ def _open(runs: Sequence[Run], seed: int) -> Knee:
     return answer
 
 
-def _step(run: Run, load: float | None, unit_ns: float) -> Step:
-    """A step of what the tool says; with a ``load`` in flight, Little's law checks it."""
+def _step(run: Run, load: float | None = None, unit_ns: float = 0.0) -> Step:
+    """A step of what the tool says; with a ``load`` in flight, Little's law checks it, to rounding to ``unit_ns``."""
     total = run.total
     iops = float(total["iops"] or 0.0)
     if iops <= 0 and total["new_orders_per_minute"] is None and total["transactions_per_minute"] is None:

@@ -49,7 +49,7 @@ def knee_of(
     *,
     objectives: Sequence[slo_module.Objective] = (),
     baseline: str = "1x",
-    seed: int = 0,
+    seed: int,
 ) -> Knee:
     """The knee of steps that are measured; the words of `series.knee` say what the arguments are."""
     ordered = sorted(measured, key=lambda pair: pair[0].offered_iops)

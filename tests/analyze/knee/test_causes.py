@@ -1,11 +1,14 @@
 """The rules that name a cause, each on figures that make it fire and on figures that do not."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from iotrace.analyze.knee import causes
 from iotrace.analyze.knee.layers import Layers
+from iotrace.analyze.knee.saturation import Saturation
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.schemas import Clock, Manifest, RecordingWriter
@@ -152,3 +155,99 @@ def test_stretches_that_moved_nothing_tell_of_no_ceiling():
     assert causes.ceiling_in_time([(ios, np.where(np.arange(12) == 3, 0.0, moved))]) is None
     assert causes.ceiling_in_time([(np.where(np.arange(12) == 3, 0.0, ios), moved)]) is None
     assert causes.ceiling_in_time([(ios, moved)]).kind == "bandwidth"
+
+
+# Each rule just short of its limit and just past it: what the docstrings promise of "twice", "within 10 %", "by half".
+
+
+@pytest.mark.parametrize(
+    ("high", "kind"),
+    [
+        # Of 0.2 ms in the device and 0.05 ms above it: the whole has to double, and so has the device's part.
+        ((0.49, 0.48, 0.41), None),
+        ((0.51, 0.50, 0.41), "device"),
+        ((0.75, 0.74, 0.39, 4, 4), "host_queue"),
+        # Six tenths of a climb of 10 ms, in the queue or above it, the rest being the other's.
+        ((10.25, 6.03, 0.2), None),
+        ((10.25, 6.33, 0.2), "host_queue"),
+        ((10.25, 4.43, 0.2), None),
+        ((10.25, 4.03, 0.2), "above_block"),
+        # What waits above the block layer is the device's queue where three of its four slots are taken on average.
+        ((10.25, 0.23, 0.2, 2.9, 4), "above_block"),
+        ((10.25, 0.23, 0.2, 3.1, 4), "host_queue"),
+    ],
+)  # fmt: skip
+def test_a_layer_is_named_from_its_share_of_the_climb_on(high, kind):
+    cause = causes.layer(layers("1x", 0.25, 0.23, 0.2), layers("4x", *high))
+    assert (cause and cause.kind) == kind
+
+
+@pytest.mark.parametrize(
+    ("knee", "is_claimed"),
+    [
+        (Estimate(32, 30, 59), True),
+        (Estimate(32, 30, 61), False),
+        (Estimate(2, 2, 2), True),
+        (Estimate(1, 1, 1), False),
+    ],
+)
+def test_a_queue_depth_is_claimed_of_two_slots_or_more_known_within_a_factor_of_two(knee, is_claimed):
+    assert (causes.queue_depth(knee, LOADS, is_corner=True) is not None) == is_claimed
+
+
+@pytest.mark.parametrize(
+    ("plateaus", "kind"),
+    [
+        # What is the same within 10 %, while the other is three times as much.
+        ([(8192, 3000), (24576, 1090)], "bandwidth"),
+        ([(8192, 3000), (24576, 1110)], None),
+        ([(8192, 3000), (24576, 3290)], "iops"),
+        ([(8192, 3000), (24576, 3310)], None),
+        # What is just the same, while the other differs by half.
+        ([(100_000, 1490), (149_000, 1000)], None),
+        ([(100_000, 1510), (151_000, 1000)], "bandwidth"),
+        ([(100_000, 1000), (149_000, 1000)], None),
+        ([(100_000, 1000), (151_000, 1000)], "iops"),
+    ],
+)
+def test_a_ceiling_is_the_same_within_10_percent_while_the_other_differs_by_half(plateaus, kind):
+    cause = causes.ceiling_by_size(plateaus)
+    assert (cause and cause.kind) == kind
+
+
+def wobbling(count, spread):
+    """1,000 in each of ``count`` stretches, every second one up and every other one down: ln moves by ``spread``."""
+    return 1000 * np.exp(spread * np.where(np.arange(count) % 2, 1.0, -1.0))
+
+
+@pytest.mark.parametrize(
+    ("count", "steady", "moving", "is_ceiling"),
+    [
+        (9, 0.0, 0.1, False),
+        (10, 0.0, 0.1, True),
+        (40, 0.0, 0.019, False),
+        (40, 0.0, 0.021, True),
+        (40, 0.05, 0.098, False),
+        (40, 0.05, 0.102, True),
+    ],
+)
+def test_a_ceiling_shows_in_ten_stretches_where_the_other_moves_by_2_percent_and_twice_as_much(
+    count, steady, moving, is_ceiling
+):
+    flat, other = wobbling(count, steady), wobbling(count, moving)
+    # Two steps, the second at three times the load of the first: how much each carries is not what is looked at.
+    found = [
+        causes.ceiling_in_time([(ios, moved), (3 * ios, 3 * moved)])
+        for ios, moved in ((flat, other * 1e6), (other, flat * 1e6))
+    ]
+    assert [cause and cause.kind for cause in found] == (["iops", "bandwidth"] if is_ceiling else [None] * 2)
+
+
+@pytest.mark.parametrize(("busy_share", "is_generator"), [(0.89, False), (0.91, True)])
+def test_a_generator_without_a_tenth_of_its_time_left_explains_the_plateau(busy_share, is_generator):
+    steps = [
+        SimpleNamespace(outstanding=count, generator_busy_share=busy_share, load_text=f"{count} outstanding")
+        for count in (16, 32)
+    ]
+    plateau = Saturation("at_lowest", Estimate(16, 16, 16), None, "")
+    assert bool(causes.closed_causes(plateau, steps, [])) == is_generator

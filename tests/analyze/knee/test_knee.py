@@ -91,7 +91,7 @@ def test_more_than_it_can_carry_from_the_start(tmp_path):
     assert answer.state == "before_range"
     assert answer.iops is None
     assert answer.sustained_iops.value == pytest.approx(CAPACITY_IOPS, rel=0.02)
-    assert "below the lowest load tested" in answer.sentence
+    assert "below the lowest load tested, 5x (2,5" in answer.sentence
 
 
 def test_means_follow_from_queueing_theory(tmp_path):

@@ -283,6 +283,16 @@ def test_a_wall_that_is_predicted_saves_steps_and_finds_the_same(capacity_iops):
     assert len(scales) < len(walk(capacity_iops))
 
 
+@pytest.mark.parametrize(
+    ("predicted", "following"),
+    [(0.98, 1.41), (1.005, 1.03), (1.5, 1.47), (1.97, 1.93), (1.99, 1.95), (2.03, 1.41)],
+)
+def test_beside_a_predicted_wall_the_next_load_is_well_within_what_is_known(predicted, following):
+    """1x held and 2x did not: a load hardly above the one or below the other tells nothing, their middle does."""
+    done = [step(1, 950), step(2, 950)]
+    assert next_scale(done, wall=lambda _held, _failed: predicted) == following
+
+
 @pytest.mark.parametrize("wrong", [0.8, 1.3])
 def test_a_wall_that_is_predicted_wrongly_is_left_behind(wrong):
     """Of the walls that are predicted the walk believes what its steps do not refute."""

@@ -128,7 +128,9 @@ def test_users_of_a_database_saturate_where_new_orders_stop(tmp_path):
     assert found.per_minute_word == "NOPM"
     assert found.iops is None
     assert "virtual users" in found.sentence
-    assert "passes twice that by 32 virtual users" in found.sentence
+    assert (
+        "p99 is 9 ms with 4 virtual users and passes twice that by 32 virtual users (40 ms)" in found.sentence
+    )
     assert [step.is_saturated for step in found.steps][-2:] == [True, True]
     # A database has no queue depth; that its users are a power of two says nothing.
     assert found.causes == []
@@ -230,3 +232,21 @@ def test_numbers_that_are_not_known_are_null_in_json(tmp_path):
     facts = plain(knee(steps))
     assert facts["steps"][0]["littles_law_ratio"] is None
     assert not any(isinstance(value, float) and np.isnan(value) for value in facts["steps"][0].values())
+
+
+@pytest.mark.parametrize("unit_ns", [1e6, 1e5, 1e4, 1e3])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_a_tool_rounds_away_of_its_latency_is_no_load_that_was_not_kept_up(unit_ns, is_whole, tmp_path):
+    """Each I/O takes 1.45 units, which the tool prints as 1; that it knows tenths shows where one load takes 1.1."""
+    steps = [
+        run(
+            tmp_path,
+            count,
+            {"outstanding": count, "iops": count * 1e9 / (1.45 * unit_ns), "latency_ns_mean": unit_ns},
+        )
+        for count in (1, 2, 4)
+    ]
+    last = 1.0 if is_whole else 1.1
+    row = {"outstanding": 8, "iops": 8 * 1e9 / (1.45 * unit_ns), "latency_ns_mean": last * unit_ns}
+    found = knee([*steps, run(tmp_path, 8, row)])
+    assert any("was not kept" in note for step in found.steps for note in step.notes) != is_whole
