@@ -194,11 +194,8 @@ class _Samples:
         """The samples whose stretches ``segments`` holds."""
         latency = segments.values[_metric(op, "latency_ns")]
         at = np.flatnonzero(np.isfinite(latency) & (latency > 0))
-        if not len(at):
-            nothing = np.zeros(0, dtype=np.int64)
-            return cls(nothing, nothing, nothing.astype(np.float64), nothing.astype(np.float64))
         first = np.flatnonzero(np.diff(segments.ends[op][at], prepend=-1))
-        last = np.append(first[1:], len(at)) - 1
+        last = np.append(first, len(at))[1:] - 1
         length_s = (segments.until_ns - segments.from_ns) / 1e9
         counts = np.add.reduceat((np.nan_to_num(rate) * length_s)[at], first)
         return cls(segments.from_ns[at[first]], segments.until_ns[at[last]], latency[at[first]], counts)

@@ -81,6 +81,38 @@ def test_two_logs_of_one_disk_agree_whatever_their_intervals(tmp_path, fine, coa
     assert sql.share == pytest.approx(0, abs=0.03)
 
 
+WITHOUT_TIME = {
+    "writes of a disk that only reads": [
+        sample(metric, end * SECOND, 5 * SECOND, 0)
+        for metric in ("write_iops", "write_latency_ns")
+        for _, end in every(5, 900)
+    ],
+    "samples after the recording": [
+        sample(metric, end * SECOND, 5 * SECOND, value)
+        for metric, value in (("read_iops", 300), ("read_latency_ns", 900 * MS))
+        for _, end in every(5, 1200, 900)
+    ],
+}
+
+
+@pytest.mark.parametrize("more", WITHOUT_TIME.values(), ids=WITHOUT_TIME)
+def test_what_stands_for_no_time_in_the_recording_changes_nothing(more, tmp_path):
+    length = 900
+    rate, disk = np.full(length, 300.0), 2 * MS * np.random.default_rng(7).lognormal(0, 0.05, length)
+    disk[400:500] *= 6
+    rows = log(rate, disk, every(5, length))
+    alone, both = (
+        incident(counters_only(tmp_path / f"{name}.iotrace", told, length * SECOND))
+        for name, told in (("alone", rows), ("both", rows + more))
+    )
+    (window,), (same,) = alone.windows, both.windows
+    assert (window.start_ns, window.end_ns) == (400 * SECOND, 500 * SECOND)
+    assert window.factor == pytest.approx(6, rel=0.05)
+    assert (same.start_ns, same.end_ns, same.factor, same.lost_ns) == (
+        window.start_ns, window.end_ns, window.factor, window.lost_ns,
+    )  # fmt: skip
+
+
 def test_a_window_shorter_than_the_samples_of_one_log_does_not_share_its_growth_out(tmp_path):
     """Slow for 10 s: no sample of 60 s lies in that. The layers' parts cannot be told, and it says so."""
     length = 3600
