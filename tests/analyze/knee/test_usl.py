@@ -88,3 +88,4 @@ def test_a_corner_does_not_fit():
 )
 def test_too_little_is_not_fitted(load, rate):
     assert fit_usl(load, rate) is None
+    assert fit_usl(LOAD[:4], law(LOAD[:4], 900, 0.02, 0.0005)) is not None
