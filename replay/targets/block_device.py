@@ -101,9 +101,12 @@ def counters(device_number: int, *, root: Path = _ROOT) -> DeviceCounters | None
 
 
 def filesystem_of(path: Path, *, root: Path = _ROOT) -> str | None:
-    """Type of the file system that ``path`` lies on, by the longest mount point above it."""
+    """Type of the file system that ``path`` lies on, by the longest mount point above it; None where it leads nowhere."""
     best, kind = -1, None
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # a circle of links, or one replaced while it is followed (EINVAL)
+        return None
     for fields in _mount_lines(root):
         point = Path(_unescape(fields[4]))
         if (real == point or point in real.parents) and len(point.parts) >= best:

@@ -10,8 +10,7 @@ open after the opening, again before the first write, and once more after the la
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +61,10 @@ def refuse_output_as_target(targets: Iterable[str], output: Path) -> None:
 
 def refuse_recording(name: str) -> None:
     """Refuse a target that is or lies in a recording or sweep, which is no place for test data."""
-    with _following_links(name):
+    try:
         target = Path(name).resolve()
+    except (OSError, RuntimeError) as problem:  # a circle of links, or one replaced while it is followed
+        raise changed_while_opened(name) from problem
     for folder in (target, *target.parents):
         if is_output(folder):
             what = "is" if folder == target else f"lies in '{folder}',"
@@ -132,15 +133,6 @@ def refuse_use(name: str, reason: str | None) -> None:
         )
 
 
-@contextmanager
-def _following_links(name: str) -> Iterator[None]:
-    """A link that leads in a circle, or that somebody replaces while it is followed (EINVAL), in the user's words."""
-    try:
-        yield
-    except (OSError, RuntimeError) as problem:
-        raise changed_while_opened(name) from problem
-
-
 def changed_while_opened(name: str) -> IotraceError:
     """The user's words for a path that came to mean something else."""
     return IotraceError(f"target '{name}' changed while it was opened", hint="find out who else uses it")
@@ -167,8 +159,7 @@ def refuse_device_by_name(path: Path, name: str, permission: Permission) -> None
 
 def refuse_memory(place: Path, name: str, *, direct: bool) -> None:
     """Refuse direct I/O to a file system that lives in memory."""
-    with _following_links(name):
-        kind = block_device.filesystem_of(place)
+    kind = block_device.filesystem_of(place)
     if direct and kind in _IN_MEMORY:
         raise DirectIoRefusedError(
             f"target '{name}' lies on {kind}, which keeps its files in memory: there is no disk to measure",

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from iotrace.replay.targets import block_device
+from iotrace.replay.targets.refusals import refuse_recording
+from iotrace.schemas import IotraceError
 from iotrace.schemas.run import DeviceCounters
 
 SDA, SDA1, SDB, MD0 = (os.makedev(8, 0), os.makedev(8, 1), os.makedev(8, 16), os.makedev(9, 0))
@@ -96,3 +98,13 @@ def test_the_nearest_mount_point_tells_the_file_system(system: Path, tmp_path: P
     )
     assert block_device.filesystem_of(tmp_path / "fast/x", root=system) == "tmpfs"
     assert block_device.filesystem_of(tmp_path / "faster/x", root=system) == "ext4"
+
+
+def test_the_file_system_of_a_name_that_leads_in_a_circle(tmp_path: Path) -> None:
+    """Another program may replace a name with such a link between any two looks at it."""
+    for name, other in (("one", "other"), ("other", "one")):
+        (tmp_path / name).symlink_to(tmp_path / other)
+    assert block_device.filesystem_of(tmp_path) is not None
+    assert block_device.filesystem_of(tmp_path / "one") is None
+    with pytest.raises(IotraceError, match="changed while it was opened"):
+        refuse_recording(str(tmp_path / "one"))

@@ -346,17 +346,6 @@ def test_memory_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not path.exists()
 
 
-def test_a_link_that_is_replaced_while_it_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "somebody's"
-    path.write_bytes(bytes(4096))
-
-    def replaced(*_words: object, **_settings: object) -> str:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
-
-    monkeypatch.setattr(os.path, "realpath", replaced)
-    refused(path, "changed while it was opened", permission=Permission(allow_writes=True))
-
-
 @pytest.fixture
 def spare_device(tmp_path: Path) -> Iterator[Path]:
     """An empty block device that nobody uses."""
