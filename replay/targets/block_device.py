@@ -101,7 +101,7 @@ def counters(device_number: int, *, root: Path = _ROOT) -> DeviceCounters | None
 
 
 def filesystem_of(path: Path, *, root: Path = _ROOT) -> str | None:
-    """Type of the file system that ``path`` lies on, by the longest mount point above it; None where it leads nowhere."""
+    """Type of the file system that ``path`` lies on, by the longest mount point above it; None if it leads nowhere."""
     best, kind = -1, None
     try:
         real = path.resolve()
