@@ -1,8 +1,8 @@
-"""Several recordings read at once, each by a process of its own."""
+"""Several recordings read at once, each by a process of its own, here or on a cluster."""
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Future, as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,63 +17,88 @@ from .summary import HostSummary, Unread, summarise
 _WORKER_BYTES: Final = MEMORY_LIMIT_BYTES + (1 << 30)
 _KILLED: Final = "the process that read it was killed, as a system short of memory does"
 
-
 _Found = TypeVar("_Found")
+Done = Callable[[int], None]
+"""Is told how many have been read."""
 
 
 def summaries(
-    paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
+    paths: Sequence[Path], done: Done = lambda _count: None, executor: Executor | None = None
 ) -> list[HostSummary | Unread]:
-    """What is kept of each recording, in the order of ``paths``; ``done`` is told how many have been read."""
-    return read_each(summarise, paths, done)
+    """What is kept of each recording, in the order of ``paths``; see `read_each`."""
+    return read_each(summarise, paths, done, executor)
 
 
 def incidents_of_each(
-    paths: Sequence[Path], done: Callable[[int], None] = lambda _count: None
+    paths: Sequence[Path], done: Done = lambda _count: None, executor: Executor | None = None
 ) -> list[HostIncidents | Unread]:
-    """The slow windows of each recording, in the order of ``paths``; ``done`` is told how many have been read."""
-    return read_each(incidents_of, paths, done)
+    """The slow windows of each recording, in the order of ``paths``; see `read_each`."""
+    return read_each(incidents_of, paths, done, executor)
 
 
 def read_each(
-    read: Callable[[Path], _Found | Unread], paths: Sequence[Path], done: Callable[[int], None]
+    read: Callable[[Path], _Found | Unread],
+    paths: Sequence[Path],
+    done: Done = lambda _count: None,
+    executor: Executor | None = None,
 ) -> list[_Found | Unread]:
     """What ``read``, which can be pickled, gives for each path, in their order; ``done`` is told how many are there.
 
-    As many are read at once as there are processors and memory for. A recording whose process dies is tried once more
-    by itself.
+    Without an ``executor``, such as a Dask client's, processes of this machine read, as many at once as there are
+    processors and memory for. A recording whose process dies is tried once more by itself; over a lost worker Dask
+    tries again elsewhere.
     """
-    workers = min(
-        len(paths), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    workers = max(1, min(workers, psutil.virtual_memory().total // _WORKER_BYTES))
-    found = _read(read, paths, workers, done)
+    if executor is not None:
+        found = _read(executor, read, paths, done)
+    else:
+        with _processes(_processes_at_once(len(paths))) as pool:
+            found = _read(pool, read, paths, done)
     for path in [path for path in paths if path not in found]:
-        found |= _read(read, [path], 1, lambda _count: None) or {path: Unread(str(path), _KILLED)}
+        if executor is None:
+            with _processes(1) as pool:
+                found |= _read(pool, read, [path], lambda _count: None)
+        found.setdefault(path, Unread(str(path), f"'{path}' was not read: {_KILLED}"))
         done(len(found))
     return [found[path] for path in paths]
 
 
 def _read(
-    read: Callable[[Path], _Found | Unread], paths: Sequence[Path], workers: int, done: Callable[[int], None]
+    executor: Executor, read: Callable[[Path], _Found | Unread], paths: Sequence[Path], done: Done
 ) -> dict[Path, _Found | Unread]:
-    """By path; those whose process died, and all that were to be read after it, are missing."""
+    """By path; those whose process died, and of a pool that broke all that were to be read after it, are missing."""
     found: dict[Path, _Found | Unread] = {}
+    waiting: dict[Future[_Found | Unread], Path] = {executor.submit(read, path): path for path in paths}
+    try:
+        for future in as_completed(waiting):
+            try:
+                found[waiting[future]] = future.result()
+            except Exception as problem:
+                if not _is_death(problem):
+                    raise
+            else:
+                done(len(found))
+    except BaseException:
+        for future in waiting:
+            future.cancel()
+        executor.shutdown(wait=False)
+        raise
+    return found
+
+
+def _is_death(problem: Exception) -> bool:
+    """Whether a process died over it. Dask, which need not be installed, says so by the name of its error."""
+    return isinstance(problem, BrokenExecutor | CancelledError) or type(problem).__name__ == "KilledWorker"
+
+
+def _processes_at_once(wanted: int) -> int:
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(wanted, processors, psutil.virtual_memory().total // _WORKER_BYTES))
+
+
+def _processes(workers: int) -> Executor:
     # Not at the top: no other command needs it at its start.
     import multiprocessing  # noqa: PLC0415
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
     # Threads of DuckDB and Arrow do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting: dict[Future[_Found | Unread], Path] = {pool.submit(read, path): path for path in paths}
-        try:
-            for future in as_completed(waiting):
-                found[waiting[future]] = future.result()
-                done(len(found))
-        except BrokenExecutor:
-            pass
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return found
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
