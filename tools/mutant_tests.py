@@ -12,6 +12,7 @@ anything, and the program reads the fault from the file.
 import gc
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -21,8 +22,8 @@ import time
 import traceback
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -31,9 +32,11 @@ from typing import Any, Final
 import pytest
 
 WAIT_S: Final = 900
+RECORD_S: Final = 4 * 3600
 FAULT_S: Final = 45.0
 """Processor time of the tests that are run for one fault; what they do not notice counts as a fault that survived."""
 _ANYTHING: Final = ("", 0)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+\.py)", re.MULTILINE)
 _OPTIONS: Final = (
     "-x", "-q", "-p", "no:cacheprovider", "--inline-snapshot=disable", "-m", "not slow", "--basetemp", "build/tests",
 )  # fmt: skip
@@ -50,10 +53,23 @@ class Tests:
 
     @classmethod
     def read(cls, path: Path) -> "Tests":
-        """What `Collected.record` wrote."""
+        """What `write` wrote; nothing where it did not."""
+        if not path.exists():
+            return cls({}, {}, frozenset())
         noted = json.loads(path.read_text("utf-8"))
         calls = {name: _places(one) for name, one in noted["calls"].items()}
         return cls(calls, noted["seconds"], _places(noted["imported"]))
+
+    def write(self, path: Path) -> None:
+        """Keep it in a file."""
+        calls = {name: sorted(places) for name, places in self.calls.items()}
+        noted = {"calls": calls, "seconds": dict(self.seconds), "imported": sorted(self.imported)}
+        path.write_text(json.dumps(noted), "utf-8")
+
+    def without(self, files: Collection[str]) -> "Tests":
+        """All but the tests in these files."""
+        calls = {name: places for name, places in self.calls.items() if name.split("::")[0] not in files}
+        return replace(self, calls=calls)
 
     def calling(self, functions: Iterable[tuple[str, int, int]]) -> list[str]:
         """The tests that call one of these (module, first and last line), the quickest first."""
@@ -98,41 +114,50 @@ class Collected:
     session: pytest.Session | None = None
 
     def record(self, into: Path) -> bool:
-        """Run all tests and note what they call; false if one fails."""
+        """Run the tests that ``into`` does not know, a file at a time, and note what they call; false if one fails."""
+        known = Tests.read(into).calls
+        new: dict[str, list[pytest.Item]] = {}
+        for name, item in self.items.items():
+            if name not in known:
+                new.setdefault(name.split("::")[0], []).append(item)
+        for items in new.values():
+            if _forked(self.copy, lambda items=items: self._record(items, into), RECORD_S) != 0:
+                (self.copy.parent / "failed").touch()
+                return False
+        return True
 
-        def run() -> int:
-            started = subprocess.Popen.__init__
+    def _record(self, items: list[pytest.Item], into: Path) -> int:
+        known, started = Tests.read(into), subprocess.Popen.__init__
 
-            def start(*args: Any, **options: Any) -> None:  # noqa: ANN401 - whatever Popen takes
-                self.now.add(_ANYTHING)
-                started(*args, **options)
+        def start(*args: Any, **options: Any) -> None:  # noqa: ANN401 - whatever Popen takes
+            self.now.add(_ANYTHING)
+            started(*args, **options)
 
-            subprocess.Popen.__init__ = start  # type: ignore[method-assign]
-            threading.settrace(self._trace)
-            sys.settrace(self._trace)
-            status = self._run(list(self.items.values()))
-            sys.settrace(None)
-            every = {
-                name: sorted(
-                    places | self.shared.get(name.split("::")[0], set()) | self.shared.get("", set())
-                )
-                for name, places in self.calls.items()
-            }
-            noted = {"calls": every, "seconds": self.seconds, "imported": sorted(self.imported)}
-            if status == 0:
-                into.write_text(json.dumps(noted), "utf-8")
-            return status
+        subprocess.Popen.__init__ = start  # type: ignore[method-assign]
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        status = self._run(items)
+        sys.settrace(None)
+        shared = {file: frozenset(places) for file, places in self.shared.items()}
+        every = {
+            name: places | shared.get(name.split("::")[0], frozenset()) | shared.get("", frozenset())
+            for name, places in self.calls.items()
+        }
+        if status == 0:
+            Tests(
+                {**known.calls, **every}, {**known.seconds, **self.seconds}, frozenset(self.imported)
+            ).write(into)
+        return status
 
-        return _forked(self.copy, run) == 0
+    def fails_in(self, tests: Tests, names: list[str], path: str, after: str, line: int | None) -> str | None:
+        """The file of the test that fails with ``after`` as the text of the file ``path``, in which it stands already.
 
-    def fails(self, tests: Tests, names: list[str], path: str, after: str, line: int | None) -> bool:
-        """Whether one of the tests fails with ``after`` as the text of the file ``path``, in which it stands already.
-
-        Taking twenty times as long as it should, or never ending, is failing. ``line`` is the first of the changed
-        function, None for what is no function's.
+        None where none fails; empty where it cannot be told which did. Taking twenty times as long as it should, or
+        never ending, is failing. ``line`` is the first of the changed function, None for what is no function's.
         """
+        names = [name for name in names if name in self.items]
         if not names:
-            return False
+            return None
         seconds = 60 + 20 * sum(tests.seconds[name] for name in names)
         module = self.modules[path]
         in_place = line is not None and (module, line) not in tests.imported
@@ -148,7 +173,11 @@ class Collected:
                 os.execv(sys.executable, [sys.executable, "-m", "pytest", *_OPTIONS, *names])
             return self._run([self.items[name] for name in names])
 
-        return _forked(self.copy, run) != 0
+        if _forked(self.copy, run) == 0:
+            return None
+        said = (self.copy.parent / "tests.txt").read_text("utf-8", "replace")
+        found = _FAILED.findall(said)
+        return str(found[-1]) if found else ""
 
     def _run(self, items: list[pytest.Item]) -> int:
         for item, following in zip(items, [*items[1:], None], strict=True):
@@ -177,7 +206,7 @@ class Collected:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Say what failed: pytest itself would when all is over."""
         if report.failed:
-            print(f"\n{report.nodeid}\n{report.longreprtext}", flush=True)
+            print(f"\n{report.longreprtext}\nFAILED {report.nodeid}", flush=True)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:

@@ -3,8 +3,9 @@
 Cosmic Ray makes the faults (a comparison turned, a number changed, a condition negated); what this adds is which tests
 answer for which modules, a sample of stated size, and the list of survivors that are in order (`tests/mutants.toml`).
 Of a group's tests those are run that call the changed function (`mutant_tests`). Everything happens in a copy of the
-checkout; the checkout itself is not touched. A run that was interrupted goes on where it stopped, as long as the
-checkout is what it was.
+checkout; the checkout itself is not touched. A run that was interrupted goes on where it stopped. Where only files of
+tests were added or changed since, what a test noticed that is as it was stays noticed, and what none did is tried on
+the new ones (`State`).
 """
 
 import argparse
@@ -22,7 +23,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -164,17 +165,54 @@ def make_copy(folder: Path) -> Path:
     return copy
 
 
+@dataclass(frozen=True)
+class State:
+    """The checksums of all files that verdicts depend on, by name."""
+
+    sums: dict[str, str]
+
+    @classmethod
+    def now(cls) -> "State":
+        """That of the checkout: rooms, tests, what configures them, and this tool."""
+        counted = (*(f"{room}/" for room in ROOMS), "tests/", "tools/mutant", "pyproject.toml")
+        names = [name for name in files() if name.startswith(counted) and (ROOT / name).is_file()]
+        return cls({name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in names})
+
+    def is_newer_by_tests(self, before: "State") -> bool:
+        """Whether nothing else was changed since ``before``; what was added cannot change what was there."""
+        return all(
+            self.sums.get(name) == known or _is_test_file(name) or name == "tests/mutants.toml"
+            for name, known in before.sums.items()
+        )
+
+    def changed_tests(self, before: "State") -> set[str]:
+        """Files of tests that are not what they were, or were not there."""
+        return {
+            name
+            for name, known in self.sums.items()
+            if _is_test_file(name) and before.sums.get(name) != known
+        }
+
+
+def _is_test_file(name: str) -> bool:
+    return name.startswith("tests/") and Path(name).name.startswith("test_")
+
+
 def folder_of_this_state() -> Path:
-    """Where verdicts on the checkout as it is are kept; those on any other state go."""
-    digest = hashlib.sha256()
-    for name in files():
-        digest.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
-    folder = FOLDER / digest.hexdigest()[:12]
-    for other in FOLDER.glob("*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """Where verdicts are kept; those that the checkout as it is leaves open are taken out."""
+    known, now = FOLDER / "state.json", State.now()
+    before = State(json.loads(known.read_text("utf-8"))) if known.exists() else State({"": ""})
+    if before != now:
+        if now.is_newer_by_tests(before):
+            changed = now.changed_tests(before)
+            Tried(FOLDER / "tried.jsonl").doubt(changed)
+            for calls in FOLDER.glob("calls-*.json"):
+                Tests.read(calls).without(changed).write(calls)
+        else:
+            shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        known.write_text(json.dumps(now.sums), "utf-8")
+    return FOLDER
 
 
 def changed_lines(before: str, after: str) -> str:
@@ -213,19 +251,28 @@ def functions_with(module: Path, name: str) -> Iterator[tuple[str, int, int]]:
             yield module.as_posix(), first, node.end_lineno or node.lineno
 
 
-def survives(
-    mutant: Mutant, copy: Path, tests: Tests, collected: Collected, modules: list[Path]
-) -> tuple[bool | None, str]:
-    """Whether no test notices the fault while it is in ``copy``, None where it is no fault; and the fault in words.
+@dataclass(frozen=True)
+class Verdict:
+    """Whether no test notices a fault, None where it is none; the fault in words."""
 
-    ``modules`` are those of its group.
-    """
+    is_alive: bool | None
+    change: str = ""
+    noticed_in: str = ""
+    """The file of the test that does; empty where it ended otherwise than by a test that failed."""
+    open_in: tuple[str, ...] = ()
+    """Files of tests that came or changed since none did."""
+
+
+def judged(
+    mutant: Mutant, copy: Path, tests: Tests, collected: Collected, modules: list[Path], only: tuple[str, ...]
+) -> Verdict:
+    """Try a fault in ``copy``; ``modules`` are those of its group, ``only`` the files of tests to run if not all."""
     path = copy / mutant.module
     original, times = path.read_text("utf-8"), path.stat()
     before, after = apply_mutation(path, operators()[mutant.operator], mutant.occurrence)
     if after is None or before == after:
         path.write_text(original, "utf-8")
-        return None, ""
+        return Verdict(None)
     change = changed_lines(before, after)
     around = functions_at(mutant.module, mutant.line)
     if around:
@@ -241,9 +288,11 @@ def survives(
             compile(after, str(path), "exec")
         path.write_text(after, "utf-8")
         imported = str(copy / "build" / "rooms" / "iotrace" / mutant.module)
-        return not collected.fails(tests, names, imported, after, around[0][0] if around else None), change
+        names = [name for name in names if not only or name.split("::")[0] in only]
+        noticed_in = collected.fails_in(tests, names, imported, after, around[0][0] if around else None)
+        return Verdict(noticed_in is None, change, noticed_in or "")
     except (SyntaxError, ValueError):
-        return None, change
+        return Verdict(None, change)
     finally:
         path.write_text(original, "utf-8")
         # Its bytecode is that of the original again.
@@ -284,42 +333,58 @@ def modules_of(group: dict[str, Any]) -> list[Path]:
 
 @dataclass(frozen=True)
 class Tried:
-    """What is known of the faults of one state of the checkout: ``tried.jsonl``, a line for each."""
+    """What is known of faults: ``tried.jsonl``, a line for each, of which the last holds."""
 
     path: Path
 
-    def read(self) -> dict[str, tuple[bool | None, str]]:
-        """Whether no test notices it, and the fault in words, by fault."""
+    def read(self) -> dict[str, Verdict]:
+        """By fault; those that are open have files to be tried on."""
         if not self.path.exists():
             return {}
         rows = map(json.loads, self.path.read_text("utf-8").splitlines())
-        return {fault: (is_alive, change) for fault, is_alive, change in rows}
+        return {
+            fault: Verdict(is_alive, change, noticed, tuple(left))
+            for fault, is_alive, change, noticed, left in rows
+        }
 
-    def add(self, mutant: Mutant, verdict: tuple[bool | None, str]) -> None:
+    def add(self, fault: str, verdict: Verdict) -> None:
         """One more."""
+        row = [fault, verdict.is_alive, verdict.change, verdict.noticed_in, verdict.open_in]
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([str(mutant), *verdict]) + "\n")
+            file.write(json.dumps(row) + "\n")
+
+    def doubt(self, changed: set[str]) -> None:
+        """Leave out what tests of these files noticed, and note that they have not been tried on what none did."""
+        known = self.read()
+        self.path.unlink(missing_ok=True)
+        for fault, verdict in known.items():
+            if verdict.is_alive:
+                self.add(fault, replace(verdict, open_in=tuple(sorted({*verdict.open_in, *changed}))))
+            elif verdict.is_alive is None or (verdict.noticed_in and verdict.noticed_in not in changed):
+                self.add(fault, verdict)
 
 
 def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, calls: Path, until: float) -> bool:
     """Try what was not tried yet, until that time; false where the tests fail without any fault planted."""
     tried = Tried(folder / "tried.jsonl")
     known = tried.read()
-    left = [mutant for mutant in mutants if str(mutant) not in known]
+    left = [mutant for mutant in mutants if str(mutant) not in known or known[str(mutant)].open_in]
     if not left or time.monotonic() > until:
         return True
     copy = make_copy(folder)
 
     def work(collected: Collected) -> None:
-        if not calls.exists() and not collected.record(calls):
+        if not collected.record(calls):
             return
         tests = Tests.read(calls)
         for mutant in left:
             if time.monotonic() > until:
                 break
-            tried.add(mutant, survives(mutant, copy, tests, collected, modules_of(group)))
+            only = known[str(mutant)].open_in if str(mutant) in known else ()
+            tried.add(str(mutant), judged(mutant, copy, tests, collected, modules_of(group), only))
 
-    return collected(copy, group["tests"], modules_of(group), work) and calls.exists()
+    (folder / "failed").unlink(missing_ok=True)
+    return collected(copy, group["tests"], modules_of(group), work) and not (folder / "failed").exists()
 
 
 def main() -> int:
@@ -345,9 +410,13 @@ def main() -> int:
             )
             return 2
         known = Tried(folder / "tried.jsonl").read()
-        verdicts = [(mutant, *known[str(mutant)]) for mutant in mutants if str(mutant) in known]
-        faults = [(mutant, is_alive, change) for mutant, is_alive, change in verdicts if is_alive is not None]
-        alive = [(mutant, change) for mutant, is_alive, change in faults if is_alive]
+        verdicts = [
+            (mutant, known[str(mutant)])
+            for mutant in mutants
+            if str(mutant) in known and not known[str(mutant)].open_in
+        ]
+        faults = [(mutant, verdict) for mutant, verdict in verdicts if verdict.is_alive is not None]
+        alive = [(mutant, verdict.change) for mutant, verdict in faults if verdict.is_alive]
         for mutant, change in alive:
             why = reasons.get((str(mutant.module), change))
             unexplained += why is None
@@ -358,6 +427,8 @@ def main() -> int:
             f"{name}: {len(alive)} of {len(faults)} survived{f', {left} not tried' if left else ''}",
             flush=True,
         )
+    if not tried:
+        return 0
     low, high = wilson(unexplained, tried)
     print(
         f"in all: {unexplained} of {tried} survived without a reason ({low:.1%} to {high:.1%} of all {count:,} mutants)"

@@ -1,6 +1,9 @@
 """A recording appears whole or not at all."""
 
+import errno
+import json
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, validate
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, SweepWriter, validate
+from iotrace.schemas import writer as writing
 from iotrace.schemas.recording import GROUP_ROWS_MAX
 
 
@@ -150,3 +154,267 @@ def test_a_name_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         (tmp_path / "a.iotrace").mkdir()
         writer.commit(manifest())
     assert list((tmp_path / "a.iotrace").iterdir()) == []
+
+
+class OutOfReachError(OSError):
+    """As Arrow raises it: without a number, and with words of several lines."""
+
+    def __init__(self) -> None:
+        super().__init__("x" * 300 + "\ndetails of no use")
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [(OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"), (OutOfReachError(), "x" * 200)],
+)
+def test_an_error_of_the_disk_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: OSError, reason: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise problem
+
+    path = tmp_path / "a.iotrace"
+    with RecordingWriter(path) as writer:
+        monkeypatch.setattr(writing, "parquet_writer", fails)
+        with pytest.raises(IotraceError) as caught:
+            writer.commit(manifest())
+    assert caught.value.message == f"cannot write '{path}': {reason}"
+    assert caught.value.hint == "free some room or choose another folder with -o"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [(OSError(errno.EROFS, "Read-only file system"), "Read-only file system"), (OSError("gone"), "gone")],
+)
+def test_a_manifest_that_cannot_be_renewed_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: OSError, reason: str
+) -> None:
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        recording = writer.commit(manifest("old"))
+    recording.manifest.title = "new"
+
+    def fails(*_: object, **__: object) -> None:
+        raise problem
+
+    with monkeypatch.context() as patched, pytest.raises(IotraceError) as caught:
+        patched.setattr(writing, "replace_text", fails)
+        writing.rewrite_manifest(recording)
+    assert caught.value.message == f"cannot write '{recording.path}': {reason}"
+    assert caught.value.hint == "free some room or choose another folder with -o"
+    assert Recording.open(recording.path).manifest.title == "old"
+    assert writing.rewrite_manifest(recording) is recording
+    assert Recording.open(recording.path).manifest.title == "new"
+    assert stat.S_IMODE((recording.path / "manifest.json").stat().st_mode) == 0o600
+
+
+def test_rows_so_far(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        assert writer.rows("io") == 0
+        writer.append("io", io([1, 2]))
+        writer.append("io", io([3]).to_batches()[0])
+        assert writer.rows("io") == 3
+        assert writer.rows("markers") == 0
+
+
+def test_rows_of_one_call_are_put_in_order_of_issue(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        writer.append("io", io([5, 3, 4]))
+        writer.append("io", io([2, 1]))
+        recording = writer.commit(manifest())
+    assert recording.read("io")["issued_ns"].to_pylist() == [3, 4, 5, 1, 2]
+
+
+def test_tables_of_others_are_kept_as_they_come(tmp_path: Path) -> None:
+    other = pa.table({"b": [2, 1], "a": ["x", "y"]})
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        writer.append("own", other)
+        writer.append("own", other.to_batches()[0])
+        recording = writer.commit(manifest())
+    assert pq.read_table(recording.path / "own.parquet").equals(pa.concat_tables([other, other]))
+
+
+def test_a_table_that_fills_its_row_groups_has_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iotrace.schemas.writer.ROW_GROUP_ROWS", 10)
+    for rows in (0, 9, 10, 11, 20):
+        with RecordingWriter(tmp_path / f"{rows}.iotrace") as writer:
+            writer.append("io", io(list(range(rows))))
+            recording = writer.commit(manifest())
+        told = pq.read_metadata(recording.path / "io.parquet")
+        groups = [told.row_group(number).num_rows for number in range(told.num_row_groups)]
+        assert groups == [10] * (rows // 10) + ([rows % 10] if rows % 10 or not rows else [])
+        assert {entry.name for entry in recording.path.iterdir() if entry.is_dir()} == set()
+
+
+def test_rows_are_written_as_soon_as_they_fill_a_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iotrace.schemas.writer.ROW_GROUP_ROWS", 10)
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        (hidden,) = tmp_path.glob(".a.iotrace.partial-*")
+        writer.append("io", io(list(range(9))))
+        assert not (hidden / "io").exists()
+        writer.append("io", io([9]))
+        assert stat.S_IMODE((hidden / "io").stat().st_mode) == 0o700
+        assert stat.S_IMODE((hidden / "io/part-00000.parquet").stat().st_mode) == 0o600
+
+
+def test_times_are_kept_as_differences_and_words_as_numbers(tmp_path: Path) -> None:
+    """An I/O of a recording takes 16 bytes or less (docs/format)."""
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        writer.append("io", io(list(range(0, 3_000_000, 1000))))
+        recording = writer.commit(manifest())
+    told = pq.read_metadata(recording.path / "io.parquet").row_group(0)
+    columns = {told.column(at).path_in_schema: told.column(at) for at in range(told.num_columns)}
+    for name in ("issued_ns", "completed_ns", "offset_bytes"):
+        assert "DELTA_BINARY_PACKED" in columns[name].encodings
+        assert not columns[name].has_dictionary_page
+    for name in ("layer", "op", "size_bytes"):
+        assert columns[name].has_dictionary_page
+    assert {column.compression for column in columns.values()} == {"ZSTD"}
+    assert all(column.has_offset_index and column.has_column_index for column in columns.values())
+
+
+class TestWhatIsReadIsNotWrittenOver:
+    """`refuse_over_source`."""
+
+    def make(self, path: Path) -> Path:
+        with RecordingWriter(path) as writer:
+            writer.commit(manifest())
+        return path
+
+    def test_the_source_itself_by_any_name(self, tmp_path: Path) -> None:
+        source, other = self.make(tmp_path / "a.iotrace"), tmp_path / "other"
+        (tmp_path / "link").symlink_to(source)
+        for name in (source, tmp_path / "link", tmp_path / "x/../a.iotrace"):
+            with pytest.raises(IotraceError) as caught:
+                writing.refuse_over_source(name, [other, source])
+            assert caught.value.message == f"'{name}' is what is read, and is not overwritten"
+            assert caught.value.hint == "choose another name with -o"
+
+    def test_what_holds_the_source(self, tmp_path: Path) -> None:
+        source = self.make(tmp_path / "deep/er/a.iotrace")
+        with pytest.raises(IotraceError) as caught:
+            writing.refuse_over_source(tmp_path / "deep", [source])
+        assert caught.value.message == f"'{tmp_path / 'deep'}' holds what is read, and is not overwritten"
+
+    def test_a_place_in_the_recording_that_is_read(self, tmp_path: Path) -> None:
+        source = self.make(tmp_path / "a.iotrace")
+        with pytest.raises(IotraceError) as caught:
+            writing.refuse_over_source(source / "x/b.iotrace", [source])
+        assert caught.value.message == f"'{source / 'x/b.iotrace'}' lies in the recording that is read"
+        assert caught.value.hint == "choose another place with -o"
+
+    def test_a_place_beside_it_or_in_a_mere_folder(self, tmp_path: Path) -> None:
+        source = self.make(tmp_path / "a.iotrace")
+        writing.refuse_over_source(tmp_path / "b.iotrace", [source])
+        writing.refuse_over_source(tmp_path / "b.iotrace", [tmp_path])
+        writing.refuse_over_source(tmp_path / "b.iotrace", [])
+
+
+def test_what_tells_our_folders_from_others(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "a.iotrace") as writer:
+        writer.commit(manifest())
+    SweepWriter(tmp_path / "s.iotrace", title="t", source_uuid=None)
+    assert writing.is_output(tmp_path / "a.iotrace")
+    assert writing.is_output(tmp_path / "s.iotrace")
+    assert not writing.is_output(tmp_path)
+    for name, keys in (
+        ("manifest.json", ["format_version", "uuid", "kind"]),
+        ("sweep.json", ["format_version", "steps"]),
+    ):
+        for text, is_ours in (
+            (json.dumps(dict.fromkeys(keys)), True),
+            (json.dumps(dict.fromkeys([*keys, "more"])), True),
+            (json.dumps(dict.fromkeys(keys[1:])), False),
+            (json.dumps(keys), False),
+            ("{", False),
+            ("[" * 100_000, False),
+            ("", False),
+        ):
+            (tmp_path / "b").mkdir(exist_ok=True)
+            (tmp_path / "b" / name).write_text(text)
+            assert writing.is_output(tmp_path / "b") == is_ours, text[:100]
+        (tmp_path / "b" / name).unlink()
+
+
+class TestWhatMayBeReplaced:
+    """A recording of which anything is not as it was written stays."""
+
+    def make(self, path: Path) -> Path:
+        with RecordingWriter(path) as writer:
+            writer.append("io", io([1, 2]))
+            writer.commit(manifest())
+        return path
+
+    def test_as_it_was_written(self, tmp_path: Path) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        (path / "writer.lock").touch()
+        writing.check_replaceable(path, overwrite=True)
+        writing.check_replaceable(tmp_path / "free", overwrite=False)
+
+    def test_a_table_with_other_rows(self, tmp_path: Path) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        pq.write_table(pa.table({"a": [1]}), path / "io.parquet")
+        with pytest.raises(IotraceError, match=r"holds 'io\.parquet', which is not as iotrace wrote it"):
+            writing.check_replaceable(path, overwrite=True)
+
+    def test_a_table_that_cannot_be_read(self, tmp_path: Path) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        (path / "io.parquet").write_bytes(b"mine")
+        with pytest.raises(IotraceError, match=r"holds 'io\.parquet'"):
+            writing.check_replaceable(path, overwrite=True)
+
+    def test_a_table_that_is_a_link(self, tmp_path: Path) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        (path / "io.parquet").rename(tmp_path / "io.parquet")
+        (path / "io.parquet").symlink_to(tmp_path / "io.parquet")
+        with pytest.raises(IotraceError, match=r"holds 'io\.parquet'"):
+            writing.check_replaceable(path, overwrite=True)
+
+    def test_a_lock_that_somebody_wrote_into(self, tmp_path: Path) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        (path / "writer.lock").write_text("mine")
+        with pytest.raises(IotraceError, match=r"holds 'writer\.lock'"):
+            writing.check_replaceable(path, overwrite=True)
+
+    def test_a_manifest_that_names_a_place_elsewhere(self, tmp_path: Path) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        told = json.loads((path / "manifest.json").read_text())
+        told["rows"]["../b"] = 1
+        (path / "manifest.json").write_text(json.dumps(told))
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "b.parquet")
+        assert set(writing._written_in(path) or {}) == {
+            "manifest.json",
+            "writer.lock",
+            *(f"{name}.parquet" for name in told["rows"] if name != "../b"),
+        }
+
+    @pytest.mark.parametrize("text", ["{}", "[]", "nothing", "\N{NO-BREAK SPACE}"])
+    def test_a_manifest_that_is_none(self, tmp_path: Path, text: str) -> None:
+        path = self.make(tmp_path / "a.iotrace")
+        (path / "manifest.json").write_text(text, "latin-1")
+        with pytest.raises(IotraceError, match="is not a recording and is not overwritten"):
+            writing.check_replaceable(path, overwrite=True)
+
+    @pytest.mark.parametrize("steps", [3, [3], [{}], {"a": 1}, None])
+    def test_a_sweep_whose_steps_are_none(self, tmp_path: Path, steps: object) -> None:
+        path = tmp_path / "s.iotrace"
+        SweepWriter(path, title="t", source_uuid=None)
+        told = json.loads((path / "sweep.json").read_text())
+        (path / "sweep.json").write_text(json.dumps(told | {"steps": steps}))
+        with pytest.raises(IotraceError, match="is not a recording and is not overwritten"):
+            writing.check_replaceable(path, overwrite=True)
+
+    def test_a_sweep_with_its_steps_and_who_watched(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.iotrace"
+        sweep = SweepWriter(path, title="t", source_uuid=None)
+        step = self.make(sweep.step_path(1))
+        sweep.add(1, Recording.open(step))
+        self.make(path / "steps/000-1x.watched.iotrace")
+        writing.check_replaceable(path, overwrite=True)
+        (path / "steps/000-1x.watched.iotrace/mine").touch()
+        with pytest.raises(IotraceError, match=r"holds 'steps/000-1x\.watched\.iotrace/mine'"):
+            writing.check_replaceable(path, overwrite=True)

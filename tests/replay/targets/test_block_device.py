@@ -108,3 +108,129 @@ def test_the_file_system_of_a_name_that_leads_in_a_circle(tmp_path: Path) -> Non
     assert block_device.filesystem_of(tmp_path / "one") is None
     with pytest.raises(IotraceError, match="changed while it was opened"):
         refuse_recording(str(tmp_path / "one"))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "name", "value"),
+    [
+        ("queue/logical_block_size", "4096", "logical_block_bytes", 4096),
+        ("queue/logical_block_size", "", "logical_block_bytes", 4096),
+        ("queue/physical_block_size", "0", "physical_block_bytes", None),
+        ("queue/physical_block_size", "8192", "physical_block_bytes", 8192),
+        ("queue/write_cache", "write through", "write_cache", False),
+        ("queue/write_cache", "", "write_cache", None),
+        ("queue/rotational", "1", "rotational", True),
+        ("queue/rotational", "", "rotational", None),
+        ("device/model", " ST4000 \n", "model", "ST4000"),
+    ],
+)
+def test_facts_as_the_system_words_them(system: Path, file: str, text: str, name: str, value: object) -> None:
+    path = system / "sys/block/sda" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    assert getattr(block_device.facts(SDA, root=system), name) == value
+    assert not block_device.facts(SDA, root=system).partition
+
+
+def test_facts_of_a_disk_that_tells_nothing(system: Path) -> None:
+    assert block_device.facts(SDB, root=system) == block_device.DeviceFacts(
+        "sdb", 4096, None, None, None, None, partition=False
+    )
+    assert block_device.facts(MD0, root=system) == block_device.DeviceFacts(
+        "", 4096, None, None, None, None, partition=False
+    )
+
+
+def test_swap_in_use_is_known_by_its_number(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"/dev/sdb": SDB, "/dev/sda 1": SDA1, "/swap.img": 0}
+    real = Path.stat
+
+    def planted(path: Path, **options: bool) -> os.stat_result:
+        if str(path) in named:
+            return os.stat_result([0] * 10, {"st_rdev": named[str(path)]})
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", planted)
+    (system / "proc/swaps").write_text(
+        "Filename Type\n/swap.img file 1\n/dev/sdb partition 1\n/dev/sda\\0401 x\n"
+    )
+    assert [str(path) for path in block_device.swap_files(root=system)] == [
+        "/swap.img", "/dev/sdb", "/dev/sda 1",
+    ]  # fmt: skip
+    assert block_device.use(SDB, root=system) == "it is swap space in use"
+    assert block_device.use(SDA, root=system) == "its partition sda1 is swap space in use"
+    assert block_device.use(SDA1, root=system) == "it is swap space in use"
+
+
+def test_where_there_is_no_list_of_swap_there_is_none(system: Path) -> None:
+    (system / "proc/swaps").unlink()
+    assert block_device.swap_files(root=system) == []
+    assert block_device.use(SDA, root=system) is None
+
+
+def test_a_holder_of_the_device_itself(system: Path) -> None:
+    for holder in ("md1", "dm-3"):
+        (system / "sys/block/sdb/holders" / holder).mkdir()
+    assert block_device.use(SDB, root=system) == "it is part of dm-3 (RAID, LVM or the like)"
+    assert block_device.use(SDA, root=system) is None
+
+
+def test_a_mount_is_known_by_its_source_too(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of btrfs, whose mounts have a number of no device."""
+    (system / "proc/self/mountinfo").write_text(
+        "1 0 0:50 / /data rw - btrfs /dev/sdb rw\n2 0 0:51 / /again rw - btrfs /dev/sdb rw\n"
+        "3 0 0:52 / /run rw - tmpfs sdb rw\n"
+    )
+    real = Path.stat
+
+    def planted(path: Path, **options: bool) -> os.stat_result:
+        if str(path) in {"/dev/sdb", "sdb"}:
+            return os.stat_result([0] * 10, {"st_rdev": SDB if path.is_absolute() else SDA})
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", planted)
+    assert block_device.use(SDB, root=system) == "it is mounted on /data"
+    assert block_device.use(SDA, root=system) is None
+
+
+def test_every_mount_with_its_number(system: Path) -> None:
+    (system / "proc/self/mountinfo").write_text(
+        "1 0 8:16 / / rw shared:3 master:1 - xfs /dev/sdb rw\n2 0 8:1 / /my\\011data rw - ext4 /dev/sda1 rw\n"
+        "3 0 8:1 / /again rw - vfat /dev/sda1 rw\n"
+    )
+    assert block_device.mount_points(root=system) == [("8:16", "/"), ("8:1", "/my\tdata"), ("8:1", "/again")]
+    assert block_device.filesystem_with(SDB, root=system) == "xfs"
+    assert block_device.filesystem_with(SDA1, root=system) == "ext4"
+    assert block_device.filesystem_with(SDA, root=system) is None
+
+
+def test_of_two_mounts_on_one_point_the_later_holds(system: Path, tmp_path: Path) -> None:
+    (system / "proc/self/mountinfo").write_text(
+        f"1 0 0:1 / {tmp_path} rw - ext4 a rw\n2 0 0:2 / {tmp_path} rw - xfs b rw\n3 0 0:3 / / rw - btrfs c rw\n"
+    )
+    assert block_device.filesystem_of(tmp_path, root=system) == "xfs"
+    assert block_device.filesystem_of(tmp_path / "a/b", root=system) == "xfs"
+    assert block_device.filesystem_of(tmp_path.parent, root=system) == "btrfs"
+
+
+def test_the_number_of_a_disk_is_that_of_its_partitions(system: Path) -> None:
+    assert block_device.sequence(SDA, root=system) is None
+    (system / "sys/block/sda/diskseq").write_text("17\n")
+    assert block_device.sequence(SDA, root=system) == 17
+    assert block_device.sequence(SDA1, root=system) == 17
+    assert block_device.sequence(SDB, root=system) is None
+
+
+@pytest.mark.parametrize(("fields", "is_told"), [(13, False), (14, True), (20, True)])
+def test_counters_of_a_kernel_that_counts_less_are_none(system: Path, fields: int, is_told: bool) -> None:
+    line = " ".join(["8", "16", "sdb", *map(str, range(101, 120))][:fields])
+    (system / "proc/diskstats").write_text(f"   8  0 sda {'1 ' * 11}\n   {line}\n")
+    found = block_device.counters(SDB, root=system)
+    told = DeviceCounters(
+        101, 103 * 512, 104_000_000, 105, 107 * 512, 108_000_000, in_flight=109, busy_ns=110_000_000
+    )
+    assert found == (told if is_told else None)
+
+
+def test_where_the_system_counts_nothing_there_are_no_counters(system: Path) -> None:
+    assert block_device.counters(SDA, root=system) is None

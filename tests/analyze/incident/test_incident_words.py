@@ -1,0 +1,253 @@
+"""The sentences of slow windows, and what happened beside them."""
+
+from dataclasses import replace
+
+import pytest
+
+from iotrace.analyze import library
+from iotrace.analyze.incident import context, words
+from iotrace.analyze.incident.cause import Drive
+from iotrace.analyze.incident.cut import window_to_cut
+from iotrace.analyze.incident.result import BlameRow, Change, Gradual, Incidents, LayerTime, Sensitivity
+from iotrace.schemas import IotraceError
+
+S = 1_000_000_000
+MS = 1_000_000
+
+
+def layer(name, below=None):
+    return LayerTime(name, 1.0, 2.0, below, 1.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "below", "said"),
+    [
+        ("device", None, "the device was slower at the same load"),
+        ("block", None, "the storage or the host's queue above it was slower at the same load"),
+        (
+            "block",
+            "device",
+            "the host's queue or driver above the device was slower at the same load, not the device",
+        ),
+        ("filesystem", None, "the file system or the storage below it was slower at the same load"),
+        ("filesystem", "block", "the file system was slower at the same load, not the block layer below it"),
+        ("sql", None, "the storage, as SQL Server sees it, was slower at the same load"),
+        (
+            "sql",
+            "block",
+            "the time went between SQL Server and the block layer at the same load, not below it",
+        ),
+    ],
+)
+def test_what_slowed_is_named_by_the_layers_that_were_seen(name, below, said):
+    other = layer("device" if name != "device" else "block", "x")
+    assert words.what_slowed(name, [other, layer(name, below)] if name != "device" else [layer(name)]) == said
+    if below is None:
+        assert words.what_slowed(name, []) == said
+
+
+def test_where_the_time_went():
+    assert words.where("block", None) == "seen in the block layer"
+    assert words.where("block", "block") == "most of it in the block layer"
+    assert words.where("block", "device") == "seen in the block layer, most of it added in device"
+
+
+MORE = Change("arrivals", 1.0, 2.0, 2.0, (1.9, 2.1))
+GRADUAL = Gradual(1.0 * MS, 2.0 * MS, 30 * S, 60 * S)
+ROSE = "latency rose from 1.00 ms to 2.00 ms within 20.0 s, 2.00x [1.90, 2.10] slower"
+WAS = "latency was 2.00 ms when the recording began and went back to 1.00 ms within"
+
+
+def headline(drive, gradual=None, subject=None, span=(10 * S, 100 * S)):
+    return words.headline(
+        2.0, (1.9, 2.1), 2.0 * MS, span, gradual, drive, "the device did it", subject=subject, where="there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("drive", "why"),
+    [
+        (Drive("service-driven", [], []), "the device did it"),
+        (Drive("cannot tell", [], []), "whether load or the storage did it, the recording cannot show"),
+        (Drive("load-driven", [], [MORE]), "load grew"),
+        (Drive("load-driven", [], []), "as many I/Os came in bursts"),
+        (Drive("load-driven", [], [], is_as_ever=True), "the same load makes it as slow at other times"),
+    ],
+)
+def test_a_headline_says_how_much_for_how_long_and_why(drive, why):
+    assert headline(drive) == f"2.00x [1.90, 2.10] slower than normal (2.00 ms) for 90.0 s, there: {why}"
+    told = headline(drive, subject="read C:")
+    assert told == f"2.00x [1.90, 2.10] slower than normal (2.00 ms, read C:) for 90.0 s, there: {why}"
+
+
+@pytest.mark.parametrize(
+    ("gradual", "end", "said"),
+    [
+        (GRADUAL, 100, f"{ROSE}, and was back after 90.0 s in all"),
+        (replace(GRADUAL, falling_ns=None), 100, f"{ROSE}, and was still so when the recording ended"),
+        (replace(GRADUAL, falling_ns=None), 30, ROSE),
+        (replace(GRADUAL, falling_ns=None, risen_ns=200 * S), 30, ROSE),
+        (replace(GRADUAL, risen_ns=None), 100, f"{WAS} 40.0 s, 2.00x [1.90, 2.10]"),
+        (replace(GRADUAL, risen_ns=None, falling_ns=None), 100, f"{WAS} 90.0 s, 2.00x [1.90, 2.10]"),
+    ],
+)
+def test_a_slow_change_is_told_by_its_course(gradual, end, said):
+    drive = Drive("service-driven", [], [])
+    whole = (10 * S, end * S)
+    assert headline(drive, gradual, span=whole) == f"{said}, there: the device did it"
+    assert headline(drive, gradual, "read C:", span=whole) == f"{said} (read C:), there: the device did it"
+
+
+def row(dimension, name, growth):
+    return BlameRow(dimension, name, 0, 0, 0, 0, 0, 0, None, None, growth)
+
+
+@pytest.mark.parametrize(
+    ("markers", "blame", "what"),
+    [
+        ([], [], ""),
+        (["checkpoint", "backup"], [row("process", "sql", 0.9)], "; a checkpoint runs then"),
+        ([], [row("role", "data", 0.9), row("process", "sql", 0.51), row("file", "a", 0.9)], "; it is sql"),
+        ([], [row("file", "a.mdf", 0.6)], "; it is a.mdf"),
+        ([], [row("process", "sql", 0.5)], ""),
+    ],
+)
+def test_what_recurs_is_told_with_what_runs_then(markers, blame, what):
+    told = words.periodic_headline(12, 60 * S, 5 * S, 2.345, markers, blame)
+    assert told == f"every 60.0 s, 12 times, 2.35x slower than normal for 5.00 s{what}"
+
+
+def found(**more):
+    fields = {"title": "t", "uuid": "u", "kind": "captured", "quality_verdict": "good", "quality_reasons": []}
+    return Incidents(
+        **fields, start_ns=0, end_ns=100 * S, slot_ns=S, basis="I/Os", load_layer="block", notes=[], **more
+    )
+
+
+def test_what_would_have_been_found_is_told_by_layer_shape_and_length():
+    told = [
+        Sensitivity("block", 3 * S, 1.5), Sensitivity("block", 10 * S, 1.25), Sensitivity("block", 60 * S, 1.3, "any"),
+        Sensitivity("device", 3 * S, 1.41),
+    ]  # fmt: skip
+    first, second = words.sensitivity_sentences(found(sensitivity=told))
+    assert first == (
+        "A slowdown would have been found, nine times in ten: block layer, a sudden one, from 1.50x for 3.00 s, "
+        "1.25x for 10.0 s; block layer, one of any other shape, in the mean, from 1.30x for 60.0 s; device layer, a "
+        "sudden one, from 1.41x for 3.00 s."
+    )
+    assert "what lasts less than 2.00 s" in second
+    assert "what builds up and is over within 30.0 s" in second
+    assert "what slowly follows the load" in second
+    assert "more than two thirds of the recording" in second
+    slow = replace(found(sensitivity=told), slot_ns=15 * S)
+    assert "what lasts less than 30.0 s" in words.sensitivity_sentences(slow)[1]
+    assert "what builds up and is over within 60.0 s" in words.sensitivity_sentences(slow)[1]
+    assert words.sensitivity_sentences(found()) == []
+
+
+def test_what_to_know_before_believing_a_window():
+    holds = "the interval holds 1: it may have been no slower than normal"
+    most = "it lasted for more than half of the recording: the recording cannot show which level is normal"
+    assert words.caveats((1.0, 2.0), is_most=False) == [holds]
+    assert words.caveats((1.001, 2.0), is_most=False) == []
+    assert words.caveats((1.001, 2.0), is_most=True) == [most]
+    assert words.caveats((0.9, 2.0), is_most=True) == [holds, most]
+
+
+@pytest.mark.parametrize(
+    ("slow", "normal", "changed"),
+    [
+        (12.0, 10.0, False),
+        (12.6, 10.0, True),
+        (8.0, 10.0, False),
+        (7.9, 10.0, True),
+        (-1, 1, True),
+        (0, 0, False),
+    ],
+)
+def test_a_counter_has_changed_by_more_than_a_fifth(slow, normal, changed):
+    assert context._changed(slow, normal) == changed
+
+
+def test_how_far_out_a_counter_is_is_told_in_widths_of_its_usual_range():
+    usual = {"normal_low": 2.0, "normal_high": 4.0}
+    assert context._distance(usual | {"slow_mean": 10.0}) == 3.0
+    assert context._distance(usual | {"slow_mean": -2.0}) == 2.0
+    assert context._distance({"normal_low": 2.0, "normal_high": 2.0, "slow_mean": 3.0}) == float("inf")
+
+
+@pytest.fixture
+def beside(make_recording):
+    """100 s: 20 markers and wait types in the window from 40 to 50 s, counters of which some left their range there."""
+    markers = [{"at_ns": at * S, "duration_ns": S, "kind": f"m{at}"} for at in (28, 30, 39, *range(40, 55))]
+    waits = [
+        {"at_ns": 45 * S, "wait_type": f"W{number}", "duration_ns": (20 - number) * 100 * MS} for number in range(10)
+    ] + [{"at_ns": 70 * S, "wait_type": "W0", "duration_ns": 1800 * MS}]  # fmt: skip
+    counters = [
+        {
+            "at_ns": at * S, "interval_ns": 5 * S, "source": "h", "object": "o", "counter": f"c{number}",
+            "value": value, "layer": "array" if number == 15 else None,
+        }
+        for number in range(17)
+        for at in range(5, 101, 5)
+        for value in [10.0 + at % 3 + (number * 5.0 if 40 < at <= 50 else 0.0)]
+    ]  # fmt: skip
+    io = [{"issued_ns": at * S, "completed_ns": at * S + MS} for at in range(100)]
+    return make_recording(
+        io, window_ns=100 * S, tables={"markers": markers, "waits": waits, "counters": counters}
+    )
+
+
+def test_what_happened_at_the_time_is_told_beside_a_window(beside):
+    window = (40 * S, 50 * S)
+    with library.opened(beside) as connection:
+        markers = context.markers_beside(connection, window)
+        waits = context.waits_beside(connection, window, (0, 100 * S))
+        counters = context.counters_beside(connection, window)
+    assert len(markers) == 12
+    assert {one.kind for one in markers} <= {"m30", "m39", *(f"m{at}" for at in range(40, 50))}
+    assert [one.wait_type for one in waits] == [f"W{number}" for number in range(8)]
+    assert waits[0].slow_per_s == pytest.approx(0.2)
+    assert waits[0].normal_per_s == pytest.approx(0.02)
+    assert waits[0].ratio == pytest.approx(10)
+    assert (waits[1].normal_per_s, waits[1].ratio, waits[1].slow_count) == (0, None, 1)
+    assert len(counters) == 12
+    assert counters[0].counter == "c15"
+    assert [one.counter for one in counters[1:4]] == ["c16", "c14", "c13"]
+    assert counters[1].slow > 80
+    assert 10 <= counters[1].normal <= 12
+
+
+def window(number, start, end):
+    from .test_incident_pieces_answers import window_at  # noqa: PLC0415
+
+    return replace(window_at(start * S, end * S), number=number)
+
+
+@pytest.mark.parametrize(
+    ("number", "margin", "span"),
+    [(1, None, (30, 60)), (2, None, (0, 100)), (3, None, (75, 100)), (1, 5, (35, 55)), (1, 0, (40, 50))],
+)
+def test_what_is_cut_is_a_window_with_as_much_before_and_after_it(number, margin, span):
+    told = found(windows=[window(1, 40, 50), window(2, 35, 80)], drifts=[window(3, 85, 95)])
+    margin = None if margin is None else margin * S
+    chosen, first, end = window_to_cut(told, number, margin)
+    assert (chosen.number, first, end) == (number, span[0] * S, span[1] * S)
+
+
+@pytest.mark.parametrize(
+    ("windows", "drifts", "have"),
+    [(0, 0, "none was found"), (2, 0, "it has 2"), (0, 1, "it has 1"), (2, 1, "it has 3")],
+)
+def test_a_window_that_is_not_there_is_named_with_what_is(windows, drifts, have):
+    told = found(
+        windows=[window(at, 40, 50) for at in range(1, windows + 1)],
+        drifts=[window(at, 40, 50) for at in range(windows + 1, windows + drifts + 1)],
+    )
+    with pytest.raises(IotraceError) as caught:
+        window_to_cut(told, 9)
+    assert caught.value.message == f"there is no slow window 9 in 't': {have}"
+    assert (
+        caught.value.hint
+        == "iotrace incident RECORDING lists them; --cut takes the number in the first column"
+    )
