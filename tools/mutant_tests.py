@@ -72,21 +72,21 @@ class Tests:
         return replace(self, calls=calls)
 
     def calling(self, functions: Iterable[tuple[str, int, int]]) -> list[str]:
-        """The tests that call one of these (module, first and last line), the quickest first."""
+        """The tests that call one of these (module, first and last line)."""
         lines: dict[str, set[int]] = {}
         for module, first, last in functions:
             lines.setdefault(module, set()).update(range(first, last + 1))
-        return self._sorted(
+        return [
             name
             for name, places in self.calls.items()
             if _ANYTHING in places or any(line in lines.get(path, ()) for path, line in places)
-        )
+        ]
 
     def calling_any(self) -> list[str]:
         """The tests that call anything in the group's modules."""
-        return self._sorted(name for name, places in self.calls.items() if places)
+        return [name for name, places in self.calls.items() if places]
 
-    def _sorted(self, names: Iterable[str]) -> list[str]:
+    def affordable(self, names: Iterable[str]) -> list[str]:
         """The quickest first, and no more of them than take `FAULT_S`, but one at least."""
         found = sorted(names, key=lambda name: self.seconds[name])
         taken = list(accumulate(self.seconds[name] for name in found))
@@ -113,13 +113,13 @@ class Collected:
     items: dict[str, pytest.Item] = field(default_factory=dict)
     session: pytest.Session | None = None
 
-    def record(self, into: Path) -> bool:
-        """Run the tests that ``into`` does not know, a file at a time, and note what they call; false if one fails."""
+    def record(self, into: Path, files: Collection[str]) -> bool:
+        """Run the tests of ``files`` that ``into`` does not know, and note there what they call; false if one fails."""
         known = Tests.read(into).calls
         new: dict[str, list[pytest.Item]] = {}
         for name, item in self.items.items():
-            if name not in known:
-                new.setdefault(name.split("::")[0], []).append(item)
+            if name not in known and (file := name.split("::")[0]) in files:
+                new.setdefault(file, []).append(item)
         for items in new.values():
             if _forked(self.copy, lambda items=items: self._record(items, into), RECORD_S) != 0:
                 (self.copy.parent / "failed").touch()

@@ -5,7 +5,7 @@ answer for which modules, a sample of stated size, and the list of survivors tha
 Of a group's tests those are run that call the changed function (`mutant_tests`). Everything happens in a copy of the
 checkout; the checkout itself is not touched. A run that was interrupted goes on where it stopped. Where only files of
 tests were added or changed since, what a test noticed that is as it was stays noticed, and what none did is tried on
-the new ones (`State`).
+the new ones (`State`). A group's ``then`` are files of slow tests, on which only what all others leave is tried.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import sys
 import time
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -259,14 +259,18 @@ class Verdict:
     change: str = ""
     noticed_in: str = ""
     """The file of the test that does; empty where it ended otherwise than by a test that failed."""
-    open_in: tuple[str, ...] = ()
-    """Files of tests that came or changed since none did."""
+    tried_on: tuple[str, ...] = ()
+    """The files of the tests that do not."""
+
+    def left_of(self, files: Iterable[str]) -> set[str]:
+        """The files among these that it has not been tried on, though it may have to be."""
+        return set(files) - set(self.tried_on) if self.is_alive else set()
 
 
 def judged(
-    mutant: Mutant, copy: Path, tests: Tests, collected: Collected, modules: list[Path], only: tuple[str, ...]
+    mutant: Mutant, copy: Path, tests: Tests, collected: Collected, modules: list[Path], only: set[str]
 ) -> Verdict:
-    """Try a fault in ``copy``; ``modules`` are those of its group, ``only`` the files of tests to run if not all."""
+    """Try a fault in ``copy``; ``modules`` are those of its group, ``only`` the files of tests to run."""
     path = copy / mutant.module
     original, times = path.read_text("utf-8"), path.stat()
     before, after = apply_mutation(path, operators()[mutant.operator], mutant.occurrence)
@@ -288,7 +292,7 @@ def judged(
             compile(after, str(path), "exec")
         path.write_text(after, "utf-8")
         imported = str(copy / "build" / "rooms" / "iotrace" / mutant.module)
-        names = [name for name in names if not only or name.split("::")[0] in only]
+        names = tests.affordable(name for name in names if name.split("::")[0] in only)
         noticed_in = collected.fails_in(tests, names, imported, after, around[0][0] if around else None)
         return Verdict(noticed_in is None, change, noticed_in or "")
     except (SyntaxError, ValueError):
@@ -338,53 +342,68 @@ class Tried:
     path: Path
 
     def read(self) -> dict[str, Verdict]:
-        """By fault; those that are open have files to be tried on."""
+        """By fault."""
         if not self.path.exists():
             return {}
         rows = map(json.loads, self.path.read_text("utf-8").splitlines())
         return {
-            fault: Verdict(is_alive, change, noticed, tuple(left))
-            for fault, is_alive, change, noticed, left in rows
+            fault: Verdict(is_alive, change, noticed, tuple(on))
+            for fault, is_alive, change, noticed, on in rows
         }
 
     def add(self, fault: str, verdict: Verdict) -> None:
         """One more."""
-        row = [fault, verdict.is_alive, verdict.change, verdict.noticed_in, verdict.open_in]
+        row = [fault, verdict.is_alive, verdict.change, verdict.noticed_in, verdict.tried_on]
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def doubt(self, changed: set[str]) -> None:
-        """Leave out what tests of these files noticed, and note that they have not been tried on what none did."""
+        """Leave out what tests of these files noticed; what they did not has not been tried on them any more."""
         known = self.read()
         self.path.unlink(missing_ok=True)
         for fault, verdict in known.items():
             if verdict.is_alive:
-                self.add(fault, replace(verdict, open_in=tuple(sorted({*verdict.open_in, *changed}))))
+                self.add(fault, replace(verdict, tried_on=tuple(sorted(set(verdict.tried_on) - changed))))
             elif verdict.is_alive is None or (verdict.noticed_in and verdict.noticed_in not in changed):
                 self.add(fault, verdict)
+
+
+def files_of(tests: list[str]) -> set[str]:
+    """The files of tests that these paths, below the root, name."""
+    found = (path.rglob("test_*.py") if path.is_dir() else [path] for path in (ROOT / name for name in tests))
+    return {path.relative_to(ROOT).as_posix() for paths in found for path in paths}
 
 
 def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, calls: Path, until: float) -> bool:
     """Try what was not tried yet, until that time; false where the tests fail without any fault planted."""
     tried = Tried(folder / "tried.jsonl")
-    known = tried.read()
-    left = [mutant for mutant in mutants if str(mutant) not in known or known[str(mutant)].open_in]
-    if not left or time.monotonic() > until:
+    rounds = [files_of(group["tests"]), files_of(group["tests"] + group.get("then", []))]
+
+    def left(files: set[str]) -> list[Mutant]:
+        known = tried.read()
+        return [one for one in mutants if known.get(str(one), Verdict(is_alive=True)).left_of(files)]
+
+    if not left(rounds[-1]) or time.monotonic() > until:
         return True
     copy = make_copy(folder)
 
     def work(collected: Collected) -> None:
-        if not collected.record(calls):
-            return
-        tests = Tests.read(calls)
-        for mutant in left:
-            if time.monotonic() > until:
-                break
-            only = known[str(mutant)].open_in if str(mutant) in known else ()
-            tried.add(str(mutant), judged(mutant, copy, tests, collected, modules_of(group), only))
+        for files in rounds:
+            mine = left(files)
+            if mine and not collected.record(calls, files):
+                return
+            tests = Tests.read(calls)
+            for mutant in mine:
+                if time.monotonic() > until:
+                    return
+                before = tried.read().get(str(mutant), Verdict(is_alive=True))
+                found = judged(mutant, copy, tests, collected, modules_of(group), before.left_of(files))
+                on = tuple(sorted({*before.tried_on, *files})) if found.is_alive else ()
+                tried.add(str(mutant), replace(found, tried_on=on))
 
     (folder / "failed").unlink(missing_ok=True)
-    return collected(copy, group["tests"], modules_of(group), work) and not (folder / "failed").exists()
+    every = group["tests"] + group.get("then", [])
+    return collected(copy, every, modules_of(group), work) and not (folder / "failed").exists()
 
 
 def main() -> int:
@@ -409,11 +428,12 @@ def main() -> int:
                 f"{name}: its tests fail without any fault planted; mend that first ({folder / 'tests.txt'})"
             )
             return 2
-        known = Tried(folder / "tried.jsonl").read()
+        known, tests = Tried(folder / "tried.jsonl").read(), plan["groups"][name]
+        every = files_of(tests["tests"] + tests.get("then", []))
         verdicts = [
             (mutant, known[str(mutant)])
             for mutant in mutants
-            if str(mutant) in known and not known[str(mutant)].open_in
+            if str(mutant) in known and not known[str(mutant)].left_of(every)
         ]
         faults = [(mutant, verdict) for mutant, verdict in verdicts if verdict.is_alive is not None]
         alive = [(mutant, verdict.change) for mutant, verdict in faults if verdict.is_alive]
