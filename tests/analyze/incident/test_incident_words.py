@@ -219,7 +219,7 @@ def test_what_happened_at_the_time_is_told_beside_a_window(beside):
 
 
 def window(number, start, end):
-    from .test_incident_pieces_answers import window_at  # noqa: PLC0415
+    from .test_incident_pieces_answers import window_at
 
     return replace(window_at(start * S, end * S), number=number)
 
