@@ -24,6 +24,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -121,7 +122,7 @@ class Collected:
             if name not in known and (file := name.split("::")[0]) in files:
                 new.setdefault(file, []).append(item)
         for items in new.values():
-            if _forked(self.copy, lambda items=items: self._record(items, into), RECORD_S) != 0:
+            if _forked(self.copy, partial(self._record, items, into), RECORD_S) != 0:
                 (self.copy.parent / "failed").touch()
                 return False
         return True
@@ -140,7 +141,9 @@ class Collected:
         sys.settrace(None)
         shared = {file: frozenset(places) for file, places in self.shared.items()}
         every = {
-            name: places | shared.get(name.split("::")[0], frozenset()) | shared.get("", frozenset())
+            name: frozenset(places)
+            | shared.get(name.split("::")[0], frozenset())
+            | shared.get("", frozenset())
             for name, places in self.calls.items()
         }
         if status == 0:
