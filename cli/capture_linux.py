@@ -1,5 +1,6 @@
 """Commands of the Linux recorder: record, freeze what there is so far, and save what a killed recorder left."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -81,6 +82,15 @@ def linux_command(
             show_default=False,
         ),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Serve latencies, rates and losses for Prometheus; on this machine only, unless HOST is another.",
+            show_default=False,
+        ),
+    ] = None,
     end_with_input: Annotated[
         bool, typer.Option("--end-with-input", hidden=True, help="End when standard input does.")
     ] = False,
@@ -100,7 +110,15 @@ def linux_command(
         raise IotraceError(f"--max-size {max_size} is too small to record in", hint="use at least 16M")
     if seconds is None:
         console.say("recording until Ctrl-C")
-    with live("recording") as meter:
+    counts = None if metrics is None else linux.Metrics()
+    with ExitStack() as stack:
+        if metrics is not None and counts is not None:
+            url = stack.enter_context(linux.serving(counts, metrics))
+            if linux.is_local(metrics):
+                console.say(f"metrics at {url}")
+            else:
+                console.warn(f"whoever reaches this machine can read the metrics at {url}")
+        meter = stack.enter_context(live("recording"))
 
         def show(state: dict[str, Any]) -> None:
             detail = (
@@ -124,6 +142,7 @@ def linux_command(
             max_bytes=max_bytes,
             layers=[word.strip() for word in layers.split(",") if word.strip()],
             ring_seconds=None if ring is None else ring * 60,
+            metrics=counts,
         )
     ended = recording.manifest.quality.ended
     if ended != "normally":

@@ -5,9 +5,30 @@ import sys
 if sys.platform == "linux":
     from .doctor import Check, examine
     from .live import record
+    from .metrics import Metrics, is_local, serving
     from .tracefs import mount_tracefs
     from .unfinished import recover, snapshot
 else:
-    from .not_linux import Check, examine, mount_tracefs, record, recover, snapshot
+    from .not_linux import (
+        Check,
+        Metrics,
+        examine,
+        is_local,
+        mount_tracefs,
+        record,
+        recover,
+        serving,
+        snapshot,
+    )
 
-__all__ = ["Check", "examine", "mount_tracefs", "record", "recover", "snapshot"]
+__all__ = [
+    "Check",
+    "Metrics",
+    "examine",
+    "is_local",
+    "mount_tracefs",
+    "record",
+    "recover",
+    "serving",
+    "snapshot",
+]

@@ -38,6 +38,7 @@ from .host import host_facts
 from .host_events import ClockWatch, DeviceWatch
 from .kernel_counts import KernelCounts
 from .limits import Keeper
+from .metrics import Metrics
 from .priority import Priority, ends_on_signals
 from .tracefs import BlockInstance, reading_the_trace
 
@@ -96,6 +97,7 @@ def record(
     max_bytes: int | None = None,
     ring_seconds: float | None = None,
     layers: Sequence[str] = (Layer.BLOCK, Layer.DEVICE),
+    metrics: Metrics | None = None,
 ) -> Recording:
     """Record the I/O of block devices until ``seconds`` are over, ``stop`` is set, or a signal asks to end.
 
@@ -107,7 +109,7 @@ def record(
     come at once and do not fit are left out, and the window ends before them. Beyond the bound go only the reserve of
     32 MiB while it grows, and what ``processes`` and ``files`` gain in the last second if they more than double in it.
     ``layers`` are those to keep; with ``filesystem`` I/O is attributed to files, and their roles are guessed from their
-    paths.
+    paths. ``metrics`` counts what is recorded, for whoever watches meanwhile.
 
     The first Ctrl-C or SIGTERM ends the recording and keeps it. So do a device that vanishes and a full disk. Whatever
     kills the recorder, what it saved up to a second or two before is left for `recover`. Raises `IotraceError` for
@@ -133,6 +135,9 @@ def record(
                 instance = stack.enter_context(BlockInstance(selection))
                 live = stack.enter_context(_Live(selection, growing, keeper, instance, files))
                 live.layers = layers
+                if metrics is not None:
+                    metrics.begin(selection, layers)
+                    live.metrics = metrics
                 live.title = title or f"I/O of {', '.join(devices)}"
                 live.host = host_facts(host_name)
                 live.run(seconds, ended, progress, priority)
@@ -157,6 +162,7 @@ class _Live:
     ) -> None:
         self.title = ""
         self.layers: Sequence[str] = ()
+        self.metrics: Metrics | None = None
         self.host = Host()
         self._selection, self._growing, self._keeper, self._instance = selection, growing, keeper, instance
         self._files = files
@@ -249,6 +255,8 @@ class _Live:
             self._ended = problem.message
             return
         rows = keep_layers(rows, self.layers)
+        if self.metrics is not None:
+            self.metrics.count(rows)
         try:
             rows = self._keeper.admit(rows)
         except OutputError as problem:
@@ -283,6 +291,8 @@ class _Live:
         return self._sampler.sample(at_ns, self._kernel.own(self._trace.ended()))
 
     def _report(self, at_ns: int, progress: Progress | None) -> None:
+        if self.metrics is not None:
+            self.metrics.note(self._trace.statistics(), self._growing.size_bytes)
         if progress is not None:
             progress(self._meter.report(at_ns, self._trace.statistics(), self._growing.size_bytes))
 

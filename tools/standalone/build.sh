@@ -1,30 +1,16 @@
 #!/bin/sh
 # Builds iotrace-recorder as one static file (musl) in dist/, for hosts where nothing may be installed.
-# The compiler is Debian's, since rustup's standard library for musl may not be there; cargo is the usual one.
 set -eu
 cd "$(dirname "$0")/../.."
 PLACE=$PWD/build/standalone
 MACHINE=$(uname -m)
 TARGET=$MACHINE-unknown-linux-musl
-say() { printf '%s\n' "$*"; }
-
-missing=
-[ -x /usr/bin/rustc ] && [ -e /usr/lib/rustlib/src/rust/library/Cargo.lock ] || missing="rustc-web rust-web-src"
+# shellcheck source=tools/debian.sh
+. tools/debian.sh
+missing=$(rust_packages)
 command -v musl-gcc >/dev/null || missing="$missing musl-tools"
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        say "installing Debian packages: $missing"
-        export DEBIAN_FRONTEND=noninteractive
-        apt-get update -qq
-        # shellcheck disable=SC2086 # a list of packages
-        apt-get install -y -qq --no-install-recommends $missing </dev/null >/dev/null
-    else
-        say "error: cannot build the static recorder: these Debian packages are missing: $missing" >&2
-        say "" >&2
-        say "hint: apt-get install --no-install-recommends $missing (Debian 12, as root)" >&2
-        exit 2
-    fi
-fi
+# shellcheck disable=SC2086 # a list of packages
+install_packages "cannot build the static recorder" $missing
 
 mkdir -p "$PLACE" dist
 # The standard library asks for LLVM's unwinder; the compiler's own does the same.

@@ -8,30 +8,13 @@ PLACE=$PWD/build/windows
 TARGET=x86_64-pc-windows-gnu
 CRATES="-p iotrace-engine -p iotrace-model -p iotrace-readers -p iotrace-tally"
 
-# The compiler: Debian's, since rustup's standard library for Windows may not be there. cargo is the usual one.
-need() { # PACKAGES… for what is missing
-    missing=
-    [ -x /usr/bin/rustc ] && [ -e /usr/lib/rustlib/src/rust/library/Cargo.lock ] || missing="$missing rustc-web rust-web-src"
-    command -v x86_64-w64-mingw32-gcc >/dev/null || missing="$missing gcc-mingw-w64-x86-64"
-    { command -v wine && [ -d /usr/lib/x86_64-linux-gnu/wine ]; } >/dev/null || missing="$missing wine64 wine"
-}
-say() { printf '%s\n' "$*"; }
-need
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        say "installing Debian packages:$missing"
-        # shellcheck disable=SC2086
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing; } \
-            >"${TMPDIR:-/tmp}/iotrace-windows-apt.log" 2>&1 || tail -3 "${TMPDIR:-/tmp}/iotrace-windows-apt.log"
-        need
-    fi
-    if [ -n "$missing" ]; then
-        say "error: cannot build for Windows: these Debian packages are missing:$missing" >&2
-        say "" >&2
-        say "hint: apt-get install --no-install-recommends$missing (Debian 12, as root)" >&2
-        exit 2
-    fi
-fi
+# shellcheck source=tools/debian.sh
+. tools/debian.sh
+missing=$(rust_packages)
+command -v x86_64-w64-mingw32-gcc >/dev/null || missing="$missing gcc-mingw-w64-x86-64"
+{ command -v wine && [ -d /usr/lib/x86_64-linux-gnu/wine ]; } >/dev/null || missing="$missing wine64 wine"
+# shellcheck disable=SC2086 # a list of packages
+install_packages "cannot build for Windows" $missing
 
 export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$PLACE/target"
 export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
@@ -60,5 +43,5 @@ cargo test --quiet --locked $STANDARD $CRATES --lib
 say "== wheel"
 # shellcheck disable=SC2086
 cargo build --quiet --locked --release $STANDARD $CRATES
-"$PYTHON" tools/windows/wheel.py "$CARGO_TARGET_DIR/$TARGET/release" dist
+"$PYTHON" tools/wheels/assemble.py "$TARGET" "$CARGO_TARGET_DIR/$TARGET/release" dist
 say "Wine shows that the code runs, not how Windows behaves: docs/accuracy.md says what it cannot show."
