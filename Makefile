@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants answers docs man wheel windows recorder release agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -101,9 +101,22 @@ docs: $(SETUP) build/rooms ## the documentation as a site in build/site, referen
 man: $(SETUP) ## manual pages from the commands, in build/man
 	$(BIN)/python tools/build_man.py
 
-wheel: $(UV) ## an installable wheel and a source archive in dist/
+wheel: $(UV) ## a wheel for this machine and a source archive in dist/
 	@$(PYTHON) tools/check_rust.py
 	$(UV) build --out-dir dist
+
+# Zig and what proves wheels, apart from .venv: only releases need them.
+RELEASE_TOOLS := .tools/release/bin
+
+.tools/release/.ready: pyproject.toml $(UV)
+	@test -x $(RELEASE_TOOLS)/python || $(UV) venv --quiet --python $(PYTHON) .tools/release
+	$(UV) pip install --quiet --python $(RELEASE_TOOLS)/python --group release
+	@touch $@
+
+TARGETS ?=
+
+wheels: $(SETUP) .tools/release/.ready ## wheels for others in dist/: manylinux_2_28 and musllinux, x86-64 and ARM64 (TARGETS= for some)
+	sh tools/wheels/build.sh $(BIN)/python $(CURDIR)/$(RELEASE_TOOLS) $(TARGETS)
 
 windows: $(SETUP) ## build for Windows on Debian, run the native tests under Wine, and a Windows wheel in dist/
 	sh tools/windows/build.sh $(BIN)/python
@@ -111,7 +124,16 @@ windows: $(SETUP) ## build for Windows on Debian, run the native tests under Win
 recorder: ## the Linux recorder as one static file in dist/, for hosts where nothing may be installed
 	sh tools/standalone/build.sh
 
-release: wheel recorder $(SETUP) ## wheel, source archive and recorder in dist/, with checksums, bill of materials, licence notices
+packages: recorder $(SETUP) .tools/release/.ready ## the recorder as a .deb and an .rpm in dist/, with its service
+	sh tools/packages/build.sh $(BIN)/python $(CURDIR)/$(RELEASE_TOOLS)/nfpm
+
+completions: $(SETUP) ## completion of commands and options for bash, zsh, fish and PowerShell, in build/completions
+	$(BIN)/python tools/build_completions.py
+
+release: wheels windows packages man completions ## all that is handed out, in dist/, with checksums, bill of materials, licence notices
+	$(UV) build --sdist --out-dir dist
+	tar --create --gzip --file dist/iotrace-man-pages.tar.gz --directory build/man --sort=name --owner=0 --group=0 man1
+	tar --create --gzip --file dist/iotrace-completions.tar.gz --directory build/completions --sort=name --owner=0 --group=0 .
 	$(BIN)/python tools/release.py
 
 # A machine without a .NET SDK on PATH may have one unpacked beside the checkout.

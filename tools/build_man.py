@@ -1,6 +1,11 @@
-"""Manual pages from the commands themselves, in build/man/man1: `man -M build/man iotrace-capture-linux`."""
+"""Manual pages from the commands themselves, in build/man/man1: `man -M build/man iotrace-capture-linux`.
+
+With `--recorder PROGRAM` the page of the recorder without Python, from what its --help says, on standard output.
+"""
 
 import re
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -46,8 +51,32 @@ def pages() -> dict[str, str]:
     return found | {"iotrace.1": "\n".join([*overview, _STATUS]) + "\n"}
 
 
+def recorder_page(program: str) -> str:
+    """The page of ``iotrace-recorder``: its --help holds the synopsis indented, and text around it."""
+    version, told = (
+        subprocess.run([program, option], capture_output=True, text=True, check=True).stdout
+        for option in ("--version", "--help")
+    )
+    first, synopsis, rest = re.split(r"\n\n", told.strip(), maxsplit=2)
+    lines = "\n.br\n".join(_plain(line.strip()) for line in synopsis.splitlines())
+    return "\n".join(
+        [
+            f'.TH IOTRACE\\-RECORDER 1 "" "{_plain(version.strip())}"',
+            f".SH NAME\niotrace\\-recorder \\- {_plain(first[:1].lower() + first[1:].rstrip('.'))}",
+            f".SH SYNOPSIS\n{lines}",
+            f".SH DESCRIPTION\n{_text(rest)}",
+            ".SH FILES\n/etc/default/iotrace\\-recorder: what the service records, and how much of it is kept.",
+            ".br\n/var/lib/iotrace/ring: what it recorded.",
+            "",
+        ]
+    )
+
+
 def main() -> None:
     """Write them."""
+    if sys.argv[1:2] == ["--recorder"]:
+        print(recorder_page(sys.argv[2]), end="")
+        return
     folder = ROOT / "build" / "man" / "man1"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("iotrace*.1"):

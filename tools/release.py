@@ -15,6 +15,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SYSTEMS = (
+    "x86_64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-pc-windows-gnu",
+)
+"""What artefacts are built for, as far as they differ in their crates."""
 _EXPRESSION = re.compile(r"[\w.-]+( (OR|AND|WITH) [\w.-]+)*|[\w.-]*\(.*\).*")
 """SPDX's, as against a name such as BSD License."""
 _NOTICE = re.compile(r"(licen[cs]e|copying|notice)", re.IGNORECASE)
@@ -22,7 +29,9 @@ _NOTICE = re.compile(r"(licen[cs]e|copying|notice)", re.IGNORECASE)
 
 def crates() -> list[dict[str, str]]:
     """Name, version, licence and folder of every crate that is built into what is handed out."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", _host()]
+    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
+    for system in SYSTEMS:
+        command += ["--filter-platform", system]
     found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     nodes = {node["id"]: node for node in found["resolve"]["nodes"]}
     wanted, waiting = set(), list(found["workspace_members"])
@@ -112,7 +121,10 @@ def checksums(folder: Path) -> str:
 
 
 def main() -> None:
-    """Write all three beside what is in dist/."""
+    """Write all three beside what is in dist/; with --notices print those alone."""
+    if sys.argv[1:] == ["--notices"]:
+        print(notices(), end="")
+        return
     folder = ROOT / "dist"
     if not folder.is_dir():
         sys.exit(
