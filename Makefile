@@ -72,7 +72,7 @@ format: $(SETUP) ## put every file into its standard form
 	cargo fmt --all
 
 lock: $(UV) ## renew requirements.lock and Cargo.lock from pyproject.toml and Cargo.toml
-	$(UV) pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --upgrade --quiet \
+	$(UV) pip compile pyproject.toml --extra analysis --group dev --universal --generate-hashes --no-emit-index-url --upgrade --quiet \
 	  --python-version 3.11 --custom-compile-command "make lock" --output-file requirements.lock
 	cargo update --quiet
 	cargo update --quiet --manifest-path capture/readers/fuzz/Cargo.toml

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.stats import t as student
 
 from iotrace.analyze.units import (
     format_bytes,
@@ -320,6 +319,8 @@ def _change(quantity: str, per_slot: Floats, mine: Flags, near: Flags) -> Change
 
 
 def _quantile(count: int) -> float:
+    from scipy.stats import t as student  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     return float(student.ppf(0.975, max(min(count - 1, 200), 1)))
 
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.ndimage import uniform_filter1d
 
 from iotrace.schemas.arrays import Floats
 
@@ -256,6 +255,8 @@ def left_by_load(
     By means over as many slots as the window has (30 at most), since a second's own I/Os say little about the load of
     that second where they are few. The wandering is that of such means under as much load, robustly.
     """
+    from scipy.ndimage import uniform_filter1d  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     series = judged.series
     width = int(np.clip(window[1] - window[0], 1, _SMOOTH_SLOTS))
     smooth = uniform_filter1d(series.values, width, mode="nearest")

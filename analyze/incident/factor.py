@@ -17,8 +17,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from numpy.polynomial.legendre import legvander
-from scipy.linalg import cho_solve_banded, cholesky_banded
-from scipy.special import stdtr, stdtrit
 
 from iotrace.schemas.arrays import Floats
 
@@ -57,6 +55,8 @@ class _Steps:
 
     def quantile(self, share: float) -> float:
         """The value below which a ``share`` of the mixture of t distributions lies, by bisection."""
+        from scipy.special import stdtr, stdtrit  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
         reach = float(stdtrit(self.freedom, 0.5 + abs(share - 0.5) + 1e-4)) * self.error
         low, high = float((self.value - reach).min()), float((self.value + reach).max())
         for _ in range(60):
@@ -135,6 +135,8 @@ def _grams(slots: Floats, columns: Floats, scatter: Floats) -> tuple[Floats, Flo
     The noise is a * R + (1 - a) * D, R that of the wandering with a tridiagonal inverse, D diagonal, so by Woodbury's
     identity everything takes time linear in the number of slots.
     """
+    from scipy.linalg import cho_solve_banded, cholesky_banded  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     grams, log_determinants = [], []
     for memory in _MEMORY_SLOTS:
         kept = np.exp(-np.diff(slots) / memory)

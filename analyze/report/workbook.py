@@ -8,8 +8,6 @@ from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
-import xlsxwriter
-
 from iotrace.analyze.describe.description import Flow
 from iotrace.analyze.units import format_moment
 from iotrace.schemas.text import shortened
@@ -31,6 +29,8 @@ Cell = str | float | int | None
 
 def write_workbook(path: Path, facts: ReportFacts, sections: Sequence[Section]) -> None:
     """Write sheets Summary, Recordings, Files, Sizes, Steps, Slow windows and Over time, where there is anything."""
+    import xlsxwriter  # noqa: PLC0415 - an extra, which only this needs
+
     book = xlsxwriter.Workbook(str(path), _OPTIONS)
     writer = _Writer(book)
     _summary(writer, facts)

@@ -21,7 +21,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from iotrace.schemas.arrays import Floats
 
@@ -72,6 +71,8 @@ def resampled_sums(sums: Floats, length: int, generator: np.random.Generator) ->
 
 def widening(sums: Floats, length: int) -> float:
     """From the normal to the t distribution of as many degrees of freedom as the variance of block sums has."""
+    from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     slots = len(sums)
     degrees = degrees_of_freedom(slots, length)
     variance = float(np.mean(sums**2))

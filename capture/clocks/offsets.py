@@ -17,7 +17,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
@@ -226,6 +225,8 @@ def _one_to_one(pairs: _Pairs) -> _Pairs:
 
 def _runs_apart(pairs: _Pairs) -> bool:
     """Whether the votes run away faster than any clock does: two scans over the same addresses, not the same I/Os."""
+    from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     some = np.linspace(0, len(pairs.start) - 1, min(len(pairs.start), _SOME_PAIRS)).astype(np.intp)
     at = (pairs.at[some] - pairs.at[0]).astype(np.float64)
     if not np.ptp(at):
@@ -257,6 +258,8 @@ class _Points:
 
     def interval(self, blocks: list[npt.NDArray[np.intp]], away: Numbers) -> tuple[float, float, float]:
         """Lower end, best value and upper end of the offset, once the drift ``away`` is taken off."""
+        from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
         residual = np.sort(np.concatenate([self.values[rows] - away[rows] for rows in blocks]))
         count = len(residual)
         # The order statistics that bracket the 2.5 % and 97.5 % quantiles with 97.5 % confidence each.
@@ -311,6 +314,8 @@ def _common(low: Numbers, high: Numbers) -> tuple[float, float]:
 
 
 def _fitted(pairs: _Pairs, votes: _Points | _Bounds, rival_ns: int | None) -> ClockOffset | NoOffset:
+    from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     middle = int(np.median(pairs.at))
     at = (pairs.at - middle).astype(np.float64)
     kept = np.arange(len(at))
@@ -355,6 +360,8 @@ def _blocks(at: Numbers, kept: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp
 
 def _spread(values: Numbers) -> float:
     """Standard deviation as the median of the distances from the median tells it."""
+    from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
     return float(stats.median_abs_deviation(values, scale="normal"))
 
 

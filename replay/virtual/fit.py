@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
 
 from iotrace.replay import _model
 from iotrace.replay.options import IN_FLIGHT_MOST
@@ -142,6 +141,8 @@ def ratio_interval(ratios: Sequence[float], *, least: float = _LEAST) -> tuple[f
     logs = np.log(ratios)
     mean, half = float(logs.mean()), np.log(_MOST)
     if len(logs) > 1:
+        from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
         deviation = float(logs.std(ddof=1))
         half = stats.t.ppf((1 + COVERED) / 2, len(logs) - 1) * deviation * np.sqrt(1 + 1 / len(logs))
     low = min(float(np.exp(mean - half)), 1 / least)
