@@ -10,7 +10,7 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
-.PHONY: help setup demo test test-all test-deps check format lock bench fuzz mutants answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test floors test-all test-deps check format lock bench fuzz mutants answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -45,16 +45,27 @@ test: $(SETUP) ## the tests, in a few minutes
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 	@if $(HAS_DOTNET); then sh $(DOTNET) sh capture/agent/test.sh; else $(NO_DOTNET); fi
 
+# The packages that tests and tools use are as new as ever: only what a user gets is old.
+floors: $(SETUP) ## the tests with the oldest versions of the packages that iotrace asks for
+	@test -x .tools/floors/bin/python || $(UV) venv --quiet --python $(PYTHON) .tools/floors
+	$(UV) pip compile --quiet --extra analysis --resolution lowest-direct --no-emit-index-url \
+	  --python-version 3.11 --output-file .tools/floors/floors.txt pyproject.toml
+	$(UV) pip install --quiet --python .tools/floors/bin/python --requirements .tools/floors/floors.txt --group dev
+	$(UV) pip install --quiet --no-deps --no-build-isolation --python .tools/floors/bin/python --editable .
+	.tools/floors/bin/pytest -n 2 --dist loadgroup -m "not slow"
+
 test-all: $(SETUP) ## the tests, long ones included
 	cargo test --quiet --locked --workspace
 	$(BIN)/pytest
 
-check: $(SETUP) build/rooms ## lint, types, import walls, Rust clippy and formatting
+check: $(SETUP) build/rooms ## lint (Python, SQL, shell, container), types, import walls, Rust clippy and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=build/rooms $(BIN)/lint-imports --no-cache
 	$(BIN)/sqlfluff lint --disable-progress-bar analyze/queries
+	$(BIN)/shellcheck --external-sources tools/*.sh tools/*/*.sh .ci/run
+	$(BIN)/hadolint Containerfile
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path capture/readers/fuzz/Cargo.toml
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings

@@ -43,9 +43,14 @@ def recorder():
 
 
 @contextmanager
-def running(recorder, *words):
-    """While the block runs it records; it is interrupted at the end, unless it is gone by then."""
-    process = subprocess.Popen([recorder, "linux", *words], stderr=subprocess.PIPE, text=True, env={})
+def running(recorder, *words, rights=()):
+    """While the block runs it records; it is interrupted at the end, unless it is gone by then.
+
+    ``rights`` is a command that takes rights away and starts it in its own place.
+    """
+    process = subprocess.Popen(
+        [*rights, recorder, "linux", *words], stderr=subprocess.PIPE, text=True, env={}
+    )
     own = f"iotrace-{process.pid}-alone"
     try:
         started = time.monotonic()
@@ -151,3 +156,58 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(recorder, loop_device, t
     assert not free.exists()
     assert not list(taken.iterdir())
     assert not list(INSTANCES.glob("iotrace-*-alone"))
+
+
+UNIT = ROOT / "tools/standalone/iotrace-recorder.service"
+
+
+@needs_fio
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+def test_it_records_with_the_rights_of_its_service_and_no_more(recorder, loop_device, tmp_path):  # noqa: F811
+    """As systemd would start it: the unit's own command line, no capability, none to be had, and no network."""
+    unit = UNIT.read_text()
+    for line in ("CapabilityBoundingSet=", "NoNewPrivileges=yes", "PrivateNetwork=yes"):
+        assert f"\n{line}\n" in unit
+    words = (
+        next(line for line in unit.splitlines() if line.startswith("ExecStart=")).partition("=")[2].split()
+    )
+    settings = {
+        "$DEVICES": loop_device,
+        "$MINUTES": "60",
+        "$SIZE": "64M",
+        "/var/lib/iotrace/ring": str(tmp_path / "ring"),
+    }
+    assert words[:2] == ["/usr/bin/iotrace-recorder", "linux"]
+    assert set(settings) <= set(words)
+    bare = [
+        "/usr/bin/unshare",
+        "--net",
+        "/usr/bin/setpriv",
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+        "--no-new-privs",
+    ]
+    with running(recorder, *(settings.get(word, word) for word in words[2:]), rights=bare) as process:
+        status = dict(
+            line.split(":\t", 1)
+            for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            if ":\t" in line
+        )
+        assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+        assert status["NoNewPrivs"] == "1"
+        before = statistics(loop_device)
+        fio(
+            loop_device,
+            "--rw=randwrite",
+            "--bs=4k",
+            "--size=64M",
+            "--io_size=4M",
+            "--iodepth=4",
+            "--ioengine=libaio",
+        )
+        after = statistics(loop_device)
+    assert process.returncode == 0
+    recording = import_files([tmp_path / "ring"], tmp_path / "ring.iotrace")
+    assert_nothing_is_missing(recording)
+    rows = ask(recording.path, "SELECT count(*) FROM io WHERE layer = 'device' AND op = 'write'")
+    assert rows[0][0] == after["writes"] - before["writes"] >= 1024
