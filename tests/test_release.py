@@ -29,14 +29,18 @@ def test_the_bill_of_materials_is_what_is_locked():
     assert crates <= locked
     names = {name for name, _ in crates}
     assert {"arrow-array", "pyo3", "io-uring", "hdrhistogram"} <= names
-    assert not {name for name in names if name.startswith(("iotrace", "windows"))}
+    assert not {name for name in names if name.startswith("iotrace")}
+    assert "windows-link" in names  # there is a wheel for Windows
     packages = {tuple(one["purl"].removeprefix("pkg:pypi/").split("@")) for one in bill["components"]
                 if one["purl"].startswith("pkg:pypi/")}  # fmt: skip
     pins = set(
         re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     )
     assert packages <= pins
-    assert {"duckdb", "numpy", "pyarrow"} <= {name for name, _ in packages}
+    assert {"duckdb", "numpy", "pyarrow", "scipy"} <= {name for name, _ in packages}
+    optional = {one["name"] for one in bill["components"] if one.get("scope") == "optional"}
+    assert {"scipy", "plotly"} <= optional
+    assert not {"numpy", "pyarrow", "rich"} & optional
     assert not {"pytest", "mypy"} & {name for name, _ in packages}
 
 

@@ -60,18 +60,26 @@ def crates() -> list[dict[str, str]]:
 
 
 def packages() -> list[dict[str, str]]:
-    """Name, version and licence of every Python package that iotrace needs here, directly or not."""
+    """Name, version and licence of every Python package that iotrace needs here, directly or not; the extra's too."""
+    plain = _installed(PROJECT["dependencies"])
+    every = _installed([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["analysis"]])
+    return [
+        {"name": name, "version": found.version, "licence": _licence(found)}
+        | ({} if name in plain else {"scope": "optional"})
+        for name, found in sorted(every.items())
+    ]
+
+
+def _installed(requirements: list[str]) -> dict[str, metadata.Distribution]:
+    """Name → what is installed of it, for ``requirements`` and all that they ask for here."""
     wanted: dict[str, metadata.Distribution] = {}
-    waiting = [_name(requirement) for requirement in PROJECT["dependencies"] if "win32" not in requirement]
+    waiting = [_name(requirement) for requirement in requirements if "win32" not in requirement]
     while waiting:
         name = waiting.pop()
         if name not in wanted:
             wanted[name] = metadata.distribution(name)
             waiting += [_name(one) for one in wanted[name].requires or [] if ";" not in one]
-    return [
-        {"name": name, "version": found.version, "licence": _licence(found)}
-        for name, found in sorted(wanted.items())
-    ]
+    return wanted
 
 
 def bill_of_materials() -> dict[str, object]:
@@ -84,6 +92,8 @@ def bill_of_materials() -> dict[str, object]:
             "version": one["version"],
             "purl": f"pkg:{kind}/{one['name']}@{one['version']}",
         }
+        if "scope" in one:
+            told["scope"] = one["scope"]
         is_expression = bool(_EXPRESSION.fullmatch(one["licence"]))
         told["licenses"] = [
             {"expression": one["licence"]} if is_expression else {"license": {"name": one["licence"]}}
@@ -135,11 +145,6 @@ def main() -> None:
     (folder / f"{stem}-third-party-licences.txt").write_text(notices(), "utf-8")
     (folder / "SHA256SUMS").write_text(checksums(folder), "utf-8")
     print(checksums(folder), end="")
-
-
-def _host() -> str:
-    text = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
-    return next(line.partition(": ")[2] for line in text.splitlines() if line.startswith("host: "))
 
 
 def _name(requirement: str) -> str:

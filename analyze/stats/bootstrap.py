@@ -17,12 +17,15 @@ nights. docs/accuracy.md says in what conditions 95 % intervals were seen to cov
 """
 
 from functools import cache
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from iotrace.schemas.arrays import Floats
+
+from .student import t_quantile
 
 SLOTS_MAX: Final = 240
 SLOTS_MIN: Final = 20
@@ -71,8 +74,6 @@ def resampled_sums(sums: Floats, length: int, generator: np.random.Generator) ->
 
 def widening(sums: Floats, length: int) -> float:
     """From the normal to the t distribution of as many degrees of freedom as the variance of block sums has."""
-    from scipy import stats  # noqa: PLC0415 - it takes long to import, and every command would wait for it
-
     slots = len(sums)
     degrees = degrees_of_freedom(slots, length)
     variance = float(np.mean(sums**2))
@@ -80,7 +81,7 @@ def widening(sums: Floats, length: int) -> float:
         excess = max(float(np.mean(sums**4)) / variance**2 - 3.0, 0.0)
         degrees = max(2 * degrees / (2 + excess * degrees * length / slots), DEGREES_MIN)
     point = (1 + _COVERAGE) / 2
-    return float(stats.t.ppf(point, degrees) / stats.norm.ppf(point))
+    return t_quantile(point, degrees) / NormalDist().inv_cdf(point)
 
 
 def interval(replicates: Floats) -> tuple[float, float]:
