@@ -8,7 +8,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 def t_quantile(share: float, degrees: float) -> float:
-    """The value below which a ``share`` (one half or more) of the t distribution with ``degrees`` (1 to 10,000, real) lies.
+    """The value below which a ``share`` (one half or more) of the t distribution lies; ``degrees``: 1 to 10,000, real.
 
     With t = sqrt(n) tan(a) its density becomes cos(a) ** (n - 1) over B(1/2, n/2), which is smooth: what lies between
     0 and a is integrated by Gauss and Legendre's rule, and a found by bisection. SciPy has the same (``stats.t.ppf``),
