@@ -85,7 +85,7 @@ def test_zsh_completes_by_the_script_from_its_fpath(scripts: Path, typed: str, e
     [ "${_comps[iotrace]}" = _iotrace ] || exit 3
     function _arguments { print -r -- "$@" }  # what zsh itself would be given to choose from
     words=(${=2}); CURRENT=$#words; _iotrace"""
-    assert f'"{expected}"' in in_shell("zsh", code, str(scripts), typed).replace("\\-", "-")
+    assert f'"{expected}"' in in_shell("zsh", code, "zsh", str(scripts), typed).replace("\\-", "-")
 
 
 @pytest.mark.parametrize(("typed", "expected"), COMPLETED)
