@@ -289,6 +289,8 @@ class GrowingRecording:
     def discard(self) -> None:
         """Remove everything."""
         self._sync.wait()
+        for table in self._tables.values():
+            table.close_tail()
         shutil.rmtree(self.folder, ignore_errors=True)
         self._done = True
         self._lock.release()

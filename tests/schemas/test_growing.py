@@ -437,3 +437,15 @@ def test_a_name_that_was_taken_meanwhile_is_not_overwritten(tmp_path, taken):
             one.commit(manifest())
     assert path.is_dir()
     assert one.folder.exists() == taken
+
+
+def test_what_is_discarded_leaves_no_file_and_none_open(tmp_path):
+    """An open one is a warning here, and a folder that stays on Windows."""
+    discarded = GrowingRecording.create(tmp_path / "r.iotrace")
+    discarded.append(
+        "io", pa.table({"layer": ["block"], "op": ["read"], "issued_ns": [1], "size_bytes": [512]})
+    )
+    discarded.flush(Manifest("captured", "growing", Clock(0, 1.0, "test")))
+    discarded.discard()
+    assert list(tmp_path.iterdir()) == []
+    del discarded
