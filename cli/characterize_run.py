@@ -130,7 +130,7 @@ def facts_of(result: SeriesResult) -> SeriesFacts:
 def _facts_of(one: CellResult) -> MeasuredCell:
     step = one.step
     return MeasuredCell(
-        cell=one.cell.describe(),
+        cell=one.cell,
         seconds=step.duration_s,
         ios=step.io_count,
         errors=step.error_count,

@@ -96,7 +96,7 @@ class Run:
     cpu_seconds: float | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One load of characterize: ``outstanding`` I/Os of ``size_bytes`` kept in flight."""
 

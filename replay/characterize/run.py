@@ -103,7 +103,7 @@ class Characterization:
         cells.check()
         if sys.platform != "linux":
             raise IotraceError(
-                "characterize runs on Linux only: elsewhere it cannot be checked what a target holds",
+                "characterize runs on Linux only: elsewhere iotrace cannot check what a target holds",
                 hint="run it on a Linux machine that sees the same storage",
             )
         if len(options.targets) != 1:
@@ -214,7 +214,7 @@ class Characterization:
         warm_up_ns = round(self.cells.warm_up_seconds * 1e9)
         run = ClosedLoop(
             loop="closed",
-            cell=cell.describe(),
+            cell=cell,
             seconds=self.cells.seconds,
             warm_up_seconds=self.cells.warm_up_seconds,
             seed=options.seed,

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from iotrace.schemas import IotraceError
-from iotrace.schemas.run import Cell as CellFacts
+from iotrace.schemas import IotraceError, run
 
-Pattern = Literal["random", "sequential"]
 PATTERNS: Final = ("random", "sequential")
 OPS: Final = ("read", "write", "mix")
 MIX_READ_SHARE: Final = 0.6
@@ -22,16 +20,10 @@ _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One run: ``outstanding`` I/Os of ``size_bytes`` kept in flight."""
+class Cell(run.Cell):
+    """One run, with what people call it."""
 
-    pattern: Pattern
-    read_share: float
-    size_bytes: int
-    outstanding: int
-    durable: bool = False
-    """Whether a write completes only when the medium has it (write-through), as SQL Server's all do."""
+    __slots__ = ()
 
     @property
     def op(self) -> str:
@@ -42,10 +34,6 @@ class Cell:
     def name(self) -> str:
         """For people: ``random read 8K, 16 outstanding``."""
         return f"{kind_text(self)} {size_text(self.size_bytes)}, {self.outstanding} outstanding"
-
-    def describe(self) -> CellFacts:
-        """For the manifest."""
-        return CellFacts(self.pattern, self.read_share, self.size_bytes, self.outstanding, self.durable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +96,13 @@ class Matrix:
         sizes = [size for size in self.sizes_bytes if not 512 <= size <= SIZE_BYTES_MAX or size % 512]
         if sizes:
             raise IotraceError(
-                f"an I/O of {sizes[0]:,} bytes cannot be run",
+                f"an I/O cannot have {sizes[0]:,} bytes",
                 hint=f"--size takes multiples of 512 bytes up to {size_text(SIZE_BYTES_MAX)}",
             )
         counts = [count for count in self.outstanding if not 1 <= count <= OUTSTANDING_MAX]
         if counts:
             raise IotraceError(
-                f"{counts[0]:,} outstanding I/Os are not possible", hint=f"1 to {OUTSTANDING_MAX:,} are"
+                f"{counts[0]:,} outstanding I/Os are not possible", hint=f"give 1 to {OUTSTANDING_MAX:,}"
             )
         if not 0 < self.read_share < 1:
             raise IotraceError(
@@ -143,8 +131,7 @@ class Matrix:
         share = {"read": 1.0, "write": 0.0}.get(op, self.read_share)
 
         def cell(size: int, count: int) -> Cell:
-            where: Pattern = "random" if pattern == "random" else "sequential"
-            return Cell(where, share, size, count, self.durable and share < 1)
+            return Cell(pattern, share, size, count, self.durable and share < 1)
 
         if self.axis == "size":
             yield from ([cell(size, count) for size in sizes] for count in counts)
