@@ -4,14 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from iotrace.analyze.report import ReportFacts, write_report
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, Sweep
-from iotrace.schemas.run import run_of
+from iotrace.schemas import Recording, Sweep
 
+from ..recordings import IO_DEFAULTS, write_recording
 from .report.report_inputs import write_night, write_sweep
 
 MakeRecording = Callable[..., Recording]
@@ -35,26 +33,15 @@ def make_recording(tmp_path: Path) -> MakeRecording:
     def make(
         io: list[dict[str, Any]] | dict[str, Any], window_ns: int | None = None, **manifest: Any
     ) -> Recording:
-        names = list(io) if isinstance(io, dict) else sorted({name for row in io for name in row})
-        columns = io if isinstance(io, dict) else {name: [row.get(name) for row in io] for name in names}
-        table = pa.table(columns)
-        for name, value in (("layer", "block"), ("op", "read"), ("size_bytes", 8192), ("error", 0)):
-            if name not in names:
-                table = table.append_column(name, pa.array([value] * table.num_rows))
-            elif table[name].null_count:
-                filled = pc.fill_null(table[name], value)
-                table = table.set_column(table.column_names.index(name), name, filled)
-        kind = manifest.pop("kind", "captured")
         tables = {"devices": _DEVICES, "files": _FILES, "processes": _PROCESSES} | manifest.pop("tables", {})
-        if isinstance(manifest.get("replay"), dict):
-            manifest["replay"] = run_of(manifest["replay"])
-        clock = manifest.pop("clock", Clock(0, 1.0, "test"))
-        written = Manifest(kind, "test", clock, window_end_ns=window_ns or 0, **manifest)
-        with RecordingWriter(tmp_path / f"r{next(number)}.iotrace") as writer:
-            writer.append("io", table)
-            for name, rows in tables.items():
-                writer.append(name, pa.Table.from_pylist(rows))
-            return writer.commit(written)
+        return write_recording(
+            tmp_path / f"r{next(number)}.iotrace",
+            io,
+            tables=tables,
+            defaults=IO_DEFAULTS | {"error": 0},
+            window_end_ns=window_ns or 0,
+            **manifest,
+        )
 
     return make
 

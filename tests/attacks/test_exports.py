@@ -12,14 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from iotrace.replay.export import export_diskspd, export_fio, export_table, measure, parse_targets
-from iotrace.schemas import Clock, IotraceError, Manifest, RecordingWriter
+from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
 from ..hostile_names import HOSTILE_NAMES
+from ..recordings import write_recording
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 
@@ -54,28 +56,23 @@ GROUPS = [
 
 def write(folder, title, device="disk 0"):
     """A recording of a second with hostile words wherever an export takes some."""
-    with RecordingWriter(folder / "source.iotrace") as writer:
-        writer.append(
-            "devices", pa.table({"device_id": [0], "name": [device], "kind": ["disk"], "mount": [device]})
-        )
-        writer.append(
-            "files", pa.table({"file_id": [0], "path": [title], "role": ["data"], "database": [title]})
-        )
-        writer.append("processes", pa.table({"process_id": [0], "os_process_id": [1], "name": [title]}))
-        writer.append("io", pa.table({
-            "layer": ["block"] * 400,
-            "op": ["read"] * 400,
-            "issued_ns": [number * 2_500_000 for number in range(400)],
-            "completed_ns": [number * 2_500_000 + 100_000 for number in range(400)],
-            "offset_bytes": [number * 8192 for number in range(400)],
-            "size_bytes": [8192] * 400,
-            "device_id": [0] * 400,
-            "file_id": pa.array([None] * 400, pa.int32()),
-            "process_id": [0] * 400,
-        }))  # fmt: skip
-        manifest = Manifest("captured", title, Clock(0, 100, title), window_end_ns=10**9)
-        manifest.host = Host(title)
-        return writer.commit(manifest)
+    at = np.arange(400) * 2_500_000
+    return write_recording(
+        folder / "source.iotrace",
+        {
+            "issued_ns": at, "completed_ns": at + 100_000, "offset_bytes": np.arange(400) * 8192, "device_id": 0,
+            "file_id": pa.array([None] * 400, pa.int32()), "process_id": 0,
+        },
+        tables={
+            "devices": {"device_id": [0], "name": device, "kind": "disk", "mount": device},
+            "files": {"file_id": [0], "path": title, "role": "data", "database": title},
+            "processes": {"process_id": [0], "os_process_id": 1, "name": title},
+        },
+        title=title,
+        clock=Clock(0, 100, title),
+        window_end_ns=10**9,
+        host=Host(title),
+    )  # fmt: skip
 
 
 def hostile(folder, text, **words):

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -30,6 +29,8 @@ from iotrace.schemas import (
 )
 from iotrace.schemas.replacing import SEAL, new_file, sealed_text
 
+from .. import recordings
+from ..recordings import SDA
 from .evidence import evidence
 
 CAN_EXCHANGE = partials._renameat2() is not None
@@ -41,16 +42,18 @@ def write_recording(path: Path, ios: int = 800) -> Recording:
     """8 KiB reads over 8 MiB of one disk for two seconds, and a slow moment."""
     random = np.random.default_rng(7)
     issued_ns = np.sort(random.uniform(0, 2e9, ios)).astype(np.int64)
-    with RecordingWriter(path) as writer:
-        writer.append("devices", pa.table({"device_id": [0], "name": ["disk 0"], "kind": ["disk"]}))
-        writer.append("io", pa.table({
-            "layer": ["block"] * ios, "op": ["read"] * ios, "issued_ns": issued_ns,
-            "completed_ns": issued_ns + random.integers(200_000, 900_000, ios),
-            "offset_bytes": random.integers(0, 1024, ios) * 8192, "size_bytes": [8192] * ios, "device_id": [0] * ios,
-        }))  # fmt: skip
-        manifest = Manifest("captured", "A small server", Clock(1_790_000_000_000_000_000, 100, "QPC"))
-        manifest.window_end_ns = 2_000_000_000
-        return writer.commit(manifest)
+    io = {
+        "issued_ns": issued_ns, "completed_ns": issued_ns + random.integers(200_000, 900_000, ios),
+        "offset_bytes": random.integers(0, 1024, ios) * 8192, "device_id": 0,
+    }  # fmt: skip
+    return recordings.write_recording(
+        path,
+        io,
+        tables={"devices": SDA},
+        title="A small server",
+        clock=Clock(1_790_000_000_000_000_000, 100, "QPC"),
+        window_end_ns=2_000_000_000,
+    )
 
 
 def write_sweep(path: Path) -> None:

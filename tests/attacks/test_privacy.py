@@ -16,12 +16,9 @@ from iotrace.capture.importing.anonymizing import Anonymizer
 from iotrace.capture.importing.anonymous_copy import copy_anonymously
 from iotrace.cli.main import run
 from iotrace.schemas import (
-    Clock,
     IotraceError,
-    Manifest,
     Quality,
     Recording,
-    RecordingWriter,
     Source,
     conform,
     validate,
@@ -30,6 +27,7 @@ from iotrace.schemas.host import Host
 from iotrace.schemas.run import Replay, TargetFacts
 
 from ..hostile_names import HOSTILE_NAMES
+from ..recordings import write_recording
 from .cut_power import sparse
 from .playing_on import attached
 
@@ -120,41 +118,31 @@ def modes(folder):
 @pytest.fixture
 def named(tmp_path):
     """A recording with one name wherever a recording takes text."""
-    path = tmp_path / "named.iotrace"
-    with RecordingWriter(path) as writer:
-        writer.append(
-            "devices",
-            pa.table(
-                {"device_id": [0], "name": [f"/dev/{NAME}"], "kind": ["disk"], "mount": [f"/srv/{NAME}"]}
-            ),
-        )
-        writer.append(
-            "files",
-            pa.table({"file_id": [0], "path": [f"D:\\{NAME}.mdf"], "role": ["data"], "database": [NAME]}),
-        )
-        writer.append(
-            "processes", pa.table({"process_id": [0], "os_process_id": [1], "name": [f"{NAME}.exe"]})
-        )
-        writer.append(
-            "waits",
-            pa.table({"at_ns": [1], "wait_type": ["WRITELOG"], "duration_ns": [5], "database": [NAME]}),
-        )
-        writer.append("markers", pa.table({"at_ns": [1], "kind": ["note"], "text": [f"{NAME} went slow"]}))
-        writer.append("counters", pa.table({
-            "at_ns": [1], "source": [f"\\\\{NAME}"], "object": [f"MSSQL${NAME}:Databases"], "instance": [NAME],
-            "counter": ["Log Flushes/sec"], "value": [1.0],
-        }))  # fmt: skip
-        writer.append("xevents", pa.table({"at_ns": [1], "fields": [f"SELECT * FROM {NAME}"]}))
-        writer.append("io", pa.table({
-            "layer": ["block", "block"], "op": ["read", "write"], "issued_ns": [0, 10], "completed_ns": [5, 30],
-            "offset_bytes": [0, 8192], "size_bytes": [8192, 4096], "device_id": [0, 0], "file_id": [0, 0],
-            "process_id": [0, 0],
-        }))  # fmt: skip
-        manifest = Manifest("captured", f"{NAME} at night", Clock(0, 1.0, "planted"), window_end_ns=100)
-        manifest.host = Host(NAME, processors=2)
-        manifest.sources = [Source(f"/srv/{NAME}.etl", "etl", 10)]
-        manifest.quality = Quality(ended=f"{NAME} vanished", notes=[f"{NAME} took bios"])
-        return writer.commit(manifest)
+    one = {"at_ns": [1]}
+    return write_recording(
+        tmp_path / "named.iotrace",
+        {
+            "op": ["read", "write"], "issued_ns": [0, 10], "completed_ns": [5, 30], "offset_bytes": [0, 8192],
+            "size_bytes": [8192, 4096], "device_id": 0, "file_id": 0, "process_id": 0,
+        },
+        tables={
+            "devices": {"device_id": [0], "name": f"/dev/{NAME}", "kind": "disk", "mount": f"/srv/{NAME}"},
+            "files": {"file_id": [0], "path": f"D:\\{NAME}.mdf", "role": "data", "database": NAME},
+            "processes": {"process_id": [0], "os_process_id": 1, "name": f"{NAME}.exe"},
+            "waits": one | {"wait_type": "WRITELOG", "duration_ns": 5, "database": NAME},
+            "markers": one | {"kind": "note", "text": f"{NAME} went slow"},
+            "counters": one | {
+                "source": f"\\\\{NAME}", "object": f"MSSQL${NAME}:Databases", "instance": NAME,
+                "counter": "Log Flushes/sec", "value": 1.0,
+            },
+            "xevents": one | {"fields": f"SELECT * FROM {NAME}"},
+        },
+        title=f"{NAME} at night",
+        window_end_ns=100,
+        host=Host(NAME, processors=2),
+        sources=[Source(f"/srv/{NAME}.etl", "etl", 10)],
+        quality=Quality(ended=f"{NAME} vanished", notes=[f"{NAME} took bios"]),
+    )  # fmt: skip
 
 
 def test_an_anonymous_copy_of_a_recording_names_nothing_and_keeps_the_io(named, tmp_path):

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from iotrace.replay import ReplayOptions, replay
@@ -16,8 +15,10 @@ from iotrace.replay.run import replay as run_module
 from iotrace.replay.targets import fill
 from iotrace.replay.targets.refusals import Permission
 from iotrace.replay.targets.target import open_target
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter
+from iotrace.schemas import IotraceError, Recording
 
+from .. import recordings
+from ..recordings import SDA
 from .evidence import evidence_of
 from .playing_on import MIB, attached, everything, mounted, opened, overwrite, own_file, run
 from .test_overwrite import write_recording
@@ -33,16 +34,11 @@ def precious(folder: Path) -> Path:
 
 def write_writes(path: Path) -> Recording:
     """Like `write_recording`, all writes."""
-    ios = 40
-    with RecordingWriter(path) as writer:
-        writer.append("devices", pa.table({"device_id": [0], "name": ["disk 0"], "kind": ["disk"]}))
-        writer.append("io", pa.table({
-            "layer": ["block"] * ios, "op": ["write"] * ios, "issued_ns": np.arange(ios) * 1_000_000,
-            "completed_ns": np.arange(ios) * 1_000_000 + 5000, "offset_bytes": np.arange(ios) * 8192,
-            "size_bytes": [8192] * ios, "device_id": [0] * ios,
-        }))  # fmt: skip
-        manifest = Manifest("captured", "writes", Clock(0, 1, "x"), window_end_ns=ios * 1_000_000)
-        return writer.commit(manifest)
+    io = {
+        "op": "write", "issued_ns": np.arange(40) * 1_000_000, "completed_ns": np.arange(40) * 1_000_000 + 5000,
+        "offset_bytes": np.arange(40) * 8192, "device_id": 0,
+    }  # fmt: skip
+    return recordings.write_recording(path, io, tables={"devices": SDA}, window_end_ns=40 * 1_000_000)
 
 
 def relink(target: Path, other: Path) -> None:

@@ -12,7 +12,9 @@ from pydantic import ConfigDict, TypeAdapter
 
 from iotrace.analyze.present.program import any_answer
 from iotrace.cli.main import run
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, Recording
+
+from ..recordings import write_recording
 
 
 @dataclass
@@ -55,22 +57,20 @@ def make_recording(
     count = int(reads_per_second * seconds)
     issued_ns = np.sort(random.uniform(0, seconds * 1e9, count)).astype(np.int64)
     op = (random.random(count) < 0.5) if writes else np.zeros(count, bool)
-    with RecordingWriter(path) as writer:
-        writer.append(
-            "devices", pa.table({"device_id": [0], "name": ["disk 0"], "kind": ["disk"], "mount": ["E:"]})
-        )
-        writer.append("io", pa.table({
-            "layer": ["block"] * count,
+    return write_recording(
+        path,
+        {
             "op": pa.array(op.astype(np.uint8)),
             "issued_ns": issued_ns,
             "completed_ns": issued_ns + random.integers(200_000, 900_000, count),
             "offset_bytes": random.integers(0, 1024, count) * 8192,
-            "size_bytes": [8192] * count,
-            "device_id": [0] * count,
-        }))  # fmt: skip
-        manifest = Manifest("captured", "A small server", Clock(1_790_000_000_000_000_000, 100, "QPC"))
-        manifest.window_end_ns = int(seconds * 1e9)
-        return writer.commit(manifest)
+            "device_id": 0,
+        },
+        tables={"devices": {"device_id": [0], "name": ["disk 0"], "kind": ["disk"], "mount": ["E:"]}},
+        title="A small server",
+        clock=Clock(1_790_000_000_000_000_000, 100, "QPC"),
+        window_end_ns=int(seconds * 1e9),
+    )
 
 
 @pytest.fixture

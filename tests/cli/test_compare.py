@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.schemas import Clock, Manifest, RecordingWriter
+from ..recordings import table_of, write_recording
 
 SECOND = 1_000_000_000
 
@@ -17,21 +17,12 @@ def _write(path, seed, factor, size_bytes=8192):
     at = np.sort(source.integers(0, 40 * SECOND, 20_000))
     latency = (factor * 400_000 * np.exp(0.5 * source.normal(size=20_000))).astype(np.int64) + 10_000
     offset = (source.integers(0, 1 << 22, len(at)) * 8192).astype(np.uint64)
-    with RecordingWriter(path) as writer:
-        for layer, above in (("block", 0), ("device", 10_000)):
-            columns = {
-                "layer": [layer] * len(at),
-                "op": ["read"] * len(at),
-                "issued_ns": at + above,
-                "completed_ns": at + latency,
-                "offset_bytes": offset,
-                "size_bytes": np.full(len(at), size_bytes, np.uint32),
-                "error": np.zeros(len(at), np.int32),
-            }
-            writer.append("io", pa.table(columns))
-        writer.commit(
-            Manifest("captured", "\x1b[31m[b]old", Clock(0, 1.0, "test"), window_end_ns=40 * SECOND)
-        )
+    both = {"completed_ns": at + latency, "offset_bytes": offset, "size_bytes": size_bytes, "error": 0}
+    layers = [
+        table_of(both | {"layer": layer, "issued_ns": at + above})
+        for layer, above in (("block", 0), ("device", 10_000))
+    ]
+    write_recording(path, pa.concat_tables(layers), title="\x1b[31m[b]old", window_end_ns=40 * SECOND)
     return path
 
 

@@ -7,11 +7,12 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from iotrace.cli.main import run
-from iotrace.schemas import Clock, Manifest, RecordingWriter
+from iotrace.schemas import Quality
+
+from ..recordings import write_recording
 
 
 @pytest.fixture
@@ -31,17 +32,17 @@ def two(tmp_path):
         ),
     ):
         took = (generator.lognormal(13, 0.3, 6000) * slower).astype(np.int64)
-        with RecordingWriter(tmp_path / f"{name}.iotrace") as writer:
-            columns = {
-                "issued_ns": issued, "intended_ns": issued, "completed_ns": issued + took,
-                "layer": ["block"] * 6000, "op": ["read"] * 6000, "size_bytes": [8192] * 6000,
-            }  # fmt: skip
-            if name == "a":
-                columns.pop("intended_ns")
-            writer.append("io", pa.table(columns))
-            manifest = Manifest(title=name, clock=Clock(0, 1.0, "test"), window_end_ns=60 * 10**9, **more)
-            manifest.quality.judge(6000)
-            writer.commit(manifest)
+        columns = {"issued_ns": issued, "completed_ns": issued + took}
+        if name == "b":
+            columns["intended_ns"] = issued
+        write_recording(
+            tmp_path / f"{name}.iotrace",
+            columns,
+            title=name,
+            window_end_ns=60 * 10**9,
+            quality=Quality().judge(6000),
+            **more,
+        )
     return tmp_path / "a.iotrace", tmp_path / "b.iotrace"
 
 

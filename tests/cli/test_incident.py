@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, validate
+from iotrace.schemas import Clock, Recording, validate
 
+from ..recordings import write_recording
 from .conftest import Result, make_recording
 
 Iotrace = Callable[..., Result]
@@ -200,19 +200,20 @@ def test_hostile_names_do_not_drive_the_terminal(iotrace: Iotrace, tmp_path: Pat
     issued = np.sort(random.uniform(0, 120e9, 12_000)).astype(np.int64)
     latency = 1e6 * np.exp(random.normal(0, 0.3, 12_000)) * np.where((issued > 50e9) & (issued < 70e9), 8, 1)
     names = ["D:\\\x1b[31m<script>\u202e" + "x" * 4000 + ".mdf", "D:\\other.mdf"]
-    with RecordingWriter(tmp_path / "hostile.iotrace") as writer:
-        writer.append("files", pa.table({"file_id": [0, 1], "path": names, "role": ["data", "data"]}))
-        writer.append(
-            "markers", pa.table({"at_ns": [51_000_000_000], "kind": ["note"], "text": ["\x1b]0;gone\x07"]})
-        )
-        writer.append("io", pa.table({
-            "layer": ["sql"] * 12_000, "op": ["read"] * 12_000, "issued_ns": issued,
-            "completed_ns": issued + latency.astype(np.int64), "size_bytes": [8192] * 12_000,
+    write_recording(
+        tmp_path / "hostile.iotrace",
+        {
+            "layer": "sql", "issued_ns": issued, "completed_ns": issued + latency.astype(np.int64),
             "file_id": random.integers(0, 2, 12_000),
-        }))  # fmt: skip
-        manifest = Manifest("captured", "\x1b[2Jhostile", Clock(1_790_000_000_000_000_000, 100, "QPC"))
-        manifest.window_end_ns = 120_000_000_000
-        writer.commit(manifest)
+        },
+        tables={
+            "files": {"file_id": [0, 1], "path": names, "role": "data"},
+            "markers": {"at_ns": [51_000_000_000], "kind": "note", "text": "\x1b]0;gone\x07"},
+        },
+        title="\x1b[2Jhostile",
+        clock=Clock(1_790_000_000_000_000_000, 100, "QPC"),
+        window_end_ns=120_000_000_000,
+    )  # fmt: skip
     found = iotrace("incident", tmp_path / "hostile.iotrace")
     assert found.status == 0
     assert "service-driven" in found.out
@@ -250,17 +251,9 @@ def slow_host(path: Path, number: int, *, is_slow: bool) -> None:
     took_ms = random.lognormal(0, 0.3, len(issued_s))
     took_ms[(issued_s >= 50) & (issued_s < 70) & is_slow] *= 6
     issued_ns = (issued_s * 1e9).astype(np.int64)
-    with RecordingWriter(path) as writer:
-        writer.append("io", pa.table({
-            "layer": ["block"] * len(issued_ns),
-            "op": ["read"] * len(issued_ns),
-            "issued_ns": issued_ns,
-            "completed_ns": issued_ns + (took_ms * 1e6).astype(np.int64),
-            "size_bytes": [8192] * len(issued_ns),
-        }))  # fmt: skip
-        manifest = Manifest("captured", "a host", Clock(1_780_000_000_000_000_000, 100, "QPC"))
-        manifest.window_end_ns = 120_000_000_000
-        writer.commit(manifest)
+    io = {"issued_ns": issued_ns, "completed_ns": issued_ns + (took_ms * 1e6).astype(np.int64)}
+    clock = Clock(1_780_000_000_000_000_000, 100, "QPC")
+    write_recording(path, io, title="a host", clock=clock, window_end_ns=120_000_000_000)
 
 
 def test_what_is_for_one_recording_or_for_several_is_told_apart(

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from iotrace.cli.amounts import parse_bytes, parse_loop, parse_ratio, parse_seconds
 from iotrace.cli.window import parse_window
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, Sweep
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, Sweep
 
+from ..recordings import SDA, write_recording
 from .conftest import Result
 
 SECOND = 10**9
@@ -182,16 +182,10 @@ def test_what_cannot_be_played_is_told_in_the_words_it_was_asked_in(
 
 def two_reads(path: Path) -> Recording:
     """A read at 0.1 s and a write at 1.1 s."""
-    with RecordingWriter(path) as writer:
-        writer.append("devices", pa.table({"device_id": [0], "name": ["sda"], "kind": ["disk"]}))
-        columns = {
-            "layer": ["block"] * 2,
-            "op": ["read", "write"],
-            "issued_ns": [SECOND // 10, SECOND + SECOND // 10],
-            "offset_bytes": [0, 8192],
-            "size_bytes": [8192] * 2,
-            "device_id": [0] * 2,
-        }
-        writer.append("io", pa.table(columns))
-        clock = Clock(start_utc_ns=0, resolution_ns=1, name="planted")
-        return writer.commit(Manifest(kind="synthetic", title="two", clock=clock, window_end_ns=2 * SECOND))
+    io = {
+        "op": ["read", "write"],
+        "issued_ns": [SECOND // 10, SECOND + SECOND // 10],
+        "offset_bytes": [0, 8192],
+        "device_id": 0,
+    }
+    return write_recording(path, io, tables={"devices": SDA}, kind="synthetic", window_end_ns=2 * SECOND)

@@ -18,7 +18,9 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter, validate
+from iotrace.schemas import Recording, validate
+
+from ..recordings import SDA, write_recording
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
 SIZE_BYTES = 256 << 20
@@ -55,23 +57,14 @@ def make_plan(path: Path, rows: int = ROWS, seconds: int = 10) -> Recording:
     sizes = random.choice([4096, 8192, 65536, 262_144], rows, p=[0.3, 0.5, 0.15, 0.05])
     offsets = random.integers(0, (SIZE_BYTES - 262_144) // 4096, rows) * 4096
     window_ns = seconds * 1_000_000_000
-    with RecordingWriter(path) as writer:
-        writer.append(
-            "io",
-            pa.table(
-                {
-                    "layer": ["block"] * rows,
-                    "op": random.choice(["read", "write"], rows, p=[0.7, 0.3]).tolist(),
-                    "issued_ns": np.sort(random.integers(0, window_ns, rows)),
-                    "offset_bytes": offsets,
-                    "size_bytes": sizes,
-                    "device_id": [0] * rows,
-                }
-            ),
-        )
-        writer.append("devices", pa.table({"device_id": [0], "name": ["sda"], "kind": ["disk"]}))
-        clock = Clock(start_utc_ns=0, resolution_ns=1, name="planted")
-        return writer.commit(Manifest("synthetic", "plan", clock, window_end_ns=window_ns))
+    io = {
+        "op": random.choice(["read", "write"], rows, p=[0.7, 0.3]).tolist(),
+        "issued_ns": np.sort(random.integers(0, window_ns, rows)),
+        "offset_bytes": offsets,
+        "size_bytes": sizes,
+        "device_id": 0,
+    }
+    return write_recording(path, io, tables={"devices": SDA}, kind="synthetic", window_end_ns=window_ns)
 
 
 def watched(device: str, path: Path) -> tuple[threading.Thread, threading.Event, list[Recording]]:

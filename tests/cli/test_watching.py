@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from iotrace.cli import watching
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, IotraceError, Recording
 from iotrace.schemas.run import Replay
+
+from ..recordings import write_recording
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is Linux's")
 
@@ -69,13 +71,14 @@ def test_a_recorder_that_begins_late_is_waited_for(recorder: Path, tmp_path: Pat
 
 def test_what_was_watched_says_which_replay_it_was_and_when(tmp_path: Path) -> None:
     """The replay began 3 s after the recorder, by the clock of the day, and lasted 20 s."""
-    with RecordingWriter(tmp_path / "seen.iotrace") as writer:
-        seen = writer.commit(Manifest("captured", "seen", Clock(7 * SECOND, 1.0, "test")))
-    with RecordingWriter(tmp_path / "played.iotrace") as writer:
-        clock = Clock(10 * SECOND, 1.0, "test")
-        played = writer.commit(
-            Manifest("replayed", "played", clock, window_end_ns=20 * SECOND, replay=Replay(scale=1.0))
-        )
+    seen = write_recording(tmp_path / "seen.iotrace", clock=Clock(7 * SECOND, 1.0, "test"))
+    played = write_recording(
+        tmp_path / "played.iotrace",
+        kind="replayed",
+        clock=Clock(10 * SECOND, 1.0, "test"),
+        window_end_ns=20 * SECOND,
+        replay=Replay(scale=1.0),
+    )
     watching.note_watched(seen, played)
     noted = Recording.open(tmp_path / "seen.iotrace").manifest.watched
     assert noted is not None

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, Recording
+
+from ..recordings import write_recording
 
 MakeRecording = Callable[..., Recording]
 
@@ -31,53 +33,38 @@ def make_recording(tmp_path: Path) -> MakeRecording:
     ) -> Recording:
         rows = max((len(column) for column in columns.values()), default=0)
         io: dict[str, Any] = {
-            "layer": ["block"] * rows,
-            "op": ["read"] * rows,
             "issued_ns": np.arange(rows) * 1_000_000,
             "offset_bytes": np.arange(rows) * 8192,
-            "size_bytes": [8192] * rows,
             "device_id": [0] * rows,
         } | columns
         devices = sorted({device for device in io["device_id"] if device is not None})
-        with RecordingWriter(tmp_path / f"{name}.iotrace") as writer:
-            writer.append("io", pa.table(io))
-            writer.append(
-                "devices",
-                pa.table(
-                    {
-                        "device_id": devices,
-                        "name": [f"sd{'abcdef'[device]}" for device in devices],
-                        "kind": ["disk"] * len(devices),
-                    }
-                ),
-            )
-            ids = sorted({int(file) for file in io.get("file_id", []) if file is not None})
-            known = files or [(rf"D:\data\{file}.mdf", "data") for file in ids]
-            keys = range(len(files)) if files else ids
-            writer.append(
-                "files",
-                pa.table(
-                    {
-                        "file_id": pa.array(keys, pa.int32()),
-                        "path": pa.array([path for path, _ in known], pa.string()),
-                        "role": pa.array([role for _, role in known], pa.string()),
-                        "device_id": pa.array([0] * len(known), pa.int32()),
-                    }
-                ),
-            )
-            writer.append(
-                "processes",
-                pa.table(
-                    {
-                        "process_id": pa.array(range(len(processes)), pa.int32()),
-                        "os_process_id": pa.array([number for _, number in processes], pa.int64()),
-                        "name": pa.array([process for process, _ in processes], pa.string()),
-                    }
-                ),
-            )
-            clock = Clock(start_utc_ns=0, resolution_ns=1, name="planted")
-            last_ns = int(max(io["issued_ns"], default=0))
-            return writer.commit(Manifest(kind=kind, title=name, clock=clock, window_end_ns=last_ns))
+        ids = sorted({int(file) for file in io.get("file_id", []) if file is not None})
+        known = files or [(rf"D:\data\{file}.mdf", "data") for file in ids]
+        tables = {
+            "devices": {
+                "device_id": devices, "name": [f"sd{'abcdef'[device]}" for device in devices], "kind": "disk",
+            },
+            "files": {
+                "file_id": pa.array(range(len(files)) if files else ids, pa.int32()),
+                "path": pa.array([path for path, _ in known], pa.string()),
+                "role": pa.array([role for _, role in known], pa.string()),
+                "device_id": pa.array([0] * len(known), pa.int32()),
+            },
+            "processes": {
+                "process_id": pa.array(range(len(processes)), pa.int32()),
+                "os_process_id": pa.array([number for _, number in processes], pa.int64()),
+                "name": pa.array([process for process, _ in processes], pa.string()),
+            },
+        }  # fmt: skip
+        return write_recording(
+            tmp_path / f"{name}.iotrace",
+            io,
+            tables=tables,
+            kind=kind,
+            title=name,
+            clock=Clock(start_utc_ns=0, resolution_ns=1, name="planted"),
+            window_end_ns=int(max(io["issued_ns"], default=0)),
+        )
 
     return make
 

@@ -9,6 +9,8 @@ import pytest
 
 from iotrace.schemas import Clock, Kind, Manifest, RecordingWriter, SweepWriter, durable, partials
 
+from ..recordings import write_recording
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a folder for syncing")
 
 
@@ -44,12 +46,6 @@ def calls(monkeypatch):
 
 def index(calls, kind, path):
     return max(number for number, call in enumerate(calls) if call[0] == kind and call[1] == str(path))
-
-
-def write_recording(path):
-    with RecordingWriter(path) as writer:
-        manifest = Manifest(kind=Kind.CAPTURED, title="t", clock=Clock(0, 1.0, "planted"))
-        return writer.commit(manifest)
 
 
 def test_replaced_text_is_on_the_disk_before_its_name(calls, tmp_path):

@@ -9,21 +9,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, validate
+from iotrace.schemas import Clock, IotraceError, Manifest, Recording, validate
 from iotrace.schemas.host import Host
 
 from ..ordinary import open_folder, ordinary_user
+from ..recordings import SDA, write_recording
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    with RecordingWriter(tmp_path / "a.iotrace") as writer:
-        writer.append("devices", pa.table({"device_id": [0], "name": ["sda"], "kind": ["disk"]}))
-        writer.append("io", pa.table({
-            "layer": ["block"], "op": ["read"], "issued_ns": [5], "completed_ns": [9],
-            "offset_bytes": [0], "size_bytes": [512], "device_id": [0],
-        }))  # fmt: skip
-        return writer.commit(Manifest("synthetic", "test", Clock(0, 1, "test"), window_end_ns=10))
+    io = {"issued_ns": [5], "completed_ns": [9], "offset_bytes": [0], "size_bytes": [512], "device_id": [0]}
+    return write_recording(
+        tmp_path / "a.iotrace", io, tables={"devices": SDA}, kind="synthetic", window_end_ns=10
+    )
 
 
 def change_manifest(recording: Recording, **changes: object) -> None:

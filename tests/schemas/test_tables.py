@@ -6,9 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter, conform, validate
+from iotrace.schemas import TABLES, Recording, conform, validate
 from iotrace.schemas.manifest import json_schema_text
 from iotrace.schemas.tables import language_neutral_text
+
+from ..recordings import write_recording
 
 ROW = {"layer": ["block"], "op": ["read"], "issued_ns": [1], "size_bytes": [512]}
 
@@ -76,11 +78,13 @@ RESULT = {
 }  # fmt: skip
 
 
+def with_results(folder: Path) -> Recording:
+    results = pa.Table.from_pylist([RESULT], schema=TABLES["results"])
+    return write_recording(folder / "a.iotrace", tables={"results": results}, kind="tested")
+
+
 def test_results_are_kept_with_their_quantiles(tmp_path: Path) -> None:
-    manifest = Manifest("tested", "a test", Clock(0, 1.0, "fio"))
-    with RecordingWriter(tmp_path / "a.iotrace") as writer:
-        writer.append("results", pa.Table.from_pylist([RESULT], schema=TABLES["results"]))
-        recording = writer.commit(manifest)
+    recording = with_results(tmp_path)
     assert validate(recording.path) == []
     row = Recording.open(recording.path).read("results").to_pylist()[0]
     assert {name: row[name] for name in RESULT} == RESULT
@@ -88,16 +92,13 @@ def test_results_are_kept_with_their_quantiles(tmp_path: Path) -> None:
 
 
 def test_a_recording_without_results_has_no_such_table(tmp_path: Path) -> None:
-    with RecordingWriter(tmp_path / "a.iotrace") as writer:
-        recording = writer.commit(Manifest("captured", "nothing", Clock(0, 1.0, "none")))
+    recording = write_recording(tmp_path / "a.iotrace")
     assert "results" not in recording.table_names()
     assert validate(recording.path) == []
 
 
 def test_lost_results_are_noticed(tmp_path: Path) -> None:
-    with RecordingWriter(tmp_path / "a.iotrace") as writer:
-        writer.append("results", pa.Table.from_pylist([RESULT], schema=TABLES["results"]))
-        recording = writer.commit(Manifest("tested", "a test", Clock(0, 1.0, "fio")))
+    recording = with_results(tmp_path)
     (recording.path / "results.parquet").unlink()
     assert [finding.what for finding in validate(recording.path)] == ["table is missing"]
 

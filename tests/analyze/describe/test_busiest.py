@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from iotrace.analyze.describe.busiest import busiest_window_ns
-from iotrace.schemas import Clock, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Recording
+
+from ...recordings import write_recording
 
 SECOND = 1_000_000_000
 
@@ -14,12 +15,8 @@ SECOND = 1_000_000_000
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
     issued_seconds = [0, 1, 20, 21, 21.5, 25, 58]
-    with RecordingWriter(tmp_path / "a.iotrace") as writer:
-        writer.append("io", pa.table({
-            "layer": ["block"] * 7, "op": ["read"] * 7, "size_bytes": [512] * 7,
-            "issued_ns": [int(at * SECOND) for at in issued_seconds],
-        }))  # fmt: skip
-        return writer.commit(Manifest("synthetic", "test", Clock(0, 1, "test"), window_end_ns=60 * SECOND))
+    io = {"size_bytes": 512, "issued_ns": [int(at * SECOND) for at in issued_seconds]}
+    return write_recording(tmp_path / "a.iotrace", io, kind="synthetic", window_end_ns=60 * SECOND)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import Table
 
 from iotrace.analyze import library
 from iotrace.analyze.incident import incident
 from iotrace.analyze.incident.counters import mean_slots
-from iotrace.schemas import Clock, Manifest, RecordingWriter
+
+from ...recordings import write_recording
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -31,11 +31,7 @@ def sample(metric, at_ns, interval_ns, value, *, layer="block", object_name="Phy
 
 
 def counters_only(path, rows, length_ns):
-    with RecordingWriter(path, overwrite=True) as writer:
-        writer.append("counters", Table.from_pylist(rows))
-        return writer.commit(
-            Manifest("captured", "counters", Clock(0, 1.0, "test"), window_end_ns=int(length_ns))
-        )
+    return write_recording(path, tables={"counters": rows}, overwrite=True, window_end_ns=int(length_ns))
 
 
 def log(rate, latency_ns, borders, **where):

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from iotrace.analyze.knee import causes
@@ -11,8 +10,9 @@ from iotrace.analyze.knee.layers import Layers
 from iotrace.analyze.knee.saturation import Saturation
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.stats.estimate import Estimate
-from iotrace.schemas import Clock, Manifest, RecordingWriter
+from iotrace.schemas import Clock
 
+from ...recordings import write_recording
 from . import knee_simulator as simulator
 
 
@@ -119,15 +119,12 @@ def watched(folder, step, arrival_s, device_s, completed_s):
     }
     nanoseconds = {name: np.round((values + 7) * 1e9).astype(np.int64) for name, values in columns.items()}
     count = len(arrival_s)
-    with RecordingWriter(folder / f"{step.name}-watched.iotrace") as writer:
-        rest = {
-            "layer": ["block"] * count + ["device"] * count,
-            "op": ["read"] * 2 * count,
-            "size_bytes": [8192] * 2 * count,
-        }
-        writer.append("io", pa.table(nanoseconds | rest))
-        start_utc_ns = step.manifest.clock.start_utc_ns - 7_000_000_000
-        return writer.commit(Manifest("captured", "beside", Clock(start_utc_ns, 1.0, "simulated")))
+    start_utc_ns = step.manifest.clock.start_utc_ns - 7_000_000_000
+    return write_recording(
+        folder / f"{step.name}-watched.iotrace",
+        nanoseconds | {"layer": ["block"] * count + ["device"] * count},
+        clock=Clock(start_utc_ns, 1.0, "simulated"),
+    )
 
 
 @pytest.mark.parametrize("saturated", ["device", "block"])

@@ -9,20 +9,22 @@ import pytest
 
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.present import plain
-from iotrace.schemas import TABLES, Clock, IotraceError, Manifest, RecordingWriter
+from iotrace.schemas import TABLES, Clock, IotraceError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from published import DISKSPD_128K_READS, SQLIO_64K_RANDOM_READS
+
+from ...recordings import write_recording
 
 
 def run(folder, number, *rows, tool="diskspd"):
     """One run as an import writes it: its rows, of which the first is the total."""
     common = {"run": 0, "test": "t", "tool": tool, "op": "total", "latency_clock": "service"}
-    with RecordingWriter(folder / f"{tool}-{number}.iotrace", overwrite=True) as writer:
-        writer.append(
-            "results", pa.Table.from_pylist([common | row for row in rows], schema=TABLES["results"])
-        )
-        return writer.commit(Manifest("tested", f"run {number}", Clock(0, 1.0, tool)))
+    results = pa.Table.from_pylist([common | row for row in rows], schema=TABLES["results"])
+    path, clock = folder / f"{tool}-{number}.iotrace", Clock(0, 1.0, tool)
+    return write_recording(
+        path, tables={"results": results}, kind="tested", title=f"run {number}", clock=clock, overwrite=True
+    )
 
 
 def published_sqlio(folder):

@@ -10,17 +10,16 @@ from importlib import resources
 
 import numpy as np
 import plotly.graph_objects as go
-import pyarrow as pa
 import pytest
 
 from iotrace.analyze.report import page, write_report
 from iotrace.analyze.report.charts import plain
 from iotrace.analyze.report.plot import DARK, LIGHT
 from iotrace.analyze.report.write import tell
-from iotrace.schemas import Clock, Manifest, RecordingWriter
 from iotrace.schemas.text import shortened
 
 from ...hostile_names import HOSTILE_NAMES, LONE_SURROGATE
+from ...recordings import write_recording
 from .report_inputs import write_night
 
 SIZE_MAX = 3_000_000
@@ -215,37 +214,28 @@ def test_it_stays_small_whatever_is_behind_it(tmp_path):
     random = np.random.default_rng(3)
     window_ns = 30 * 86_400_000_000_000
     issued = np.sort(random.integers(0, window_ns, count))
-    with RecordingWriter(tmp_path / "wide.iotrace") as writer:
-        ids = list(range(60))
-        writer.append(
-            "devices",
-            pa.table({"device_id": ids, "name": [f"disk {n}" for n in ids], "kind": ["disk"] * 60}),
-        )
-        files = list(range(400))
-        roles = ["data", "log", "tempdb_data", "tempdb_log", "backup", "system", "other"]
-        writer.append(
-            "files",
-            pa.table(
-                {
-                    "file_id": files,
-                    "path": [f"D:\\{'x' * 3000}\\{number}.mdf" for number in files],
-                    "role": [roles[number % 7] for number in files],
-                    "device_id": [number % 60 for number in files],
-                }
-            ),
-        )
-        io = {
-            "layer": pa.array(["block"] * count),
-            "op": pa.array(random.choice(["read", "write"], count)),
-            "issued_ns": issued,
-            "completed_ns": issued + (10 ** random.uniform(3, 11, count)).astype(np.int64),
-            "offset_bytes": random.integers(0, 10**9, count) * 512,
-            "size_bytes": random.integers(1, 32768, count) * 512,
-            "device_id": random.integers(0, 60, count),
-            "file_id": random.integers(0, 400, count),
+    roles = ["data", "log", "tempdb_data", "tempdb_log", "backup", "system", "other"]
+    files = [
+        {
+            "file_id": number, "path": f"D:\\{'x' * 3000}\\{number}.mdf", "role": roles[number % 7],
+            "device_id": number % 60,
         }
-        writer.append("io", pa.table(io))
-        wide = writer.commit(Manifest("captured", "wide", Clock(0, 1.0, "test"), window_end_ns=window_ns))
+        for number in range(400)
+    ]  # fmt: skip
+    io = {
+        "op": random.choice(["read", "write"], count),
+        "issued_ns": issued,
+        "completed_ns": issued + (10 ** random.uniform(3, 11, count)).astype(np.int64),
+        "offset_bytes": random.integers(0, 10**9, count) * 512,
+        "size_bytes": random.integers(1, 32768, count) * 512,
+        "device_id": random.integers(0, 60, count),
+        "file_id": random.integers(0, 400, count),
+    }
+    devices = [{"device_id": number, "name": f"disk {number}", "kind": "disk"} for number in range(60)]
+    tables = {"devices": devices, "files": files}
+    wide = write_recording(
+        tmp_path / "wide.iotrace", io, tables=tables, title="wide", window_end_ns=window_ns
+    )
     facts = write_report([wide], tmp_path / "one.html")
     assert facts.size_bytes < SIZE_MAX
 

@@ -9,8 +9,9 @@ import pytest
 
 from iotrace.analyze import library, validity
 from iotrace.analyze.describe.recording import describe
-from iotrace.schemas import TABLES, Clock, Manifest, Recording, RecordingWriter
+from iotrace.schemas import TABLES, Recording
 
+from ...recordings import write_recording
 from ..planted_truth import described
 from .validity_cases import CASES, FURTHER, SECOND, Case, speeding_up
 
@@ -65,9 +66,8 @@ def test_results_of_another_tool_are_as_long_as_their_runs(tmp_path, seconds, fi
     """Their recording has no length of its own; what does not say how long it ran is not called short."""
     run = {"run": 0, "test": "t", "tool": "diskspd", "op": "total", "iops": 100.0, "latency_clock": "service"}
     rows = [run | {"duration_ns": seconds and seconds * SECOND}]
-    with RecordingWriter(tmp_path / "t.iotrace") as writer:
-        writer.append("results", pa.Table.from_pylist(rows, schema=TABLES["results"]))
-        recording = writer.commit(Manifest("tested", "t", Clock(0, 1.0, "diskspd")))
+    results = pa.Table.from_pylist(rows, schema=TABLES["results"])
+    recording = write_recording(tmp_path / "t.iotrace", tables={"results": results}, kind="tested")
 
     found = validity.check(recording)
 

@@ -19,11 +19,12 @@ from iotrace.schemas import (
     IotraceError,
     Manifest,
     Recording,
-    RecordingWriter,
     Sweep,
     conform,
     validate,
-)  # fmt: skip
+)
+
+from ...recordings import write_recording
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "results"
 EXPECTED = {
@@ -254,8 +255,7 @@ def test_a_capture_beside_is_cut_to_each_run(tmp_path):
 
 
 def test_undated_runs_cannot_be_placed_in_a_capture(tmp_path):
-    with RecordingWriter(tmp_path / "a.iotrace") as writer:
-        writer.commit(Manifest("captured", "x", Clock(MARCH_1, 1.0, "test"), 0, 10**9))
+    write_recording(tmp_path / "a.iotrace", clock=Clock(MARCH_1, 1.0, "test"), window_end_ns=10**9)
     trace = tmp_path / "msr.csv"
     trace.write_text("128166372003061629,hm,1,Read,383496192,32768,413\n" * 3)
     with pytest.raises(IotraceError, match="cannot be cut"):

@@ -9,8 +9,10 @@ import pytest
 from iotrace.replay import ReplayOptions, _engine
 from iotrace.replay.run import pacing, result
 from iotrace.replay.run.play import Played
-from iotrace.schemas import Clock, IotraceError, Manifest, RecordingWriter
+from iotrace.schemas import IotraceError
 from iotrace.schemas.run import DeviceCounters, DeviceLook
+
+from ...recordings import write_recording
 
 MICROSECOND = 1_000
 
@@ -70,14 +72,11 @@ def test_the_trial_of_this_host_is_in_order():
 def test_the_median_is_that_of_the_layer_that_is_played(tmp_path):
     columns = {
         "layer": ["block"] * 4 + ["device"],
-        "op": ["read"] * 5,
         "issued_ns": np.arange(5),
         "completed_ns": pa.array([10, 21, 32, None, 1000], pa.int64()),
         "size_bytes": [512] * 5,
     }
-    with RecordingWriter(tmp_path / "r.iotrace") as writer:
-        writer.append("io", pa.table(columns))
-        recording = writer.commit(Manifest("captured", "r", Clock(0, 1.0, "test")))
+    recording = write_recording(tmp_path / "r.iotrace", columns)
     assert pacing.median_service_ns(recording, "block") == 20
     assert pacing.median_service_ns(recording, "sql") is None
 

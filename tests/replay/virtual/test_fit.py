@@ -3,17 +3,17 @@
 import tomllib
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from iotrace.replay.virtual.fit import fit, predicted, to_toml
 from iotrace.replay.virtual.runs import run_of
-from iotrace.schemas import Clock, IotraceError, Kind, Manifest, RecordingWriter
+from iotrace.schemas import IotraceError, Kind
 from iotrace.schemas.models import parse_model
 from iotrace.schemas.models.model import Cell, Disk, Model, Service
 from iotrace.schemas.run import ModelFacts, Replay, TargetFacts
 
 from ...hostile_names import HOSTILE_NAMES
+from ...recordings import write_recording
 
 SECOND = 1_000_000_000
 
@@ -26,8 +26,6 @@ def played(folder, name, *, rate, seed, kind=Kind.REPLAYED, factor=1.0):
     size = random.choice([8192, 65536], count, p=[0.7, 0.3])
     took = np.where(size == 8192, 200_000, 900_000) * np.exp(random.normal(0, 0.4, count)) * factor
     columns = {
-        "layer": pa.array(["block"] * count).dictionary_encode(),
-        "op": pa.array(["read"] * count).dictionary_encode(),
         "device_id": np.zeros(count, np.int32),
         "offset_bytes": np.zeros(count, np.uint64),
         "size_bytes": size.astype(np.uint32),
@@ -37,12 +35,16 @@ def played(folder, name, *, rate, seed, kind=Kind.REPLAYED, factor=1.0):
     }
     model = ModelFacts("m") if kind == Kind.SIMULATED else None
     replay = Replay(scale=1.0, targets=[TargetFacts("/dev/sdx")], model=model)
-    manifest = Manifest(kind, name, Clock(0, 1.0, "planted"), window_end_ns=int(at[-1]), replay=replay)
-    with RecordingWriter(folder / name) as writer:
-        writer.append("io", pa.table(columns))
-        device = {"device_id": 0, "name": "sdx", "kind": "disk", "size_bytes": 1 << 40}
-        writer.append("devices", pa.Table.from_pylist([device]))
-        return writer.commit(manifest)
+    devices = [{"device_id": 0, "name": "sdx", "kind": "disk", "size_bytes": 1 << 40}]
+    return write_recording(
+        folder / name,
+        columns,
+        tables={"devices": devices},
+        kind=kind,
+        title=name,
+        window_end_ns=int(at[-1]),
+        replay=replay,
+    )
 
 
 def test_a_load_never_measured_is_predicted_from_others(tmp_path):

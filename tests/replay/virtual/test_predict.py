@@ -11,8 +11,10 @@ from iotrace.replay.virtual.fit import fit, held_out, ratio_interval
 from iotrace.replay.virtual.predict import Predictor, predict
 from iotrace.replay.virtual.runs import run_of
 from iotrace.replay.virtual.service import caps
-from iotrace.schemas import Clock, IotraceError, Kind, Manifest, RecordingWriter
+from iotrace.schemas import IotraceError, Kind
 from iotrace.schemas.run import Cell, ClosedLoop, Replay, TargetFacts
+
+from ...recordings import write_recording
 
 SECOND = 1_000_000_000
 RATE = 500
@@ -37,13 +39,16 @@ def record(path, at, took, *, kind=Kind.REPLAYED, replay=None, size=8192, thread
     if threads is not None:
         columns["thread_id"] = threads
     window_ns = int(max((at + took).max() + 1, COUNT / RATE * SECOND))
-    with RecordingWriter(path) as writer:
-        writer.append("io", pa.table(columns))
-        device = {"device_id": 0, "name": "sdx", "kind": "disk", "size_bytes": 1 << 40}
-        writer.append("devices", pa.Table.from_pylist([device]))
-        return writer.commit(
-            Manifest(kind, path.stem, Clock(0, 1.0, "x"), window_end_ns=window_ns, replay=replay)
-        )
+    devices = [{"device_id": 0, "name": "sdx", "kind": "disk", "size_bytes": 1 << 40}]
+    return write_recording(
+        path,
+        columns,
+        tables={"devices": devices},
+        kind=kind,
+        title=path.stem,
+        window_end_ns=window_ns,
+        replay=replay,
+    )
 
 
 def arrivals():
