@@ -170,7 +170,7 @@ class ReplayOptions:
                 "with --mode think I/Os wait for one another, so one thread issues them all",
                 "leave --submitters out, or choose another --mode",
             ),
-            (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "once is the least"),
+            (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "give at least 1"),
             (
                 self.window_ns is None or self.window_ns[0] < self.window_ns[1],
                 "the window ends before it starts",
@@ -184,7 +184,7 @@ class ReplayOptions:
             (
                 self.file_bytes is None or self.file_bytes >= 4096,
                 f"a target file of {self.file_bytes} bytes is too small",
-                "4096 is the least",
+                "give at least 4096",
             ),
             (
                 0 <= self.drain_seconds <= 86_400,

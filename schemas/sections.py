@@ -36,7 +36,7 @@ def positive(value: object) -> float:
 def not_negative(value: object) -> float:
     """A number from 0 on."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-        raise ValueError("a number from 0 on")
+        raise ValueError("a number of 0 or more")
     return float(value)
 
 
@@ -192,7 +192,7 @@ def toml_data(toml: str) -> dict[str, Any]:
     try:
         return tomllib.loads(toml)
     except RecursionError as problem:
-        raise ValueError("its values lie too deep in one another") from problem
+        raise ValueError("its values are nested too deeply") from problem
     except ValueError as problem:
         raise ValueError(shortened(str(problem), 200)) from problem
 

@@ -71,9 +71,9 @@ class Cooker:
                 "an instance"
             )
         if self.without_clock:
-            yield f"{counted(self.without_clock, 'value')} left out: the ticks per second of their clock are not told"
+            yield f"{counted(self.without_clock, 'value')} left out: the ticks per second of their clock are not known"
         if types := ", ".join(f"{kind:#010x}" for kind in sorted(unknown_types)[:8]):
-            yield f"counters of types that are not cooked are left out ({types})"
+            yield f"counters of types that iotrace cannot compute are left out ({types})"
 
 
 def numbered(names: Iterable[str | None]) -> Iterator[str | None]:

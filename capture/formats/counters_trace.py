@@ -16,7 +16,7 @@ from iotrace.schemas.host import Host
 
 from .format import Format, Outcome, Progress, naming, unreported
 from .text_blocks import text_encoding
-from .text_times import UTC_NS_MAX, TextTimes, needs_zone
+from .text_times import UTC_NS_MAX, MayBeLocal, TextTimes
 
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 128 << 20
@@ -98,26 +98,15 @@ class Counters:
         return Format(self.name, recognises, read, inspect, has_ios=False)
 
 
-class CountersTrace:
+class CountersTrace(MayBeLocal):
     """See `iotrace.capture.formats.format.Trace`."""
 
     def __init__(self, kind: Counters, path: Path, name: str, progress: Progress) -> None:
         self._kind, self._path, self._name, self._progress = kind, path, name, progress
-        self._zone: str | None = None
         self._reading = Reading(path, name, TextTimes())
         self.series = Series(name)
         self.host = Host(system=kind.system)
         self._begin_ns = self._end_ns = self._values = 0
-        self._is_local = False
-        self.clock = self._first_clock()
-
-    def settle_zone(self, timezone: str | None) -> None:
-        """See `iotrace.capture.formats.format.LocalTimes`."""
-        if not self._is_local:
-            return
-        if timezone is None:
-            raise needs_zone(self._name)
-        self._zone = timezone
         self.clock = self._first_clock()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -150,9 +139,7 @@ class CountersTrace:
     def outcome(self) -> Outcome:
         """The window runs from the first interval's start to the last value."""
         reading = self._reading
-        notes = [*self._kind.notes, *reading.notes]
-        if self._zone is not None:
-            notes.append(f"its local times are taken as those of {self._zone}")
+        notes = [*self._kind.notes, *reading.notes, *self._zone_notes()]
         if reading.left_out:
             notes.append(
                 f"{counted(reading.left_out, 'value or line', 'values or lines')} left out: not understood"

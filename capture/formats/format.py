@@ -102,6 +102,11 @@ class Format:
     """Of a file that nothing recognises: what it is, with its article, and what to do, if it is nearly one of these."""
 
 
+def undated(first: str) -> str:
+    """The note on a source whose times have no date, where the ``first`` of them (I/O, event) becomes 1970."""
+    return f"the source has no date: its first {first} is put at 1970-01-01 00:00 UTC"
+
+
 @contextmanager
 def naming(name: str) -> Iterator[None]:
     """Turn what the operating system or a native reader says of a file into words that name it as the user does."""

@@ -19,7 +19,7 @@ from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
 from iotrace.schemas.host import Host
 
-from .format import HEAD_BYTES, Format, Outcome, Progress, naming
+from .format import HEAD_BYTES, Format, Outcome, Progress, naming, undated
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
 
 READ: Final = list(Op).index(Op.READ)
@@ -28,6 +28,7 @@ FLUSH: Final = list(Op).index(Op.FLUSH)
 DISCARD: Final = list(Op).index(Op.DISCARD)
 UNIX_FILETIME: Final = 116_444_736_000_000_000
 SECTOR_BYTES: Final = 512
+NO_LATENCIES: Final = "the source has no latencies"
 _DAY_NS: Final = 86_400 * 10**9
 _SPAN_NS_MAX: Final = 100 * 366 * _DAY_NS
 _SECTORS_MAX: Final = 1 << 54
@@ -89,6 +90,13 @@ class Dialect:
             lambda path, name, progress: IoLinesTrace(path, name, progress, self),
             lambda path, name: inspect_text(path, name, self.kind),
         )
+
+
+def matched(lines: pa.Array, pattern: str, fields: list[str]) -> tuple[dict[str, pa.Array], int]:
+    """Columns of the named groups ``fields``, in this order in ``pattern``, and how many lines do not match it."""
+    found = pc.extract_regex(lines, pattern)
+    kept = found.drop_null()
+    return {name: kept.field(place) for place, name in enumerate(fields)}, found.null_count
 
 
 def numbers(column: pa.Array) -> tuple[Integers, npt.NDArray[np.bool_]]:
@@ -290,7 +298,7 @@ class IoLinesTrace:
         quality.notes = text_notes(self._blocks, maker)
         quality.notes += self._dialect.notes
         if self._dialect.utc_ns is None:
-            quality.notes.append("the source has no date: its first I/O is put at 1970-01-01 00:00 UTC")
+            quality.notes.append(undated("I/O"))
         return Outcome(maker.start_ns, maker.end_ns, quality, maker.kept + maker.rejected)
 
     def _rows(self, block: bytes) -> tuple[Rows, int]:

@@ -89,7 +89,7 @@ def _watched(format_: object, one: Entry) -> Format:
         try:
             return bool(format_.recognises(head, path))
         except Exception as problem:
-            raise _fault(one, f"fails where it looks at '{path.name}': {_told(problem)}") from problem
+            raise _fault(one, f"fails when it looks at '{path.name}': {_told(problem)}") from problem
 
     def read(path: Path, name: str, progress: Progress) -> Trace:
         try:
@@ -97,7 +97,7 @@ def _watched(format_: object, one: Entry) -> Format:
         except (IotraceError, OSError):
             raise
         except Exception as problem:
-            raise _fault(one, f"fails where it reads '{name}': {_told(problem)}") from problem
+            raise _fault(one, f"fails when it reads '{name}': {_told(problem)}") from problem
 
     def inspect(path: Path, name: str) -> dict[str, Any]:
         try:
@@ -106,7 +106,7 @@ def _watched(format_: object, one: Entry) -> Format:
         except (IotraceError, OSError):
             raise
         except Exception as problem:
-            raise _fault(one, f"fails where it inspects '{name}': {_told(problem)}") from problem
+            raise _fault(one, f"fails when it inspects '{name}': {_told(problem)}") from problem
 
     return replace(
         format_,
@@ -132,7 +132,7 @@ class _WatchedTrace:
         except (IotraceError, OSError, GeneratorExit):
             raise
         except Exception as problem:
-            raise _fault(self._entry, f"fails where it reads '{self._name}': {_told(problem)}") from problem
+            raise _fault(self._entry, f"fails when it reads '{self._name}': {_told(problem)}") from problem
 
     def outcome(self) -> Outcome:
         try:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
 from iotrace.capture.clocks.zones import settled_ns
-from iotrace.schemas import IotraceError
+from iotrace.schemas import Clock, IotraceError
 
 _CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,:](?P<fraction>\d{1,9}))?)?"
 _HALF: Final = r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?"
@@ -120,9 +120,30 @@ def _offset(parts: dict[str, str | None]) -> timezone:
     return timezone(timedelta(minutes=-minutes if word[0] == "-" else minutes))
 
 
-def needs_zone(name: str) -> IotraceError:
-    """What to tell of a file whose times are local, where the user named no zone."""
-    return IotraceError(
-        f"'{name}' gives local times and not their time zone",
-        hint="say which with --timezone, such as --timezone Europe/Berlin or --timezone +0200",
-    )
+class MayBeLocal:
+    """A trace whose times may be local (`iotrace.capture.formats.format.LocalTimes`): the zone is settled here."""
+
+    clock: Clock
+    _name: str
+    _is_local: bool = False
+    _zone: str | None = None
+
+    def settle_zone(self, timezone: str | None) -> None:
+        """See `iotrace.capture.formats.format.LocalTimes`."""
+        if not self._is_local:
+            return
+        if timezone is None:
+            raise IotraceError(
+                f"'{self._name}' gives local times without their time zone",
+                hint="name it with --timezone, such as --timezone Europe/Berlin or --timezone +0200",
+            )
+        self._zone = timezone
+        self.clock = self._first_clock()
+
+    def _zone_notes(self) -> list[str]:
+        """What a recording has to say of the zone that its user named."""
+        return [] if self._zone is None else [f"its local times are taken as those of {self._zone}"]
+
+    def _first_clock(self) -> Clock:
+        """The clock from the first time of the file, taken to be of ``_zone``."""
+        raise NotImplementedError

@@ -116,7 +116,7 @@ class Anonymizer:
         quality.shared_time = [
             "two sources cover little or none of the same time" for _ in quality.shared_time
         ]
-        quality.notes = ["names are replaced and notes left out: this was anonymized"]
+        quality.notes = ["names are replaced and notes left out: this recording was anonymized"]
 
     def _hashed(self, name: str) -> str:
         # Windows knows names in any case, and so does the pseudonym.

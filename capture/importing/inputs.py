@@ -167,7 +167,7 @@ def _damage_named(name: str) -> Iterator[None]:
         raise _damaged(name, problem) from problem
     except NotImplementedError as problem:
         raise IotraceError(
-            f"'{name}' is packed in a way that is not read: {problem}",
+            f"'{name}' is packed in a way that iotrace does not read: {problem}",
             hint="unpack it yourself and import what is inside",
         ) from problem
 
@@ -359,7 +359,7 @@ class Gathering:
                 root = Path(top)
                 for folder in list(folders):
                     if folder.endswith(".iotrace") and (root / folder / "io.parquet").is_file():
-                        self.leave_out(f"'{_inner(name, path, root / folder)}' is a recording already")
+                        self.leave_out(f"'{_inner(name, path, root / folder)}' is already a recording")
                         folders.remove(folder)
                 folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
                 for base_name in sorted(names):
@@ -481,7 +481,7 @@ def _refuse_recording(path: Path, name: str) -> None:
         )
     if path.suffix == ".iotrace" and ((path / "io.parquet").exists() or not any(path.glob("*.arrows"))):
         raise IotraceError(
-            f"'{name}' is a recording already",
+            f"'{name}' is already a recording",
             hint=f"use it as it is, e.g. iotrace describe {name}; --anonymize makes a copy without names",
         )
 

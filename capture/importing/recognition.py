@@ -139,9 +139,8 @@ def _table(first: str) -> Lookalike | None:
             shown = first if len(first) <= 60 else first[:57] + "..."
             return Lookalike(
                 f"a table with {name} and unknown columns: {shown}",
-                "say what its columns mean with --map columns.toml (docs/formats.md): its section io is for a table of "
-                "I/Os, its "
-                "section metrics for one of counters",
+                "name the meaning of its columns with --map columns.toml (docs/formats.md): its section io is for a "
+                "table of I/Os, its section metrics for one of counters",
             )
     return None
 

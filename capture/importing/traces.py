@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from iotrace.capture.clocks.alignment import Clocked, Placement, align, in_recording
 from iotrace.capture.clocks.common_time import Span, shared_time
@@ -85,34 +85,26 @@ _MACHINE_FACTS: Final = ("system", "processors", "name")
 """What tells machines apart, where a source has it."""
 
 
+class ImportOptions(TypedDict, total=False):
+    """What `import_files` and `import_any` take besides files and output; `import_any` says what each does."""
+
+    overwrite: bool
+    title: str | None
+    progress: Progress | None
+    maps: Sequence[Path | str]
+    anonymizer: Anonymizer | None
+    apart_in_time: bool
+    timezone: str | None
+
+
 def import_files(
-    paths: Sequence[Path | str],
-    output: Path | str,
-    *,
-    overwrite: bool = False,
-    title: str | None = None,
-    progress: Progress | None = None,
-    maps: Sequence[Path | str] = (),
-    anonymizer: Anonymizer | None = None,
-    apart_in_time: bool = False,
-    timezone: str | None = None,
+    paths: Sequence[Path | str], output: Path | str, **options: Unpack[ImportOptions]
 ) -> Recording:
     """Read every file of ``paths`` into one new recording at ``output``; see `import_any`.
 
     Several results of tests are several runs in its table ``results``.
     """
-    found = _import(
-        paths,
-        output,
-        title,
-        progress,
-        maps,
-        anonymizer,
-        overwrite=overwrite,
-        series=False,
-        apart_in_time=apart_in_time,
-        timezone=timezone,
-    )
+    found = import_any(paths, output, series=False, **options)
     assert isinstance(found, Recording)
     return found
 
@@ -121,6 +113,7 @@ def import_any(
     paths: Sequence[Path | str],
     output: Path | str,
     *,
+    series: bool = True,
     overwrite: bool = False,
     title: str | None = None,
     progress: Progress | None = None,
@@ -133,39 +126,13 @@ def import_any(
 
     Files are recognised by content (`recognition`); of folders and .zip files all is taken that is recognised.
     Several traces go onto one clock (`alignment`); their ids are re-keyed, and disks, files and processes that
-    they share become one. ``maps`` are mappings of columns (`docs/formats.md`) for CSV files that no format knows;
-    ``anonymizer`` takes names out. Sources that share no time are refused, unless they are meant to be
-    ``apart_in_time``; the recording says so then (`Quality.shared_time`). ``timezone`` is that of logs that name theirs
-    ambiguously. ``progress`` is called with what is being done, how much of it is done and how much there is.
-    Raises `IotraceError` naming the file; nothing is left at ``output`` then.
+    they share become one. Several results of tests become a sweep, unless ``series`` is False. ``maps`` are mappings of
+    columns (`docs/formats.md`) for CSV files that no format knows; ``anonymizer`` takes names out. Sources that
+    share no time are refused, unless they are meant to be ``apart_in_time``; the recording says so then
+    (`Quality.shared_time`). ``timezone`` is that of logs that name theirs ambiguously. ``progress`` is called with
+    what is being done, how much of it is done and how much there is. Raises `IotraceError` naming the file; nothing
+    is left at ``output`` then.
     """
-    return _import(
-        paths,
-        output,
-        title,
-        progress,
-        maps,
-        anonymizer,
-        overwrite=overwrite,
-        series=True,
-        apart_in_time=apart_in_time,
-        timezone=timezone,
-    )
-
-
-def _import(
-    paths: Sequence[Path | str],
-    output: Path | str,
-    title: str | None,
-    progress: Progress | None,
-    maps: Sequence[Path | str],
-    anonymizer: Anonymizer | None,
-    *,
-    overwrite: bool,
-    series: bool,
-    apart_in_time: bool,
-    timezone: str | None,
-) -> Recording | Sweep:
     report = progress or unreported
     if not paths:
         raise IotraceError(

@@ -98,7 +98,7 @@ def _library(name: str, kind: str) -> ModuleType:
         AttributeError,
     ) as problem:  # whichever it meets without the library
         raise IotraceError(
-            f"'{name}' is a {kind} archive, and libarchive, which opens such, is not there",
+            f"'{name}' is a {kind} archive, and libarchive, which opens it, is not installed",
             hint="unpack it and import what is inside, or install iotrace[archives] and the system's libarchive",
         ) from problem
     module: ModuleType = libarchive
@@ -116,7 +116,7 @@ def _named(name: str, kind: str, library: ModuleType) -> Iterator[None]:
                 f"'{name}' is encrypted", hint="unpack it with its password and import the traces inside"
             ) from problem
         raise IotraceError(
-            f"'{name}' is a damaged {kind} archive, or packed in a way that is not read: {told[:200]}",
+            f"'{name}' is a damaged {kind} archive, or packed in a way that iotrace does not read: {told[:200]}",
             hint="copy it again, or unpack it yourself and import what is inside",
         ) from problem
     except (UnicodeError, ValueError) as problem:

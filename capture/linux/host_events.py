@@ -62,8 +62,8 @@ class ClockWatch:
             self._asleep_ns += slept_ns
             self.steps += 1
             self.notes.append(
-                f"the machine slept for {slept_ns / 1e9:,.1f} s, {where}: its clock stood still, so times after that "
-                "are as much earlier than UTC, and latencies across it are too short"
+                f"the machine slept for {slept_ns / 1e9:,.1f} s, {where}: its clock stood still, so later "
+                "times are that much behind UTC, and latencies across it are too short"
             )
             self._noted_ns, self._noted_at_ns = offset_ns, at_ns
         elif abs(moved_ns) > max(_STEP_NS, (at_ns - self._noted_at_ns) // _DRIFT):

@@ -90,7 +90,7 @@ class FioLogsTrace:
             found = _NAME.fullmatch(Path(name).name)
             if found is None:
                 raise IotraceError(
-                    f"'{name}' is a log of fio, but its name does not say of what",
+                    f"'{name}' is a log of fio, but its name does not say what it measures",
                     hint="give it the name that fio gives: NAME_clat.1.log, NAME_lat.1.log, NAME_bw.1.log, …",
                 )
             self.prefix = found[1]

@@ -249,7 +249,7 @@ def _refuse_others(text: str, name: str) -> None:
     """Name what HammerDB writes besides: it tells nothing of I/O."""
     if _QUERY_SETS in text or "TPROC-H" in text:
         raise IotraceError(
-            f"'{name}' is a log of HammerDB's TPROC-H: it tells how long queries took, no I/O and no transactions",
+            f"'{name}' is a log of HammerDB's TPROC-H: it says how long queries took, nothing of I/O or transactions",
             hint="import the log of a TPROC-C run, or a capture of the host taken while the queries ran",
         )
     if _COUNTER_LOG in text:
@@ -385,7 +385,7 @@ class _Log:
         elif self._log_at is not None and test.rampup_s is not None:
             run.start(self._log_at.shifted(test.rampup_s * SECOND_NS))
             run.reckoned = (
-                "when it ran is reckoned from the head of its log and its ramp-up, to about a minute"
+                "when it ran is worked out from the head of its log and its ramp-up, to about a minute"
             )
             self._log_at = None  # of the tests in a log it dates the first only
 

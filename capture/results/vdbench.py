@@ -156,7 +156,7 @@ def _run(row: Row, before: list[Row], stem: str) -> Run:
         if (share := real(row.get(column))) is not None:
             run.figures.append(Figure("Processor", column.removeprefix("cpu_"), share, "%"))
     if not step_s:
-        run.notes.append("the intervals that its mean is of are not there: how long it ran is not known")
+        run.notes.append("the intervals behind its mean are missing: how long it ran is not known")
     run.notes.append("vdbench prints no percentiles")
     return run
 

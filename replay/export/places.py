@@ -40,7 +40,7 @@ def parse_targets(words: Sequence[str], groups: Sequence[str]) -> dict[str | Non
         if equals and name not in groups and name.isidentifier():
             raise IotraceError(
                 f"--target '{word}' belongs to no group here: '{name}'",
-                hint=f"the groups are {', '.join(groups)}; a path with = in it is such as ./{word}",
+                hint=f"the groups are {', '.join(groups)}; write a path that contains = as ./{word}",
             )
         group: str | None = name if equals and name in groups else None
         target = path if group is not None else word

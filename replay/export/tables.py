@@ -217,7 +217,7 @@ def _connected(recording: Recording, room: Path) -> Iterator[duckdb.DuckDBPyConn
     except (duckdb.Error, UnicodeDecodeError, RuntimeError) as problem:
         raise IotraceError(
             f"'{recording.path}' cannot be exported: {str(problem).splitlines()[0][:300].rstrip('.')}",
-            hint="see that there is room on the disk; iotrace validate shows whether the recording is whole",
+            hint="check that the disk has room; iotrace validate shows whether the recording is whole",
         ) from problem
     finally:
         connection.close()

@@ -264,7 +264,7 @@ def _manifest(
         quality.notes.append(f"played by threads, not io_uring: {set_up['reason'] or 'asked for'}")
     if set_up["unregistered"]:
         quality.notes.append(
-            "memory could not be registered with the kernel, which costs time with each I/O: "
+            "memory could not be registered with the kernel, which makes each I/O slower: "
             + set_up["unregistered"]
         )
     title = (

@@ -238,11 +238,11 @@ def judge(run: Run, ended: Mapping[str, Any], targets: Sequence[Target], options
     }[ended["word"]]
     if ended["threads_left_behind"]:
         quality.notes.append(
-            f"{counted(ended['threads_left_behind'], 'thread')} left to hang in the kernel until the storage answers"
+            f"{counted(ended['threads_left_behind'], 'thread')} still hang in the kernel, until the storage answers"
         )
     if quality.unpaired_issues:
         quality.notes.append(
-            f"{counted(quality.unpaired_issues, 'I/O')} had not completed when waiting for them was given up"
+            f"{counted(quality.unpaired_issues, 'I/O')} had not completed when the replay stopped waiting for them"
         )
     if run.starved:
         quality.notes.append(

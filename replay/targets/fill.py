@@ -334,9 +334,7 @@ def creation_error(path: Path, problem: OSError) -> IotraceError:
             f"target '{path}' lies in a folder that does not exist", hint=f"mkdir -p {folder}"
         )
     if problem.errno == errno.ENOTDIR:
-        return IotraceError(
-            f"target '{path}' lies below something that is not a folder", hint="check the path"
-        )
+        return IotraceError(f"a part of the path of target '{path}' is not a folder", hint="check the path")
     if problem.errno == errno.EEXIST:
         return IotraceError(f"target '{path}' exists already", hint="choose another name, or delete it")
     if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:

@@ -53,7 +53,7 @@ def run_of(recording: Recording) -> Run:
     """The reads, writes and flushes of ``recording``. Raises `IotraceError` where a model made it, or it has none."""
     if recording.manifest.model is not None:
         raise IotraceError(
-            f"'{recording.path}' is what a model said: nothing can be learnt from it",
+            f"'{recording.path}' is a simulation: a model is not fitted to what a model said",
             hint="fit to replays, sweeps or characterizations of real storage",
         )
     wanted = ["op", "size_bytes", "offset_bytes", "issued_ns", "completed_ns", "error"]

@@ -344,7 +344,7 @@ def _tried(
         missed.append(f"ends {behind_s:,.1f} s late")
     span_s = (last_ns - first_ns) / 1e9 + DEPTH_MS / 1e3
     missed += [
-        f"all along more is asked than {bound.name}"
+        f"the load is always above {bound.name}"
         for bound in made.bounds
         if bound.credits is None and _is_over(bound, figures, span_s)
     ]

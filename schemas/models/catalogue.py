@@ -246,7 +246,9 @@ def find_disk(name: str, where: str) -> Disk:
     try:
         found = held.disk(disk)
     except ValueError as problem:
-        raise IotraceError(f"'{where}': {disk} cannot be had so", hint=f"it takes {problem}") from problem
+        raise IotraceError(
+            f"'{where}': {disk} cannot be had like that", hint=f"it takes {problem}"
+        ) from problem
     if found is None:
         names = [*(one.name for one in held.disks), *(f"{one.name}-IOPS-MBPS" for one in held.chosens)]
         names += [f"{one.name}-GIB" for one in held.sizeds]

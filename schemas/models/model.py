@@ -207,7 +207,7 @@ def refuse_nonsense(model: Model, name: str) -> None:
         _check_service(disk.service, where, disk.capacity_gib)
         if disk.stall is not None and disk.stall.every_s is None and disk.stall.every_written_mib is None:
             raise IotraceError(
-                f"{where} has a stall that never comes", hint="give every_s or every_written_mib"
+                f"{where} has a stall that never happens", hint="give every_s or every_written_mib"
             )
     if sum(not disk.roles for disk in model.disks) > 1:
         raise IotraceError(
@@ -215,7 +215,7 @@ def refuse_nonsense(model: Model, name: str) -> None:
         )
     if all(disk.roles for disk in model.disks):
         raise IotraceError(
-            f"in '{name}' every disk has roles, so that other files lie nowhere",
+            f"in '{name}' every disk has roles, so that other files have no disk",
             hint="leave the roles of one disk out: it takes all the rest",
         )
     if model.machine is not None:
@@ -235,7 +235,7 @@ def _check_limit(limit: Limit, where: str) -> None:
         if base is None or burst < base:
             raise IotraceError(
                 f"a limit of {where} has burst_{words} = {burst:g} over {words} = {base}",
-                hint="a burst goes above the base rate",
+                hint="a burst has to be above the base rate",
             )
         if credits_ is None and limit.burst_seconds is None:
             raise IotraceError(

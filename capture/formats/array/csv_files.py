@@ -8,7 +8,6 @@ the time since the same instance's row before; for the first row it is unknown.
 
 import csv
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +22,7 @@ from iotrace.capture.clocks.zones import settled_ns
 from iotrace.capture.formats.format import HEAD_BYTES, Format, Outcome, Progress, naming
 from iotrace.capture.formats.io_lines import Integers
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, inspect_text, text_encoding
-from iotrace.capture.formats.text_times import needs_zone
+from iotrace.capture.formats.text_times import MayBeLocal
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
@@ -111,12 +110,15 @@ def _read(path: Path, name: str, progress: Progress) -> "ArrayTrace":
     return ArrayTrace(path, name, progress, mapping)
 
 
-class ArrayTrace:
+class ArrayTrace(MayBeLocal):
     """See `iotrace.capture.formats.format.Trace`."""
+
+    _zone: str = "UTC"
 
     def __init__(self, path: Path, name: str, progress: Progress, mapping: Mapping) -> None:
         self._mapping, self._name = mapping, name
-        self._zone = "UTC" if mapping.zone in {None, ASK} else str(mapping.zone)
+        if mapping.zone not in {None, ASK}:
+            self._zone = str(mapping.zone)
         with naming(name), path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         self._columns = _header(head, mapping.delimiter)
@@ -129,30 +131,24 @@ class ArrayTrace:
                 f"'{name}' has two columns of one name", hint="rename one of them in its first line"
             )
         text = head.decode(text_encoding(head), "replace").removeprefix("\ufeff").replace("\r", "")
-        first = self._times(self._table(text[: text.rfind("\n") + 1].encode(), 1)[0])
-        usable = first[first >= 0]
-        if not len(usable):
-            raise IotraceError(
-                f"'{name}' has no time in its column {mapping.time_column} that its mapping can read",
-                hint=f"the mapping says: {mapping.time_format}, zone {mapping.zone or 'UTC'}",
-            )
-        self._start_ns, self._first = int(usable.min()), text
-        self.clock = Clock(self._start_ns, 1e9, f"{mapping.name} export", 1_000_000_000)
+        self._first = text[: text.rfind("\n") + 1].encode()
+        self._is_local = mapping.zone == ASK
+        self.clock = self._first_clock()
         self.host = Host()
         self._blocks = TextBlocks(path, name, progress)
         self._kept = self._rejected = self._end_ns = self._begin_ns = 0
         self._before: dict[str, int] = {}
 
-    def settle_zone(self, timezone: str | None) -> None:
-        """See `iotrace.capture.formats.format.LocalTimes`."""
-        if self._mapping.zone != ASK:
-            return
-        if timezone is None:
-            raise needs_zone(self._name)
-        self._zone = timezone
-        first = self._times(self._table(self._first[: self._first.rfind("\n") + 1].encode(), 1)[0])
-        self._start_ns = int(first[first >= 0].min())
-        self.clock = replace(self.clock, start_utc_ns=self._start_ns)
+    def _first_clock(self) -> Clock:
+        times = self._times(self._table(self._first, 1)[0])
+        usable = times[times >= 0]
+        if not len(usable):
+            raise IotraceError(
+                f"'{self._name}' has no time in its column {self._mapping.time_column} that its mapping can read",
+                hint=f"the mapping says: {self._mapping.time_format}, zone {self._mapping.zone or 'UTC'}",
+            )
+        self._start_ns = int(usable.min())
+        return Clock(self._start_ns, 1e9, f"{self._mapping.name} export", 1_000_000_000)
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Counters, column by column within a block of the file."""
@@ -167,7 +163,7 @@ class ArrayTrace:
         """The window runs from the first row's time to the last one's."""
         notes = ["its counters are means over the export's interval, not single I/Os"]
         if self._mapping.zone == ASK:
-            notes.append(f"its local times are taken as those of {self._zone}")
+            notes += self._zone_notes()
         if self._blocks.cut_tail:
             notes.append("the last line is cut off and is left out")
         if self._rejected:

@@ -101,7 +101,7 @@ def load_mapping(text: str, name: str) -> Mapping:
     except ValueError as problem:
         raise wrong(str(problem)) from problem
     except RecursionError as problem:
-        raise wrong("its values lie too deep in one another") from problem
+        raise wrong("its values are nested too deeply") from problem
     except (KeyError, TypeError, AttributeError) as problem:
         raise wrong(f"{problem} is missing or of the wrong kind") from problem
     for what in _faults(mapping):

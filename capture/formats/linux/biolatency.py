@@ -107,7 +107,7 @@ FORMAT: Final = Counters(
     "biolatency, seconds",
     None,
     _samples,
-    ("latencies are known by bins that double: figures say the least and the most that they can be",),
+    ("latencies are known by bins that double: figures give the least and the most that they can be",),
     "let biolatency run until I/Os were traced, and end it with Ctrl-C",
     system="Linux",
 ).format(_recognises)

@@ -24,6 +24,7 @@ from iotrace.capture.formats.io_lines import (
     Rows,
     bytes_of_sectors,
     decimals,
+    matched,
     numbers,
     words,
 )
@@ -75,10 +76,7 @@ def _fields(block: bytes) -> tuple[dict[str, pa.Array], int]:
     lines = pa.array(block.decode("utf-8", "replace").splitlines(), pa.string())
     heading = pc.match_substring_regex(lines, r"^\s*$|^\s*TIME\(|^Attach|^Tracing|WARNING|^ERROR|^stdin")
     lines = lines.filter(pc.invert(heading))
-    found = pc.extract_regex(lines, _LINE)
-    rejected = found.null_count
-    found = found.drop_null()
-    return {name: found.field(place) for place, name in enumerate(_FIELDS)}, rejected
+    return matched(lines, _LINE, _FIELDS)
 
 
 def _rows(columns: dict[str, pa.Array]) -> Rows:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from iotrace.capture import _readers
-from iotrace.capture.formats.format import Family, Format, Outcome, Progress, naming
+from iotrace.capture.formats.format import Family, Format, Outcome, Progress, naming, undated
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text
 from iotrace.schemas import Clock, IotraceError, Quality
 from iotrace.schemas.host import Host
@@ -128,7 +128,7 @@ class BlockTrace:
 
     def _notes(self, counts: dict[str, Any]) -> Iterator[str]:
         if not self._has_date:
-            yield "the source has no date: its first event is put at 1970-01-01 00:00 UTC"
+            yield undated("event")
         if counts["truncated"]:
             yield "the end is cut off inside a record, which is left out"
         for count, words in (

@@ -16,11 +16,13 @@ from iotrace.capture.formats.format import Format, Progress
 from iotrace.capture.formats.io_lines import (
     DISCARD,
     FLUSH,
+    NO_LATENCIES,
     READ,
     WRITE,
     Dialect,
     IoLinesTrace,
     Rows,
+    matched,
     numbers,
     words,
 )
@@ -57,7 +59,7 @@ def _read(path: Path, name: str, progress: Progress) -> IoLinesTrace:
     with path.open("rb") as file:
         version = _version(file.read(100))
     log = _Log(version or 3)
-    notes = ["the source has no latencies"]
+    notes = [NO_LATENCIES]
     if version == 2:
         notes.append("version 2 logs have times only where they have wait actions: bursts look simultaneous")
     dialect = Dialect(
@@ -88,10 +90,7 @@ class _Log:
         lines = lines.filter(
             pc.and_(pc.not_equal(lines, ""), pc.invert(pc.starts_with(lines, "fio version ")))
         )
-        found = pc.extract_regex(lines, _LINE)
-        rejected = found.null_count
-        found = found.drop_null()
-        return {name: found.field(place) for place, name in enumerate(_FIELDS)}, rejected
+        return matched(lines, _LINE, _FIELDS)
 
     def rows(self, columns: dict[str, pa.Array]) -> Rows:
         op, is_io = words(columns["action"], _ACTIONS)

@@ -104,9 +104,9 @@ class _Parser:
     def _left_out(found: re.Match[str]) -> str | None:
         call, result = found["call"], int(found["result"])
         if call in _PLACELESS:
-            return "read and write that tell no offset"
+            return "read and write, which show no offset"
         if call.startswith(("io_submit", "io_uring_enter")):
-            return f"{call}, which tells no I/O of those it hands over"
+            return f"{call}, whose I/Os the trace does not list"
         if call in _OPS and result < 0:
             return "that failed"
         if call in _OPS and not result and _OPS[call] == READ:
@@ -157,7 +157,7 @@ class _CallsTrace(IoLinesTrace):
         ]
         if self._parser.without_path:
             notes.append(
-                f"of {counted(self._parser.without_path, 'call')} the file is not known: perf trace told no path"
+                f"of {counted(self._parser.without_path, 'call')} the file is not known: perf trace printed no path"
             )
         if outcome.quality.events_lost:
             notes.append(

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.capture.counters.series import Series
-from iotrace.capture.formats.format import HEAD_BYTES, Format, Outcome, Progress, naming, unreported
+from iotrace.capture.formats.format import HEAD_BYTES, Format, Outcome, Progress, naming, undated, unreported
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, text_encoding
-from iotrace.capture.formats.text_times import TextTimes, needs_zone
+from iotrace.capture.formats.text_times import MayBeLocal, TextTimes
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
@@ -48,7 +48,7 @@ def _read(path: Path, name: str, progress: Progress) -> "SysstatTrace":
     return SysstatTrace(path, name, progress, _kind(head) or "iostat", head)
 
 
-class SysstatTrace:
+class SysstatTrace(MayBeLocal):
     """See `iotrace.capture.formats.format.Trace`."""
 
     def __init__(self, path: Path, name: str, progress: Progress, kind: str, head: bytes) -> None:
@@ -57,19 +57,8 @@ class SysstatTrace:
         self.series = Series(name)
         self._blocks = TextBlocks(path, name, progress)
         self._odd = Odd()
-        self._zone: str | None = None
         self.reports = self._since_boot = self._last_ns = 0
-        self._is_local = False
         self.host = Host(system="Linux")
-        self.clock = self._first_clock()
-
-    def settle_zone(self, timezone: str | None) -> None:
-        """See `iotrace.capture.formats.format.LocalTimes`."""
-        if not self._is_local:
-            return
-        if timezone is None:
-            raise needs_zone(self._name)
-        self._zone = timezone
         self.clock = self._first_clock()
 
     @property
@@ -134,9 +123,8 @@ class SysstatTrace:
                 "its reports show no time (iostat without -t): they are put one second apart, whatever they were, "
                 "and have no interval"
             )
-            yield "the source has no date: its first report is put at 1970-01-01 00:00 UTC"
-        if self._zone is not None:
-            yield f"its local times are taken as those of {self._zone}"
+            yield undated("report")
+        yield from self._zone_notes()
         if self._since_boot:
             yield "the first report is about the time since boot, and is left out"
         for count, noun, what in (

@@ -74,7 +74,7 @@ def _columns(reading: Reading) -> Iterator[Sample]:
             continue
         yield from _column(series, found[1], kind)
     if others:
-        reading.notes.append(f"{counted(others, 'column')} left out: no metric of disks")
+        reading.notes.append(f"{counted(others, 'column')} left out: not a metric of disks")
 
 
 def _column(series: MetricSeries, name: str, kind: tuple[str, Meaning]) -> Iterator[Sample]:
@@ -104,7 +104,7 @@ def _answers(reading: Reading) -> Iterator[Sample]:
                 continue
             yield from _metric(metric, found, _seconds(answer.get("interval")), reading)
     if unknown:
-        reading.notes.append(f"left out, no metric of disks: {', '.join(sorted(unknown))[:300]}")
+        reading.notes.append(f"left out, not metrics of disks: {', '.join(sorted(unknown))[:300]}")
 
 
 def _metric(

@@ -93,7 +93,7 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         yield from points.samples()
     if without:
         reading.notes.append(
-            "the file does not tell which statistic its values are: such values are kept as they are; name it in"
+            "the file does not say which statistic its values are: they are kept as they are; name it in"
             " the label: ${PROP('Dim.VolumeId')} ${PROP('MetricName')} ${PROP('Stat')}"
         )
 
@@ -115,7 +115,7 @@ def _columns(reading: Reading) -> Iterator[_Points]:
         volume = _VOLUME.search(series.words) or _VOLUME.search(reading.name)
         yield _Points(found[1], volume and volume[0], series)
     if others:
-        reading.notes.append(f"{counted(others, 'column')} left out: no metric of a volume")
+        reading.notes.append(f"{counted(others, 'column')} left out: not a metric of a volume")
 
 
 def _statistics(data: object, reading: Reading) -> Iterator[_Points]:
@@ -175,7 +175,7 @@ FORMAT: Final = Counters(
     _samples,
     (
         "counters are sums or means over a period, not single I/Os",
-        "where it is not told, the period is taken to be the shortest time between two datapoints",
+        "where no period is given, it is taken to be the shortest time between two datapoints",
     ),
     "ask for a metric of a volume, such as VolumeReadOps with the statistic Sum",
 ).format(_recognises)

@@ -79,7 +79,9 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         for at_utc_ns in sorted(moments):
             yield from differences.samples(at_utc_ns, source, disk, moments[at_utc_ns])
     reading.notes += (
-        [f"left out, no metric of disks: {', '.join(sorted(unknown - {''}))[:300]}"] if unknown - {""} else []
+        [f"left out, not metrics of disks: {', '.join(sorted(unknown - {''}))[:300]}"]
+        if unknown - {""}
+        else []
     )
     if differences.restarts:
         reading.notes.append(f"totals fell {counted(differences.restarts, 'time')}: the host started again")
@@ -100,7 +102,7 @@ def _values(series: dict[str, Any], reading: Reading) -> Iterator[tuple[int, flo
 def _nothing(name: str, unknown: set[str]) -> IotraceError:
     if "" in unknown:
         return IotraceError(
-            f"'{name}' is an answer of Prometheus to an expression: what its values are is not told",
+            f"'{name}' is an answer of Prometheus to an expression: it does not say what its values are",
             hint='ask for the metrics themselves, over a range: {__name__=~"node_disk_.+"}',
         )
     told = f": it has {', '.join(sorted(unknown))[:200]}" if unknown else ""

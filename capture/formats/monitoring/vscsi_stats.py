@@ -156,7 +156,7 @@ FORMAT: Final = Counters(
     None,
     _samples,
     (
-        "quantiles are known by bins that end at up to ten times their start: the least and the most possible are told",
+        "quantiles are known by bins that end at up to ten times their start: the least and most possible are given",
         "means are cut to whole units",
     ),
     "run vscsiStats -s while the disk is busy, then vscsiStats -p all -c",

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.capture.formats.io_lines import READ, WRITE, Dialect, Rows, numbers, words
+from iotrace.capture.formats.io_lines import NO_LATENCIES, READ, WRITE, Dialect, Rows, numbers, words
 from iotrace.capture.formats.text_blocks import head_lines
 
 _LINE: Final = re.compile(r"[0-9]+,[RW],[0-9]+,[0-9]+,1[0-9]{15}")
@@ -40,6 +40,6 @@ FORMAT: Final = Dialect(
     tick_ns=1000,
     utc_ns=lambda ticks: ticks * 1000,
     clock_name="Alibaba block trace, microseconds",
-    notes=("the source has no latencies",),
+    notes=(NO_LATENCIES,),
     headers=("device_id,opcode,",),
 ).format(_recognises)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from iotrace.capture.formats.format import Format, Progress
 from iotrace.capture.formats.io_lines import (
+    NO_LATENCIES,
     READ,
     SECTOR_BYTES,
     WRITE,
@@ -89,7 +90,7 @@ MQSIM: Final = Dialect(
     tick_ns=1,
     utc_ns=None,
     clock_name="MQSim trace, nanoseconds",
-    notes=("the source has no latencies",),
+    notes=(NO_LATENCIES,),
     squeeze=True,
 ).format(_recognises_mqsim)
 
@@ -101,7 +102,7 @@ DISKSIM: Final = Dialect(
     tick_ns=1,
     utc_ns=None,
     clock_name="DiskSim trace, milliseconds",
-    notes=("the source has no latencies",),
+    notes=(NO_LATENCIES,),
     squeeze=True,
 ).format(_recognises_disksim)
 

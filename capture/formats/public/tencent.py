@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iotrace.capture.formats.io_lines import (
+    NO_LATENCIES,
     READ,
     SECTOR_BYTES,
     WRITE,
@@ -54,7 +55,7 @@ FORMAT: Final = Dialect(
     utc_ns=lambda ticks: ticks * 10**9,
     clock_name="Tencent block trace, seconds",
     notes=(
-        "the source has no latencies",
+        NO_LATENCIES,
         "the source gives whole seconds only: I/Os of the same second look simultaneous",
     ),
     headers=("timestamp,offset,",),

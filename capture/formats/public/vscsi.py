@@ -13,8 +13,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from iotrace.capture.formats.format import Format, Outcome, Progress, naming
-from iotrace.capture.formats.io_lines import DISCARD, FLUSH, READ, WRITE, IoRowMaker, Rows, bytes_of_sectors
+from iotrace.capture.formats.format import Format, Outcome, Progress, naming, undated
+from iotrace.capture.formats.io_lines import (
+    DISCARD,
+    FLUSH,
+    NO_LATENCIES,
+    READ,
+    WRITE,
+    IoRowMaker,
+    Rows,
+    bytes_of_sectors,
+)
 from iotrace.schemas import Clock, counted
 from iotrace.schemas.host import Host
 
@@ -118,9 +127,9 @@ class VscsiTrace:
         maker = self._maker
         quality = maker.quality()
         quality.truncated_tail = self._cut
-        quality.notes = ["the source has no date: its first I/O is put at 1970-01-01 00:00 UTC"]
+        quality.notes = [undated("I/O")]
         if self._dtype == _VERSION_1:
-            quality.notes.append("the source has no latencies")
+            quality.notes.append(NO_LATENCIES)
         if self._cut:
             quality.notes.append("the last record is cut short and left out")
         if maker.rejected:

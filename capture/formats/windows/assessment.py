@@ -58,8 +58,8 @@ FORMAT: Final = Counters(
     10**9,
     _samples,
     (
-        "what its codes (FRL, FNR, …) are is published nowhere: values are kept under them, without a metric",
-        "means, variances and most over an interval that the file does not tell, not single I/Os",
+        "the meaning of its codes (FRL, FNR, …) is published nowhere: values are kept under them, without a metric",
+        "means, variances and maxima over an interval that the file does not state, not single I/Os",
     ),
     "record counters with perfmon or logman and import those",
     "Windows",

@@ -60,7 +60,7 @@ def _other_kind(head: bytes) -> tuple[str, str] | None:
     if head.startswith(_BIBTEX) or _BIBER in head[:200]:
         return (
             "is a log written by BibTeX, which also uses the suffix .blg",
-            "bring the counter log that perfmon wrote",
+            "import the counter log that perfmon wrote",
         )
     if any(word in head[:64] for word in _NT4):
         return (

@@ -7,7 +7,6 @@ and mean latencies of the sql layer. A mean hides everything that a quantile sho
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
-from iotrace.capture.formats.text_times import needs_zone
+from iotrace.capture.formats.text_times import MayBeLocal
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 from iotrace.schemas.host import Host
@@ -93,30 +92,21 @@ def inspected(path: Path, name: str, layout: Layout) -> dict[str, Any]:
 FORMAT: Final = Format("dmv", recognises, read, inspect, has_ios=False, knows_files=True, almost=almost)
 
 
-class DmvTrace:
+class DmvTrace(MayBeLocal):
     """See `iotrace.capture.formats.format.Trace`."""
 
     def __init__(self, path: Path, name: str, progress: Progress, layout: Layout) -> None:
         self._path, self._name, self._progress, self._layout = path, name, progress, layout
-        self._zone: str | None = None
         self._facts: dict[str, Any] = {}
         self._resets: list[tuple[int, bool, int]] = []
         self._lines_left_out, self._sums_left_out, self._is_cut = 0, 0, False
-        start_utc_ns, self._is_local = _first_moment(path, name, layout, None)
-        self.clock = Clock(
-            start_utc_ns, _RESOLUTION_NS, layout.time_name, SYSTEM_TICK_NS + int(_RESOLUTION_NS)
-        )
+        self.clock = self._first_clock()
         self.host = Host(database="SQL Server")
 
-    def settle_zone(self, timezone: str | None) -> None:
-        """See `iotrace.capture.formats.format.LocalTimes`."""
-        if not self._is_local:
-            return
-        if timezone is None:
-            raise needs_zone(self._name)
-        self._zone = timezone
-        start_utc_ns, _ = _first_moment(self._path, self._name, self._layout, timezone)
-        self.clock = replace(self.clock, start_utc_ns=start_utc_ns)
+    def _first_clock(self) -> Clock:
+        start_utc_ns, self._is_local = _first_moment(self._path, self._name, self._layout, self._zone)
+        uncertainty_ns = SYSTEM_TICK_NS + int(_RESOLUTION_NS)
+        return Clock(start_utc_ns, _RESOLUTION_NS, self._layout.time_name, uncertainty_ns)
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Counters in order of time, files, and a marker for each moment at which totals began again."""
@@ -143,8 +133,7 @@ class DmvTrace:
         quality = Quality(
             clock_steps=facts["clock_steps"], truncated_tail=self._is_cut, notes=list(self._notes())
         )
-        if self._zone is not None:
-            quality.notes.append(f"its local times are taken as those of {self._zone}")
+        quality.notes += self._zone_notes()
         return Outcome(
             facts["first_utc_ns"] - start_utc_ns, facts["last_utc_ns"] - start_utc_ns, quality, facts["lines"]
         )

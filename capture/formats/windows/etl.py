@@ -222,7 +222,7 @@ class EtlTrace:
         elif counts["inferred_letters"]:
             yield "the log maps no drive letters; they are inferred from the partitions its I/O fell into"
         elif self._translated:
-            yield "the log maps no drive letters; its paths follow the volumes that the folder's facts tell"
+            yield "the log maps no drive letters; its paths follow the volumes that the folder's facts name"
         elif not counts["volume_mappings"]:
             yield "paths are the kernel's (\\Device\\HarddiskVolume…): the log is unmerged and maps no drive letters"
 
@@ -277,7 +277,7 @@ def _notes_on_requests(counts: dict[str, Any]) -> Iterator[str]:
             "requests_of_windows_7",
             "requests of the port driver left out: without position or unit (Windows 7 form)",
         ),
-        ("requests_summed_up", "summaries of slow or failed I/O left out: they tell no single I/O"),
+        ("requests_summed_up", "summaries of slow or failed I/O left out: they describe no single I/O"),
         ("other_requests", "requests of the port driver left out: neither read, write, flush nor discard"),
     ):
         if counts[count]:
@@ -286,7 +286,7 @@ def _notes_on_requests(counts: dict[str, Any]) -> Iterator[str]:
 
 def _why_no_disk_io(counts: dict[str, Any], mask: int) -> str:
     if counts["old_disk_events"]:
-        return "the disk I/O in this trace has a form that is not read"
+        return "iotrace does not read the form of the disk I/O in this trace"
     if mask & _MASK_DISK_IO:
         return f"this trace asked for disk I/O (group mask {mask:#x}) but holds none"
     if any(counts["group_masks"]):

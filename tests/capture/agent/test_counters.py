@@ -169,7 +169,7 @@ def test_raw_values_become_what_their_types_say_and_performance_monitor_shows(
     machine.counts(in_order(planted, shown, odd))
     recording = recorded(machine, tmp_path)
     notes = recording.manifest.quality.notes
-    assert any("ticks per second of their clock are not told" in note for note in notes)
+    assert any("ticks per second of their clock are not known" in note for note in notes)
     assert any("0x0000c0d0" in note for note in notes)
 
     def rows(path: str) -> Rows:

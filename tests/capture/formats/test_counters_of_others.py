@@ -243,7 +243,7 @@ def test_cloudwatch_tables(tmp_path, text, read, other):
     if "Queue" in text:
         assert [row["value"] for row in rows if row["metric"] == "queue_length"] == [1.5, 2.5, 0.5]
         assert any(
-            "1 column left out: no metric of a volume" in note for note in recording.manifest.quality.notes
+            "1 column left out: not a metric of a volume" in note for note in recording.manifest.quality.notes
         )
 
 
@@ -290,7 +290,7 @@ def test_azure_monitor_tables(tmp_path, text):
         assert [value for _, metric, value in minutes if metric == "latency_ns"] == [2.5e6, 3.5e6]
         assert {row["instance"] for row in rows} == {"Data LUN 0", "OS"}
         assert any(
-            "1 column left out: no metric of disks" in note for note in recording.manifest.quality.notes
+            "1 column left out: not a metric of disks" in note for note in recording.manifest.quality.notes
         )
 
 

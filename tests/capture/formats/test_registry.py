@@ -149,8 +149,8 @@ def fail(*_):
     ("found", "words"),
     [
         (3, "is no format: strange:FORMAT gives int"),
-        (Format("strange", fail, fail), "fails where it looks at 'a.txt': KeyError"),
-        (Format("strange", lambda *_: True, fail), "fails where it reads '.*a.txt': KeyError"),
+        (Format("strange", fail, fail), "fails when it looks at 'a.txt': KeyError"),
+        (Format("strange", lambda *_: True, fail), "fails when it reads '.*a.txt': KeyError"),
     ],
 )
 def test_a_fault_in_a_package_is_told_as_its_own(strange, found, words, tmp_path):

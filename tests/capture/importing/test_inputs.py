@@ -100,8 +100,8 @@ def test_a_recording_in_a_folder_is_left_out_and_one_that_is_named_is_refused(tm
     made = import_files([collected / "kernel.etl"], collected / "made.iotrace")
     recording = import_files([collected], tmp_path / "out.iotrace", apart_in_time=True)
     assert recording.manifest.rows["io"] == 5
-    assert any("made.iotrace' is a recording already" in note for note in recording.manifest.quality.notes)
-    with pytest.raises(IotraceError, match="is a recording already"):
+    assert any("made.iotrace' is already a recording" in note for note in recording.manifest.quality.notes)
+    with pytest.raises(IotraceError, match="is already a recording"):
         import_files([made.path], tmp_path / "other.iotrace")
 
 

@@ -150,5 +150,5 @@ def test_without_libarchive_it_says_what_to_do(tmp_path):
         "except IotraceError as problem: print(problem.message, '|', problem.hint)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "libarchive, which opens such, is not there" in told
+    assert "libarchive, which opens it, is not installed" in told
     assert "iotrace[archives]" in told

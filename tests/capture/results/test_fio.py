@@ -52,7 +52,7 @@ def test_a_log_of_means_becomes_counters(tmp_path):
 def test_a_log_is_nothing_without_its_name(tmp_path):
     path = tmp_path / "renamed.txt"
     path.write_bytes((FIXTURES / "per_clat.1.log").read_bytes())
-    with pytest.raises(IotraceError, match="does not say of what"):
+    with pytest.raises(IotraceError, match="does not say what it measures"):
         import_files([path], tmp_path / "out.iotrace")
     path = tmp_path / "a_bw.1.log"
     path.write_bytes((FIXTURES / "per_bw.1.log").read_bytes())

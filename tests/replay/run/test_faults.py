@@ -133,7 +133,7 @@ def test_a_call_that_never_returns_ends_the_run_and_leaves_its_thread_behind(
     facts, quality = facts_of(out), out.manifest.quality
     assert facts.ended == "hung"
     assert quality.ended == f"a system call did not return for 1 s after {facts.issued_ios} of 1,000 I/Os"
-    assert "1 thread left to hang in the kernel until the storage answers" in quality.notes
+    assert "1 thread still hang in the kernel, until the storage answers" in quality.notes
     # A read takes 1 ms and one comes every 10 ms: all but those of the last call were seen to end.
     assert 300 <= facts.issued_ios <= 301
     assert facts.completed_ios == 300

@@ -100,7 +100,7 @@ def test_credits_of_gp2_last_as_amazon_says():
         ("model:azure/P31", "no disk 'P31'"),
         ("model:nowhere/P30", "no catalogue 'nowhere'"),
         ("model:azure/P30+E99", "no machine 'E99'"),
-        ("model:azure/PremiumV2-1-125", "cannot be had so"),
+        ("model:azure/PremiumV2-1-125", "cannot be had like that"),
         ("model:P30", "names no model"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_disk_like_one_of_the_catalogue_has_its_limits_and_what_is_said_otherw
         ('[[disk]]\nroles = ["log"]\n', "every disk has roles"),
         (DISK + '[[disk]]\nroles = ["log"]\n[[disk]]\nroles = ["log"]\n', "takes the role log"),
         ('[[disk]]\nroles = ["logs"]\n', "disk 1: roles"),
-        ("[[disk]]\n[disk.stall]\nms = 3\n", "never comes"),
+        ("[[disk]]\n[disk.stall]\nms = 3\n", "never happens"),
         ("[[disk]]\n[disk.service]\nseek_min_ms = 1\n", "only some of"),
         ("[[disk\n", "is not TOML"),
         ("[[disk]]\ncount = " + "1" * 5000, "is not TOML"),

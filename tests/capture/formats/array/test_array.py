@@ -113,7 +113,7 @@ def test_a_mapping_handed_over(tmp_path):
         ),
         (('delimiter = ";"', 'delimiter = ";;"'), "delimiter"),
         (('delimiter = ";"', "delimiter = '\"'"), "delimiter"),
-        (('delimiter = ";"', "delimiter = " + "[" * 50_000), "too deep"),
+        (('delimiter = ";"', "delimiter = " + "[" * 50_000), "too deeply"),
         (("[time]", "[time"), "not a column mapping"),
     ],
 )

@@ -37,10 +37,10 @@ def test_calls_with_their_begin_and_duration(tmp_path):
     quality = recording.manifest.quality
     assert quality.events_lost == 4  # three that perf lost, and one whose begin it had not seen
     notes = " ".join(quality.notes)
-    assert "1 call left out: read and write that tell no offset" in notes
+    assert "1 call left out: read and write, which show no offset" in notes
     assert "1 call left out: that failed" in notes
     assert "1 call left out: behind the end of a file" in notes
-    assert "io_submit, which tells no I/O" in notes
+    assert "io_submit, whose I/Os the trace does not list" in notes
     assert "of 2 calls the file is not known" in notes
 
 
