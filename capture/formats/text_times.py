@@ -1,8 +1,9 @@
 """Dates with times of day as tools of Windows and Linux write them, brought to UTC.
 
-Taken are ISO 8601 with and without an offset, ``2026/03/01``, ``20260301``, ``01.03.2026``, ``3/1/2026`` with and
-without AM or PM, ``Mar  1 2026 12:00PM`` as SQL Server converts times, and ``/Date(1772366400000)/`` as PowerShell 5
-writes JSON. Day and month of ``3/1/2026`` are told apart by the file's other dates, by AM or PM, or not at all.
+Taken are ISO 8601 with and without an offset, ``2026/03/01``, ``2026/3/1``, ``20260301``, ``01.03.2026``, ``3/1/2026``,
+with and without AM or PM, ``Mar  1 2026 12:00PM`` as SQL Server converts times, and ``/Date(1772366400000)/`` as
+PowerShell 5 writes JSON. Day and month of ``3/1/2026`` are told apart by the file's other dates, by AM or PM, or not at
+all.
 """
 
 import re
@@ -18,7 +19,11 @@ _HALF: Final = r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?"
 _YEAR_FIRST: Final = re.compile(
     r"(?P<year>\d{4})[-/]?(?P<month>\d\d)[-/]?(?P<day>\d\d)(?:[ T]+"
     + _CLOCK
+    + _HALF
     + r"\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?"
+)
+_SHORT: Final = re.compile(
+    r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})[ T]+" + _CLOCK + _HALF
 )
 _DOTTED: Final = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})[ ,]+" + _CLOCK)
 _SLASHED: Final = re.compile(
@@ -73,7 +78,7 @@ class TextTimes:
     def _parsed(self, text: str) -> int | None:
         if match := _POWERSHELL.fullmatch(text):
             return int(match["ms"]) * 10**6
-        for pattern in (_YEAR_FIRST, _DOTTED, _SLASHED, _NAMED):
+        for pattern in (_YEAR_FIRST, _SHORT, _DOTTED, _SLASHED, _NAMED):
             if match := pattern.fullmatch(text):
                 try:
                     return self._moment(match)

@@ -11,6 +11,8 @@ from iotrace.capture.formats import registry
 from iotrace.capture.formats.format import Format
 from iotrace.schemas import IotraceError
 
+from .known_texts import known_text
+
 
 @dataclass(frozen=True, slots=True)
 class Lookalike:
@@ -100,6 +102,8 @@ def _text(head: bytes, path: Path) -> Lookalike | None:
         return Lookalike("an empty text", "check that it was saved and copied completely")
     if sessions := _sessions(first):
         return sessions
+    if found := known_text(text):
+        return Lookalike(*found)
     low = stripped[:200].lower()
     if low.startswith(("<!doctype html", "<html")):
         return Lookalike("a web page", "the download saved an error page, perhaps: fetch the file again")

@@ -40,7 +40,7 @@ _LATENCY: Final = re.compile(
 _PERCENTILES: Final = re.compile(r"\s+(?P<what>c?lat) percentiles \((?P<unit>[num]sec)\):\s*")
 _CELL: Final = re.compile(r"(\d{1,3}\.\d{1,6})th=\[\s*(\d{1,15})([kKM]?)\]")
 _ISSUED: Final = re.compile(
-    r"\s+issued(?: rwts)?\s*: total=(?:r=)?(\d{1,18})[,/](?:w=)?(\d{1,18})[,/](?:d=)?(\d{1,18}).*"
+    r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d{1,18})[,/](?:w=)?(\d{1,18})[,/](?:d=)?(\d{1,18}).*"
 )
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?)([kKMG]?),?")
 _NS: Final = {"nsec": 1, "usec": 1000, "msec": MILLISECOND_NS}

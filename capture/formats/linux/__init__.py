@@ -39,7 +39,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "diskstats",
         f"{__name__}.diskstats:FORMAT",
-        rb"\d\s+\S+(?:\s+\d+){11}",
+        rb"\d\s+(?=\S*[A-Za-z])\S+(?:\s+\d+){11}",
         words="copies of /proc/diskstats",
     ),
     entry(

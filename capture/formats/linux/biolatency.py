@@ -77,7 +77,7 @@ def _samples(reading: Reading) -> Iterator[Sample]:
                 day_s += _DAY_S if is_timed and of_day + day_s < before - _DAY_S // 2 else 0
                 at_s, is_timed = of_day + day_s + 1, True
             elif named := _DISK.fullmatch(line):
-                disk = named["disk"].strip("'\"")
+                disk = named["disk"].removeprefix("b").strip("'\"") if "'" in named["disk"] else named["disk"]
             elif started := (_HEADING.fullmatch(line) or _MAP.fullmatch(line)):
                 yield from current.samples() if current else ()
                 at_s += 0 if is_timed or current is None else 1

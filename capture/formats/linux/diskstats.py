@@ -16,7 +16,7 @@ from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
 from iotrace.schemas import counted
 
 _ROW: Final = re.compile(
-    r"(?:disk\s+)?\s*\d{1,6}\s+\d{1,7}\s+(?P<disk>\S+)(?P<totals>(?:\s+\d{1,20}){11,17})\s*"
+    r"(?:disk\s+)?\s*\d{1,6}\s+\d{1,7}\s+(?P<disk>(?=\S*[A-Za-z])\S+)(?P<totals>(?:\s+\d{1,20}){11,17})\s*"
 )
 _EPOCH: Final = re.compile(r"(?:>>>|timestamp:|time:)?\s*(?P<s>1\d{9})(?:\.(?P<part>\d{1,9}))?\s*(?:<<<)?\s*")
 _DATE: Final = re.compile(

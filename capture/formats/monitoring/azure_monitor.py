@@ -45,7 +45,8 @@ _INSTANCES: Final = ("lun", "diskname", "disk")
 
 _METRIC: Final = re.compile(
     r"\b((?:OS |Data |Temp )?"
-    r"(?:Disk (?:Read|Write) (?:Operations/Sec|Bytes(?:/sec)?)|(?:Disk )?Queue Depth|Disk Latency))",
+    r"(?:Disk (?:Read|Write) (?:Operations/Sec|Bytes(?:/sec)?)|Disk Queue Depth|Disk Latency)"
+    r"|(?:OS|Data|Temp) Queue Depth)",
     re.IGNORECASE,
 )
 _LUN: Final = re.compile(r"\bLUN\W{0,4}(\d{1,4})\b|\b(?:disk name|diskname)\W{1,4}([\w.-]+)", re.IGNORECASE)

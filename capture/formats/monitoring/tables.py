@@ -229,7 +229,12 @@ def _lines(reading: Reading) -> list[str]:
 def _split(line: str) -> list[str]:
     """Cells of one line, whatever stands between them."""
     separator = max(",;\t", key=line.count)
-    return re.split(r" {2,}", line.strip()) if not line.count(separator) else line.split(separator)
+    if not line.count(separator):
+        return re.split(r" {2,}", line.strip())
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return line.split(separator)
 
 
 def _rows(lines: Sequence[str]) -> list[list[str]]:

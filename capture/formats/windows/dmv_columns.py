@@ -64,8 +64,13 @@ FILE_STATS_COLUMNS: Final = (
 FILE_STATS_REQUIRED: Final = frozenset(
     {CAPTURE_COLUMN, "database_id", "file_id", *FILE_COUNTS} - {*FILE_BYTES}
 )
-FILE_NAMES: Final = (("physical_name",), ("database_name", LOGICAL_COLUMN))
-"""What tells a file from others where there are no numbers of it."""
+FILE_NAMES: Final = (
+    ("physical_name",),
+    ("database_name", LOGICAL_COLUMN),
+    ("database_name", "file_id"),
+    ("database_id", LOGICAL_COLUMN),
+)
+"""What tells a file from others where there are not both numbers of it."""
 FILE_STATS_QUERY: Final = """\
 SET NOCOUNT ON;
 SELECT CONVERT(varchar(33), SYSUTCDATETIME(), 126) AS capture_utc,
@@ -147,7 +152,7 @@ ALIASES: Final[dict[str, str]] = {
 }
 """Folded names of columns, and the column that each of them is."""
 
-WEAK_ALIASES: Final = {"name": LOGICAL_COLUMN}
+WEAK_ALIASES: Final = {"name": LOGICAL_COLUMN, "file": LOGICAL_COLUMN}
 """Folded names that are a column only where no other one is it."""
 
 _TIME_NAMES: Final = """

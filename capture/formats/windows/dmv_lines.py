@@ -324,8 +324,8 @@ class Lines:
             return {}
         count = len(columns[CAPTURE_COLUMN])
         empty = pa.repeat("", count)
-        names = columns.get("database_name", empty).to_pylist()
-        logical = columns.get(LOGICAL_COLUMN, empty).to_pylist()
+        names = columns.get("database_name", columns.get("database_id", empty)).to_pylist()
+        logical = columns.get(LOGICAL_COLUMN, columns.get("file_id", empty)).to_pylist()
         paths = columns.get("physical_name", empty).to_pylist()
         databases, files = self._made_up
         of_database = [
@@ -337,7 +337,10 @@ class Lines:
             files.setdefault((name or "", file), _FIRST_MADE_UP + len(files))
             for name, file in zip(names, own, strict=True)
         ]
-        shown = [path or f"{name} {file}" for path, name, file in zip(paths, names, logical, strict=True)]
+        shown = [
+            path or (file if set(file or "") & {"/", "\\"} else f"{name} {file}")
+            for path, name, file in zip(paths, names, logical, strict=True)
+        ]
         return {
             "database_id": pa.array(map(str, of_database), pa.string()),
             "file_id": pa.array(map(str, of_file), pa.string()),

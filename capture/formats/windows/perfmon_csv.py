@@ -145,6 +145,7 @@ class PerfmonTrace:
         """The first header and the UTC milliseconds of the first line that follows it."""
         first: Header | None = None
         header: Header | None = None
+        other: bytes = b""
         with naming(self._name):
             for kind, lines, is_utf8 in self._parts(unreported):
                 if kind == "header":
@@ -152,6 +153,7 @@ class PerfmonTrace:
                     first = first or header
                 elif first is not None and header is not None:
                     delimiter = header.delimiter.encode()
+                    other = other or next((one for one in lines.split(b"\n") if delimiter in one), b"")
                     cells = [line.split(delimiter, 1)[0].strip(b'" \t\r') for line in DATA.findall(lines)]
                     times = milliseconds(
                         pa.array([cell.decode("ascii", "replace") for cell in cells], pa.string())
@@ -161,6 +163,13 @@ class PerfmonTrace:
         if first is None:
             raise IotraceError(
                 f"'{self._name}' has no header of a counter log", hint="check that it is whole"
+            )
+        if other:
+            shown = other.decode("utf-8", "replace").strip()[:60]
+            raise IotraceError(
+                f"no line of '{self._name}' begins with a time as counter logs have it: {shown}",
+                hint="a spreadsheet that saves a log again may write its times and numbers anew (13.03.2026, 1.5 as "
+                "1. May): bring the log as it was recorded, or its .blg",
             )
         return first, 0
 
@@ -287,6 +296,10 @@ class PerfmonTrace:
 
     def _numeric(self, column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
         if not pa.types.is_floating(column.type):
+            # Where Windows' region has a decimal comma some tools write it, within quotes; none of them groups digits.
+            column = pc.replace_substring_regex(
+                column, r"^(\s*[-+]?\d+),(\d+(?:[eE][-+]?\d{1,3})?\s*)$", r"\1.\2"
+            )
             is_number = pc.match_substring_regex(column, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?\s*$")
             self._counts.bad_values += int(pc.sum(pc.invert(is_number)).as_py() or 0)
             column = pc.utf8_trim_whitespace(pc.if_else(is_number, column, None)).cast(pa.float64())

@@ -187,9 +187,18 @@ class _Parser:
 
 
 def _numbers(column: pa.Array, mark: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    groups = f"{_GROUPS}|{re.escape(',' if mark == '.' else '.')}"
+    groups = f"{_GROUPS}|{re.escape(_other(mark))}"
     plain = pc.replace_substring_regex(column, groups, "")
     return decimals(pc.replace_substring(plain, mark, "."))
+
+
+def _offsets(column: pa.Array, mark: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Offsets as WPA shows them: in hexadecimal, or as decimals with their digits in groups."""
+    return hexadecimals(pc.replace_substring_regex(column, f"{_GROUPS}|{re.escape(_other(mark))}", ""))
+
+
+def _other(mark: str) -> str:
+    return "," if mark == "." else "."
 
 
 def _rows(columns: dict[str, pa.Array], table: _Table, mark: str) -> Rows:
@@ -201,7 +210,7 @@ def _rows(columns: dict[str, pa.Array], table: _Table, mark: str) -> Rows:
     elapsed = np.where(has_init & has_complete, complete - init, elapsed)
     known = ((has_init & has_complete) | has_elapsed) & (elapsed >= 0)
     size, has_size = _numbers(columns["size"], mark)
-    offset, has_offset = hexadecimals(columns["offset"])
+    offset, has_offset = _offsets(columns["offset"], mark)
     count, has_count = _numbers(columns["count"], mark)
     is_single = ~has_count | (count == 1) if "count" in table.places else np.ones(len(op), np.bool_)
     thread, has_thread = _numbers(columns["thread"], mark)

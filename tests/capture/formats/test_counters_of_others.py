@@ -315,3 +315,33 @@ def test_codes_of_a_migration_assessment_are_kept_without_a_metric(tmp_path, fix
         (NOON + 600 * 10**9, "SQL1", "sales", "DCS (mean)", 6.03, None),
     ]  # fmt: skip
     assert any("published nowhere" in note for note in recording.manifest.quality.notes)
+
+
+def test_a_disk_is_named_without_the_marks_of_python_3(tmp_path):
+    """bcc prints its keys as bytes: ``disk = b'sda'``."""
+    path = tmp_path / "biolatency.txt"
+    row = "       128 -> 255        : 12       |********|\n"
+    path.write_text(
+        f"Tracing block device I/O... Hit Ctrl-C to end.\n\ndisk = b'sda'\n     usecs : count     distribution\n{row}"
+        f"\ndisk = bcache0\n     usecs : count     distribution\n{row}"
+    )
+    _, rows = rows_of(tmp_path, path)
+    assert {row["instance"] for row in rows} == {"sda", "bcache0"}
+
+
+def test_a_queue_depth_of_anybody_is_not_azures(tmp_path):
+    path = tmp_path / "host.csv"
+    path.write_text("Timestamp,Disk,Read IOPS,Queue Depth\n2026-03-01 12:00:00,C:,100,1\n")
+    with pytest.raises(IotraceError, match="unknown columns"):
+        rows_of(tmp_path, path)
+
+
+def test_a_chart_of_azure_with_times_as_a_browser_writes_them(tmp_path):
+    path = tmp_path / "chart.csv"
+    path.write_text(
+        '"Time","Data Disk Read Operations/Sec (Avg), sqlvm, LUN 0"\n'
+        '"3/1/2026, 1:00:00 PM",100.5\n"3/1/2026, 1:01:00 PM",101.5\n'
+    )
+    _, rows = rows_of(tmp_path, path, timezone="Europe/Berlin")
+    minute = 60 * 10**9
+    assert values(rows) == [(NOON + minute, "read_iops", 100.5), (NOON + 2 * minute, "read_iops", 101.5)]

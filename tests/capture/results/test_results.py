@@ -588,3 +588,16 @@ def test_fio_text_that_is_cut_keeps_the_groups_before(tmp_path):
     recording = import_files([path], tmp_path / "out.iotrace")
     assert {row["run"] for row in recording.read("results").to_pylist()} == {0}
     assert recording.manifest.quality.truncated_tail
+
+
+@pytest.mark.parametrize("word", ["issued rwt:", "issued rwts:"])
+def test_the_issued_line_of_fio_as_it_was_called_over_the_years(tmp_path, word):
+    """fio 3.1 prints ``issued rwt: total=0,1048576,0, short=0,0,0, dropped=0,0,0``, without a place for syncs."""
+    text = (FIXTURES / "fio-normal.txt").read_text()
+    text = re.sub(r"issued rwts: total=(\d+,\d+,\d+),0", rf"{word} total=\1,", text)
+    path = tmp_path / "fio.txt"
+    path.write_text(text)
+    _, rows = rows_of(tmp_path, path)
+    assert {key: row["ios"] for key, row in rows.items()} == {
+        (0, "read"): 1000, (0, "write"): 500, (0, "total"): 1500, (1, "write"): 10_000, (1, "total"): 10_000,
+    }  # fmt: skip

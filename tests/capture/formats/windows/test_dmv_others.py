@@ -459,3 +459,53 @@ def test_waits_of_dba_dash_need_their_names(imported):
     found = {row["counter"]: row["value"] for row in rows}
     assert (found["mean wait"], found["waits per second"]) == (100_000_000, 2)
     assert {(row["instance"], row["interval_ns"]) for row in rows} == {("WRITELOG", 20 * SECOND)}
+
+
+@pytest.mark.parametrize(
+    ("names", "instance"),
+    [
+        ({"database_name": "sales", "file_id": 1}, "sales 1"),
+        ({"database_id": 7, "logical_name": "sales_data"}, "7 sales_data"),
+        ({"Database": "sales", "File": "sales_data"}, "sales sales_data"),
+        ({"Database": "sales", "File": PATH}, PATH),
+        ({"Database": "sales", "File": "/var/opt/mssql/sales.mdf"}, "/var/opt/mssql/sales.mdf"),
+    ],
+)
+def test_a_file_is_told_by_whatever_names_it(imported, names, instance):
+    rows = rows_of(("2026-03-13T12:00:00Z", "2026-03-13T12:00:10Z"), {"time": "capture_time"}, **names)
+    held(imported(text(rows)), instance)
+
+
+def test_files_of_two_databases_with_the_same_number_are_two(imported):
+    times = ("2026-03-13T12:00:00Z", "2026-03-13T12:00:10Z")
+    rows = [
+        row
+        for name in ("sales", "tempdb")
+        for row in rows_of(times, {"time": "capture_time"}, database_name=name, file_id=1)
+    ]
+    recording = imported(text(rows))
+    assert {(row["path"], row["database"]) for row in recording.read("files").to_pylist()} == {
+        ("sales 1", "sales"),
+        ("tempdb 1", "tempdb"),
+    }
+    rates = {
+        row["instance"]: row["value"]
+        for row in recording.read("counters").to_pylist()
+        if row["counter"] == "reads per second"
+    }
+    assert rates == {"sales 1": 10, "tempdb 1": 10}
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ("2026/3/13 13:00:00", "2026/3/13 13:00:10"),
+        ("2026.3.13 13:00:00", "2026.3.13 13:00:10"),
+        ("2026-03-13 1:00:00 PM", "2026-03-13 1:00:10 PM"),
+        ("2026-03-13 01:00:00 p.m.", "2026-03-13 01:00:10 p.m."),
+    ],
+    ids=["Japan", "Hungary", "Canada", "Canada, newer"],
+)
+def test_dates_as_regions_write_them(imported, times):
+    rows = [row | {"SampleDate": at} for row, at in zip(GERMAN, times, strict=True)]
+    held(imported(text(rows), timezone="+0100"), "database 5 file 1")

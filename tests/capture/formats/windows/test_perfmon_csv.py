@@ -243,7 +243,7 @@ def test_cells_that_are_no_number_and_times_that_are_none(read):
         text_log(
             *ROWS[:2],
             ("13/45/2020 18:34:30.308", "1", "1", "1"),
-            ("12/29/2020 18:34:31.308", "n/a", "2", "0,5"),
+            ("12/29/2020 18:34:31.308", "n/a", "2", "0;5"),
             ("12/29/2020 18:34:32.308", "0.001", "3", "4"),
             ("12/29/2020 18:34:33.308", "0.001"),
         )
@@ -451,3 +451,22 @@ def test_the_table_of_a_migration_assessment_without_counters_is_named(tmp_path)
     with pytest.raises(IotraceError, match="migration assessment without counters") as caught:
         import_files([path], tmp_path / "a.iotrace")
     assert "PerformanceAggregated" in caught.value.hint
+
+
+def test_a_decimal_comma_within_quotes(read):
+    rows, trace = read(
+        text_log(
+            ("12/29/2020 18:34:28.308", "0,000201", "17,066449", "3"),
+            ("12/29/2020 18:34:29.308", "4,5e-05", "20", "1,2,3"),
+        )
+    )
+    assert [row["value"] for row in rows] == pytest.approx([201_000, 17.066449, 3, 45_000, 20])
+    assert "1 cell left out without a number" in trace.outcome().quality.notes
+
+
+def test_a_log_whose_times_a_spreadsheet_wrote_anew_is_refused(read):
+    """Its numbers are not what they were: 1.5 is the first of May where dates have points."""
+    data = text_log().replace(",", ";") + "29.12.2020 18:34;01. Mai;20;3\r\n"
+    with pytest.raises(IotraceError, match=r"29\.12\.2020 18:34") as refused:
+        read(data)
+    assert "as it was recorded" in refused.value.hint

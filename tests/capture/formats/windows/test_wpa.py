@@ -97,3 +97,12 @@ def test_a_missing_column_is_named(tmp_path):
     text = "\n".join(",".join(line.split(",")[1:]) for line in ENGLISH.splitlines()[:2]) + "\n"
     with pytest.raises(IotraceError, match="without the column Disk"):
         import_files([written(tmp_path, text)], tmp_path / "out.iotrace")
+
+
+def test_offsets_shown_as_decimals_in_groups(tmp_path):
+    german = (
+        "Disk;IO Type;Init Time (s);Complete Time (s);Size (B);Min Offset;Process\n"
+        "0;Write;1,330000000;1,334567890;65.536;1.234.632.704;sqlservr.exe (1234)\n"
+    )
+    _, rows = read(written(tmp_path, german), tmp_path)
+    assert rows == [("write", 1_330_000_000, 4_567_890, 65_536, 1_234_632_704, "disk 0", "sqlservr.exe")]
