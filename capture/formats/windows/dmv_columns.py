@@ -163,7 +163,7 @@ sample_date sample_date_time sampled_at poll_time poll_date poll_date_time polle
 log_date_time logged_at run_date run_time run_date_time stat_date stats_date record_date record_time
 recorded_at recorded_date_time baseline_date insert_date insert_time inserted_at created_at create_date
 created_date date_added event_time event_date date_stamp time_stamp date_time current_time current_date
-getdate sysdatetime now time date dt ts
+getdate sysdatetime now time date dt ts zeit zeitpunkt zeitstempel datum fecha horodatage время дата
 """
 TIME_ALIASES: Final = tuple(map(folded, _TIME_NAMES.split()))
 """Names of the column that tells when a snapshot was taken; it may have UTC before or behind. The first counts."""

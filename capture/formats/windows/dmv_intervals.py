@@ -333,10 +333,12 @@ class Snapshots:
             )
             number = f"CAST(round(TRY_CAST({parts} AS DECIMAL(38, 9)) * {scale}) AS HUGEINT)"
         else:
-            # As Excel and people write them: 1,234,567. What was rounded to 1.2E+12 is no total any more.
+            # As Excel and people write them: 1,234,567. What was rounded to 1.2E+12 is no total any more, and 15.000
+            # may be 15 or, where points part off thousands, 15,000.
             groups = "\\d{1,3}(,\\d{3})+|\\d{1,3}([ .''\u00a0\u202f]\\d{3}){2,}"
             digits = (
-                f"CASE WHEN regexp_full_match({word}, '\\d+(\\.0+)?') THEN regexp_replace({word}, '\\..*', '') "
+                f"CASE WHEN regexp_full_match({word}, '\\d+(\\.(0|00|0000+))?') "
+                f"THEN regexp_replace({word}, '\\..*', '') "
                 f"WHEN regexp_full_match({word}, '{groups}') THEN regexp_replace({word}, '\\D', '', 'g') END"
             )
             number = f"TRY_CAST({digits} AS BIGINT)"

@@ -509,3 +509,16 @@ def test_files_of_two_databases_with_the_same_number_are_two(imported):
 def test_dates_as_regions_write_them(imported, times):
     rows = [row | {"SampleDate": at} for row, at in zip(GERMAN, times, strict=True)]
     held(imported(text(rows), timezone="+0100"), "database 5 file 1")
+
+
+def test_a_number_that_is_one_or_a_thousand_of_it_is_neither(imported):
+    """15.000 is fifteen in English and fifteen thousand in German: its line is left out, and what is plain counts."""
+    head = "Zeitpunkt;wait_type;waiting_tasks_count;wait_time_ms;signal_wait_time_ms"
+    lines = ["13.03.2026 13:00:00;WRITELOG;0;0;0", "13.03.2026 13:00:05;WRITELOG;1;15.000;0",
+             "13.03.2026 13:00:10;WRITELOG;100.0;1.234.000;0"]  # fmt: skip
+    recording = imported("\r\n".join([head, *lines, ""]).encode(), timezone="+0100")
+    told = {
+        row["counter"]: (row["interval_ns"], row["value"]) for row in recording.read("counters").to_pylist()
+    }
+    assert told["mean wait"] == (10 * SECOND, 1_234_000 / 100 * 1_000_000)
+    assert any(note.startswith("1 line left out") for note in recording.manifest.quality.notes)
