@@ -65,7 +65,7 @@ def test_dates_are_local(tmp_path):
         + ROW.format("20261124 04:55:35 ")
     )
     path = written(tmp_path, text)
-    with pytest.raises(IotraceError, match="not their time zone"):
+    with pytest.raises(IotraceError, match="without their time zone"):
         import_files([path], tmp_path / "none.iotrace")
     _, rows = told(path, tmp_path, timezone="+0200")
     assert {row["utc_ns"] for row in rows} == {FIRST - 7_200_001_000_000, FIRST - 7_190_001_000_000}
