@@ -192,12 +192,11 @@ class Characterization:
                 planned_ios=0,
             )
             refuse_changed([self.target])
-            own_before = time.thread_time()
             played = play(
                 plan, [self.target], options, sink=write, progress=progress, closed_loop_ns=length_ns
             )
-            # What making the plan and writing the recording took, all in this thread, is no cost of an I/O.
-            cpu_seconds = max(0.0, played.cpu_seconds - (time.thread_time() - own_before))
+            # What making the plan and writing the recording took is no cost of an I/O.
+            cpu_seconds = max(0.0, played.cpu_seconds - played.feeding_cpu_seconds)
             changes = changes_of([self.target])
             writer.append("devices", result.devices_table([self.target]))
             manifest = self._manifest(cell, played, kept, cpu_seconds, options)

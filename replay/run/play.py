@@ -21,6 +21,9 @@ from iotrace.schemas.run import DeviceLook
 from .pacing import HostLoad
 
 _GLANCE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.05
+"""Between two looks at what is finished or wanted. Each takes processor time that the storage may need, and the plan is
+ready for much longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,9 @@ class Played:
     """I/Os of the plan, and the time from its first deadline to its last; estimates where the run ended early."""
     planned_duration_ns: int
     cpu_seconds: float
+    """Processor time of this process from the run's start to its end, without what setting up took."""
+    feeding_cpu_seconds: float
+    """Of that, what making the plan and writing the recording took, both in the calling thread."""
     spun_ns: int
     """Time that the submitters spun before deadlines."""
     host_load: dict[str, float | None]
@@ -79,7 +85,6 @@ def play(
     """
     devices = {target.device_number: target.facts.name for target in targets if target.facts.name}
     before = {number: block_device.counters(number) for number in devices}
-    cpu_before = time.process_time()
     engine = _engine.Engine(
         [target.engine_file for target in targets],
         in_flight_max=options.max_in_flight,
@@ -106,9 +111,12 @@ def play(
                 f"the backend '{options.backend}' does not start: {problem.strerror or problem}",
                 hint="--backend auto falls back to threads",
             ) from problem
-        load = HostLoad()
+        load, cpu_before, feeding_before = HostLoad(), time.process_time(), time.thread_time()
         with _interruptible(engine):
             _watch(pump, progress)
+            cpu_seconds = time.process_time() - cpu_before
+            feeding_cpu_seconds = time.thread_time() - feeding_before
+            pump.drain()
     except BaseException:
         engine.abandon()
         while not engine.wait(_GLANCE_SECONDS):
@@ -123,7 +131,8 @@ def play(
         waits_for_room=counted["waits_for_room"],
         planned_ios=pump.offered_ios if pump.exhausted else max(plan.planned_ios, pump.offered_ios),
         planned_duration_ns=pump.offered_ns if pump.exhausted else max(plan.planned_ns, pump.offered_ns),
-        cpu_seconds=time.process_time() - cpu_before,
+        cpu_seconds=cpu_seconds,
+        feeding_cpu_seconds=feeding_cpu_seconds,
         spun_ns=counted["spun_ns"],
         host_load=host_load,
         device_counters={
@@ -165,14 +174,15 @@ class _Pump:
                 self._last_ns = batch["intended_ns"][-1].as_py()
                 self.offered_ios += batch.num_rows
 
-    def drain(self, most: int | None = None) -> None:
-        """Hand on what is finished, at most so many batches."""
+    def drain(self, most: int | None = None) -> bool:
+        """Hand on what is finished, at most so many batches. True if there may be more."""
         while most is None or most > 0:
             outcome = self.engine.take()
             if outcome is None:
-                return
+                return False
             self._sink(outcome)
             most = None if most is None else most - 1
+        return True
 
 
 def _watch(pump: _Pump, progress: Callable[[Progress], None] | None) -> None:
@@ -182,13 +192,11 @@ def _watch(pump: _Pump, progress: Callable[[Progress], None] | None) -> None:
     while not over:
         # One batch at a time, so that writing never keeps the engine waiting for its plan.
         pump.feed()
-        pump.drain(most=1)
-        over = engine.wait(_GLANCE_SECONDS / 10)
+        over = engine.wait(_GLANCE_SECONDS / 10 if pump.drain(most=1) else _PAUSE_SECONDS)
         if progress is not None and time.monotonic() - reported >= _GLANCE_SECONDS:
             now = engine.snapshot()
             progress(_progress(now, last, pump.plan))
             last, reported = now, time.monotonic()
-    pump.drain()
 
 
 @contextmanager

@@ -115,6 +115,7 @@ def play_on_model(
         planned_ios=planned_ios,
         planned_duration_ns=last_ns - first_ns,
         cpu_seconds=time.process_time() - cpu_before,
+        feeding_cpu_seconds=0.0,
         spun_ns=0,
         host_load={"others_waited_share": None, "stolen_share": None},
         device_counters={},

@@ -181,17 +181,6 @@ class Database:
             return began_ns, time.time_ns()
 
 
-def processor_ns_per_io(played: Recording) -> float | None:
-    """Processor time per I/O over the whole seconds of a run: as fio's, without what setting up takes."""
-    rows = played.read("counters", ["at_ns", "counter", "value"]).to_pylist()
-    ns, ios = (
-        {row["at_ns"]: row["value"] for row in rows if row["counter"] == name}
-        for name in ("processor time", "issued")
-    )
-    shared = [at for at in ns if ns[at] > 0 and at in ios]
-    return sum(ns[at] for at in shared) / sum(ios[at] for at in shared) if shared else None
-
-
 class Turns:
     """The load and its replays on one target, by turns."""
 
@@ -257,12 +246,11 @@ class Turns:
 
 def replay_facts(played: Recording) -> dict[str, Any]:
     facts = asdict(played.manifest.open_replay)
-    cpu_ns = processor_ns_per_io(played)
     return {
         "pacing": facts["pacing"]["used"],
         "lateness p50 us": facts["lateness_ns_p50"] / 1e3,
         "lateness p99 us": facts["lateness_ns_p99"] / 1e3,
-        "processor time us per I/O": None if cpu_ns is None else cpu_ns / 1e3,
+        "processor time us per I/O": facts["cpu_seconds"] * 1e6 / facts["issued_ios"],
         "length off by": facts["issued_span_ns"] / facts["planned_duration_ns"] - 1,
         "not issued": facts["planned_ios"] - facts["issued_ios"],
         "stolen share": facts["pacing"]["stolen_share"],

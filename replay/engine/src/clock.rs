@@ -11,6 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+#[cfg(target_os = "linux")]
+pub(crate) use system::monotonic_ns;
 pub use system::processor_time_ns;
 
 /// What the pacer asks of a clock.

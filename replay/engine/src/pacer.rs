@@ -33,6 +33,8 @@ const TAKEN_NS: i64 = 50_000;
 const KEPT_NS: i64 = 20_000_000;
 /// So far behind, gentle pacing hands over whole batches.
 const CATCH_UP_NS: i64 = 20_000;
+/// With the next I/O due no sooner, one that nothing is under way beside is handed over by the call that waits.
+const LEISURE_NS: i64 = 20_000;
 /// How long it waits for the plan, or for I/Os that others may put in flight, before it looks again.
 const MOMENT_NS: i64 = 50_000;
 
@@ -70,6 +72,16 @@ impl Default for Settings {
             batch: 16,
         }
     }
+}
+
+/// What came of looking for I/Os that are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Issued {
+    Nothing,
+    /// Some, and the device has them.
+    HandedOver,
+    /// Some, and the device gets them with the wait that comes next.
+    Staged,
 }
 
 /// What a slot is busy with.
@@ -186,11 +198,18 @@ impl<C: Clock> Pacer<'_, C> {
             let issuing = !self.lane.is_over()
                 && now_ns < self.settings.issue_until_ns
                 && !self.progress.stopping();
-            if issuing && self.issue()? {
+            let issued = if issuing {
+                self.issue()?
+            } else {
+                Issued::Nothing
+            };
+            if issued != Issued::Nothing {
                 self.end_spin(now_ns);
+            }
+            if issued == Issued::HandedOver {
                 continue;
             }
-            if more && issuing {
+            if more && issuing && issued == Issued::Nothing {
                 continue;
             }
             let now_ns = self.clock.now_ns();
@@ -234,6 +253,8 @@ impl<C: Clock> Pacer<'_, C> {
                 if alarm_ns.is_some() && wake_ns <= until_ns && late_ns >= 0 {
                     self.alarm.rang(late_ns);
                 }
+            } else if issued == Issued::Staged {
+                self.hand_over()?;
             } else {
                 self.spins_since_ns.get_or_insert(now_ns);
                 self.spin(now_ns, until_ns);
@@ -301,8 +322,8 @@ impl<C: Clock> Pacer<'_, C> {
         }
     }
 
-    /// Issue one batch of what is due. True if anything was issued.
-    fn issue(&mut self) -> io::Result<bool> {
+    /// Issue one batch of what is due.
+    fn issue(&mut self) -> io::Result<Issued> {
         let now_ns = self.clock.now_ns();
         let horizon_ns = if self.settings.paced {
             now_ns
@@ -314,7 +335,7 @@ impl<C: Clock> Pacer<'_, C> {
             .next_due_ns()
             .is_none_or(|due_ns| due_ns > horizon_ns)
         {
-            return Ok(false);
+            return Ok(Issued::Nothing);
         }
         let batch = if self.settings.paced {
             self.batch(now_ns)
@@ -323,12 +344,12 @@ impl<C: Clock> Pacer<'_, C> {
         };
         let wanted = batch.min(self.slots_free.len()) as u32;
         if wanted == 0 {
-            return Ok(false);
+            return Ok(Issued::Nothing);
         }
         let room = self.progress.take_room(wanted);
         if room == 0 {
             self.full = true;
-            return Ok(false);
+            return Ok(Issued::Nothing);
         }
         if self.full {
             self.full = false;
@@ -354,11 +375,29 @@ impl<C: Clock> Pacer<'_, C> {
         if self.slots_free.is_empty() && !self.settings.paced {
             // One system call for both.
             self.device.wait(GLANCE_NS)?;
-        } else if self.device.submit()? {
+            return Ok(Issued::HandedOver);
+        }
+        // Beside others it may have to wait for room, which only a call that does nothing else can tell.
+        let is_alone = self.in_flight() == self.staged.len() && !self.slots_free.is_empty();
+        if self.settings.paced
+            && is_alone
+            && self
+                .lane
+                .next_due_ns()
+                .is_some_and(|due_ns| due_ns > now_ns + LEISURE_NS)
+        {
+            return Ok(Issued::Staged);
+        }
+        self.hand_over()?;
+        Ok(Issued::HandedOver)
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
+        if self.device.submit()? {
             self.totals.waits_for_room += 1;
             self.full_until_ns = self.clock.now_ns();
         }
-        Ok(true)
+        Ok(())
     }
 
     fn note_issued(&mut self) {

@@ -27,6 +27,7 @@ const LEAD_NS: i64 = 5_000_000;
 const LOOKAHEAD_ROWS: u64 = 1 << 20;
 /// How long a submitter that is told to stop may take beyond the time to drain before it is left behind.
 const GRACE: Duration = Duration::from_secs(2);
+const NS_PER_SECOND: i64 = 1_000_000_000;
 /// How often the submitters are looked after.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -85,7 +86,8 @@ pub struct Run {
     tally: Tally,
     /// Processor time of the process, by second of the run.
     processor_ns: Vec<i64>,
-    processor_read: Option<(usize, i64)>,
+    /// At what time of the run it was read last, and what it was.
+    processor_read: Option<(i64, i64)>,
 }
 
 impl Run {
@@ -345,15 +347,18 @@ impl Run {
         if elapsed_ns < 0 || self.law.is_some() {
             return;
         }
-        let (second, now_ns) = ((elapsed_ns / 1_000_000_000) as usize, processor_time_ns());
-        let Some((last_second, last_ns)) = self.processor_read else {
-            self.processor_read = Some((second, now_ns));
+        let taken_ns = processor_time_ns();
+        let Some((before_ns, taken_before_ns)) = self.processor_read else {
+            self.processor_read = Some((elapsed_ns, taken_ns));
             return;
         };
-        if second > last_second {
-            let share = (now_ns - last_ns) / (second - last_second) as i64;
-            self.processor_ns.resize(second, share);
-            self.processor_read = Some((second, now_ns));
+        let second = (elapsed_ns / NS_PER_SECOND) as usize;
+        if second > (before_ns / NS_PER_SECOND) as usize {
+            // It is read some time after a second began.
+            let share = i128::from(taken_ns - taken_before_ns) * i128::from(NS_PER_SECOND)
+                / i128::from(elapsed_ns - before_ns);
+            self.processor_ns.resize(second, share as i64);
+            self.processor_read = Some((elapsed_ns, taken_ns));
         }
     }
 }

@@ -113,6 +113,7 @@ def test_the_replays_share_of_the_service_is_what_the_device_did_not_take(others
         planned_ios=1000,
         planned_duration_ns=10**9,
         cpu_seconds=0.0,
+        feeding_cpu_seconds=0.0,
         spun_ns=50_000_000,
         host_load={"others_waited_share": None, "stolen_share": None},
         device_counters={"sda": DeviceLook(DeviceCounters(), after)},

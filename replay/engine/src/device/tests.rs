@@ -172,3 +172,38 @@ fn a_refused_write_is_that_ios_error() {
     });
     assert!(scratch.contents().iter().all(|&byte| byte == 7));
 }
+
+/// A completion leaves the alarm of its wait set, which must not be taken for that of the next one.
+#[test]
+fn a_wait_ends_in_time_whatever_the_one_before_was_for() {
+    const NEVER_NS: i64 = 3_600_000_000_000;
+    let scratch = Scratch::new("alarms");
+    let file = File::open(&scratch.0).expect("it is there");
+    with_each(&file, |device| {
+        for (row, timeouts_ns) in [
+            vec![NEVER_NS, 1_000_000],
+            vec![NEVER_NS, 100_000, 1_000_000],
+            vec![1_000_000, NEVER_NS, 10_000],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            device
+                .stage(0, &io(row as u64, Op::Read, 0, 4096))
+                .expect("the slot is free");
+            let mut seen = Vec::new();
+            // The first waits are ended by the I/O, which is handed over by them, or by their own time.
+            for timeout_ns in timeouts_ns {
+                if seen.is_empty() || timeout_ns != NEVER_NS {
+                    device.wait(timeout_ns).expect("waiting works");
+                    device.reap(&mut seen).expect("reaping works");
+                }
+            }
+            while seen.is_empty() {
+                device.wait(NEVER_NS).expect("waiting works");
+                device.reap(&mut seen).expect("reaping works");
+            }
+            assert_eq!(seen.len(), 1);
+        }
+    });
+}

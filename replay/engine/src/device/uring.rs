@@ -2,17 +2,22 @@
 //!
 //! The ring is made with deferred task work where the kernel has it (6.1): completions are then posted when the pacer
 //! looks or sleeps, instead of interrupting it between two deadlines.
+//!
+//! A wait that a completion ends leaves its alarm set for the next wait, which nearly always is for the same deadline: a
+//! timer that is set, withdrawn and set again is most of what an I/O costs a virtual machine. So the alarm is a request
+//! of the ring, not a time limit of the call.
 
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::room::Rooms;
 use super::{Completion, Device, ERROR_TARGET_ENDED};
+use crate::clock::monotonic_ns;
 use crate::memory::{ReadMemory, WriteMemory};
 use crate::plan::{Io, Op};
 
@@ -35,6 +40,10 @@ const WAIT_LEAST: Duration = Duration::from_micros(50);
 
 /// Marks the flush that goes before a write: its end is not the I/O's.
 const PREFLUSH: u64 = 1 << 32;
+/// Marks the alarm, and what moves it: neither belongs to an I/O.
+const ALARM: u64 = 1 << 33;
+/// An alarm that rings so much before or after the time it is wanted for need not be moved.
+const ALARM_TOLERANCE_NS: i64 = 2_000;
 
 /// What a slot is busy with, so that a short transfer can be taken up where it ended.
 #[derive(Clone, Copy)]
@@ -47,6 +56,16 @@ struct Slot {
     done_bytes: u32,
     /// Error of the flush before it, which is what the I/O failed with.
     preflush_error: i32,
+}
+
+/// The one timer of a ring, on the system's monotonic clock.
+struct Alarm {
+    /// Kernels before 5.17 post an event when an alarm was moved, which would end the wait it was moved for.
+    is_kept: bool,
+    /// When it rings; none once it did.
+    at_ns: Option<i64>,
+    /// The kernel reads it when it takes the request.
+    time: Box<Timespec>,
 }
 
 /// Files or block devices behind an `io_uring`.
@@ -64,6 +83,7 @@ pub struct UringDevice {
     waited: bool,
     /// How often this thread had slept, if that was asked since it slept last.
     slept: Option<i64>,
+    alarm: Alarm,
     abandoned: bool,
 }
 
@@ -98,6 +118,7 @@ impl UringDevice {
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::Error::other("the kernel's io_uring is older than 5.11"));
         }
+        let is_kept = ring.params().is_feature_skip_cqe_on_success();
         ring.submitter().register_files(files)?;
         let buffers = [&reads.region, &writes.stamped, &writes.shared].map(|region| libc::iovec {
             iov_base: region.at(0).cast(),
@@ -131,6 +152,11 @@ impl UringDevice {
             ),
             waited: false,
             slept: None,
+            alarm: Alarm {
+                is_kept,
+                at_ns: None,
+                time: Box::default(),
+            },
             abandoned: false,
         })
     }
@@ -171,6 +197,33 @@ impl UringDevice {
         Ok(())
     }
 
+    /// Let the ring wake this thread at `at_ns` at the latest.
+    fn set_alarm(&mut self, at_ns: i64) -> io::Result<()> {
+        let entry = match self.alarm.at_ns {
+            Some(set_ns) if set_ns <= at_ns + ALARM_TOLERANCE_NS => return Ok(()),
+            set => {
+                *self.alarm.time = timespec(at_ns);
+                let time: *const Timespec = &raw const *self.alarm.time;
+                if set.is_some() {
+                    opcode::TimeoutUpdate::new(ALARM, time)
+                        .flags(TimeoutFlags::ABS)
+                        .build()
+                        .flags(squeue::Flags::SKIP_SUCCESS)
+                } else {
+                    opcode::Timeout::new(time).flags(TimeoutFlags::ABS).build()
+                }
+            }
+        };
+        let entry = entry.user_data(ALARM);
+        // SAFETY: the time lives on the heap as long as the ring, and is changed only once the kernel has read it or before it
+        // is handed over at all, where the newer time is meant.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.flush()?;
+        }
+        self.alarm.at_ns = Some(at_ns);
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         for _ in 0..TRIES_MAX {
             if self.ring.submission().is_empty() {
@@ -200,6 +253,13 @@ impl UringDevice {
             _ => Ok(()),
         }
     }
+}
+
+fn timespec(ns: i64) -> Timespec {
+    let ns = ns.max(0);
+    Timespec::new()
+        .sec((ns / 1_000_000_000) as u64)
+        .nsec((ns % 1_000_000_000) as u32)
 }
 
 /// How often this thread gave up its processor to wait for something.
@@ -298,6 +358,11 @@ impl Device for UringDevice {
             self.enter()?;
         }
         for entry in self.ring.completion() {
+            if entry.user_data() == ALARM {
+                // It rang, or had rung already when it was to be moved.
+                self.alarm.at_ns = None;
+                continue;
+            }
             let number = entry.user_data() as u32;
             let Some(slot) = self.slots[number as usize].as_mut() else {
                 continue;
@@ -341,16 +406,17 @@ impl Device for UringDevice {
     }
 
     fn wait(&mut self, timeout_ns: i64) -> io::Result<()> {
-        let timeout = Timespec::new()
-            .sec((timeout_ns / 1_000_000_000) as u64)
-            .nsec((timeout_ns % 1_000_000_000) as u32);
         self.rooms.handed_over(false);
         self.slept = None;
-        match self
-            .ring
-            .submitter()
-            .submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
-        {
+        let result = if self.alarm.is_kept {
+            self.set_alarm(monotonic_ns() + timeout_ns)?;
+            self.ring.submitter().submit_and_wait(1)
+        } else {
+            let timeout = timespec(timeout_ns);
+            let words = SubmitArgs::new().timespec(&timeout);
+            self.ring.submitter().submit_with_args(1, &words)
+        };
+        match result {
             Err(problem)
                 if matches!(
                     problem.raw_os_error(),

@@ -10,6 +10,8 @@ const STEP_NS: i64 = 250;
 /// An I/O that usually takes no longer is served by processors of this host, and perhaps by the one that a wake-up would take
 /// away from it: a loop device's worker, a memory disk. A flash device takes longer, and needs no processor meanwhile.
 const SERVED_HERE_NS: i64 = 60_000;
+/// After so many times the median service such an I/O has ended, mostly.
+const ENDED_BY: i64 = 2;
 /// For so long gentle pacing lets such an I/O end before it is woken for the next one.
 const PATIENCE_NS: i64 = 30_000;
 /// So near a deadline the program that was recorded had not gone to sleep either.
@@ -77,9 +79,13 @@ impl Alarm {
     pub fn wake_ns(&self, due_ns: i64, now_ns: i64, in_flight: usize) -> i64 {
         if self.pacing == Pacing::Gentle {
             if in_flight > 0 && self.service_ns_p50 < SERVED_HERE_NS {
-                let is_near = due_ns - now_ns <= NEAR_NS;
-                return if is_near {
-                    now_ns
+                if due_ns - now_ns <= NEAR_NS {
+                    return now_ns;
+                }
+                // It will have ended by then, and the alarm need not be moved.
+                let usual_ns = due_ns - self.early_ns;
+                return if usual_ns - now_ns >= ENDED_BY * self.service_ns_p50 {
+                    usual_ns
                 } else {
                     due_ns + PATIENCE_NS
                 };
@@ -170,8 +176,11 @@ mod tests {
     #[test]
     fn gentle_lets_a_short_io_end_before_it_wakes_for_the_next() {
         let alarm = learnt(30_000.0);
-        assert_eq!(alarm.wake_ns(500_000, 300_000, 1), 530_000);
+        let usual_ns = 500_000 - alarm.early_ns();
+        assert_eq!(alarm.wake_ns(500_000, usual_ns - 10_000, 1), 530_000);
         assert!(alarm.wake_ns(500_000, 495_000, 1) <= 495_000);
+        // Long before it, the alarm is set once.
+        assert_eq!(alarm.wake_ns(500_000, 300_000, 1), usual_ns);
         assert_eq!(
             alarm.wake_ns(500_000, 300_000, 0),
             500_000 - alarm.early_ns()

@@ -293,6 +293,84 @@ impl Device for WithoutRoom {
     }
 }
 
+/// A disk that counts how often it was given what was staged, and takes it no later than at the time of the clock reading.
+struct Counting {
+    disk: SimulatedDevice,
+    clock: FakeClock,
+    staged_ns: Option<i64>,
+    handed_over: usize,
+    handed_over_by_waits: usize,
+}
+
+impl Counting {
+    fn take(&mut self) -> bool {
+        let Some(staged_ns) = self.staged_ns.take() else {
+            return false;
+        };
+        assert_eq!(staged_ns, self.clock.now_ns());
+        true
+    }
+}
+
+impl Device for Counting {
+    fn stage(&mut self, slot: u32, io: &crate::plan::Io) -> io::Result<()> {
+        self.staged_ns.get_or_insert(self.clock.now_ns());
+        self.disk.stage(slot, io)
+    }
+
+    fn submit(&mut self) -> io::Result<bool> {
+        self.handed_over += usize::from(self.take());
+        self.disk.submit()
+    }
+
+    fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {
+        assert_eq!(self.staged_ns, None, "an I/O is kept back");
+        self.disk.reap(seen)
+    }
+
+    fn wait(&mut self, timeout_ns: i64) -> io::Result<()> {
+        self.handed_over_by_waits += usize::from(self.take());
+        self.disk.wait(timeout_ns)
+    }
+
+    fn abandon(&mut self) {
+        self.disk.abandon();
+    }
+}
+
+#[test]
+fn the_call_that_waits_hands_over_an_io_that_is_alone_and_no_other() {
+    let clock = FakeClock::at(-5_000_000);
+    for (pacing, service_ns, gap_ns, by_waits) in [
+        // Far apart: all but the last, after which there is no deadline to wait for.
+        (Pacing::Gentle, 80_000, 1_000_000, 99),
+        (Pacing::Precise, 80_000, 1_000_000, 99),
+        // Another is under way, or the next is near.
+        (Pacing::Gentle, 5_000_000, 1_000_000, 1),
+        (Pacing::Gentle, 5_000, 10_000, 0),
+        (Pacing::Precise, 80_000, 100_000, 0),
+    ] {
+        let disk = SimulatedDevice::new(&clock, Law::new(100, Service::Constant(service_ns)), 1);
+        let mut device = Counting {
+            disk,
+            clock: clock.clone(),
+            staged_ns: None,
+            handed_over: 0,
+            handed_over_by_waits: 0,
+        };
+        let from_ns = clock.now_ns() + 5_000_000;
+        let plan = plan_of((0..100).map(|row| from_ns + row * gap_ns).collect());
+        let settings = Settings {
+            pacing,
+            ..unlimited()
+        };
+        let outcome = play_on(&plan, &clock, &mut device, settings, &progress());
+        assert_eq!(outcome.issued_ns.len(), 100);
+        let counted = (device.handed_over, device.handed_over_by_waits);
+        assert_eq!(counted, (100 - by_waits, by_waits), "{pacing:?} {gap_ns}");
+    }
+}
+
 #[test]
 fn what_is_due_while_a_disk_has_no_room_is_flagged() {
     let clock = FakeClock::at(-5_000_000);
