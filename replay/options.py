@@ -21,6 +21,15 @@ IN_FLIGHT_MOST = 16_384
 
 
 @dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of a recording that one of several load generators plays: whole streams (see `plan.shards`)."""
+
+    number: int
+    weights: tuple[float, ...]
+    """How much of the load each of them takes, relative to one another."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayOptions:
     """Options of `replay`. Targets are paths of files or block devices."""
 
@@ -80,6 +89,8 @@ class ReplayOptions:
     """End the run when a target with I/Os in flight completes nothing for so long; refuse one that does not answer for
     so long before it."""
     title: str | None = None
+    shard: Shard | None = None
+    """Play only this part of it; None for all."""
 
     @property
     def all_targets(self) -> tuple[str, ...]:
@@ -169,6 +180,11 @@ class ReplayOptions:
                 self.submitters in {None, 1} or self.mode != "think",
                 "with --mode think I/Os wait for one another, so one thread issues them all",
                 "leave --submitters out, or choose another --mode",
+            ),
+            (
+                self.shard is None or self.mode != "think",
+                "with --mode think I/Os wait for one another, which they cannot on different machines",
+                "give each generator a recording of its own, or choose another mode",
             ),
             (self.repeat >= 1, f"the plan cannot be played {self.repeat} times", "give at least 1"),
             (

@@ -278,6 +278,42 @@ class ModelFacts:
     seconds: float | None = None
 
 
+@dataclass(slots=True)
+class Shard:
+    """What one of several load generators played at the same time. ``start_skew_ns`` and what follows are None where it
+    did not start, or its clock could not be compared."""
+
+    host: str
+    """The generator's name."""
+    device_ids: list[int] = field(default_factory=list)
+    """Devices of the recording that it played on: which I/Os are its own."""
+    source_uuid: str | None = None
+    planned_ios: int = 0
+    issued_ios: int = 0
+    completed_ios: int = 0
+    ended: str | None = None
+    """As of a run; ``lost`` where it died or fell silent, and what it measured is not here."""
+    said: str = ""
+    """How it ended, in words, where that was not as planned."""
+    start_skew_ns: int | None = None
+    """How long after the agreed instant its run began; negative if before."""
+    start_skew_error_ns: int | None = None
+    """The skew is known within this, if the network takes as long there as back at its best."""
+    start_skew_bound_ns: int | None = None
+    """The skew is known within this, whatever the network does."""
+    round_trip_ns: int | None = None
+    """The shortest exchange of clocks."""
+    clock_offset_ns: int | None = None
+    """Its monotonic clock less the conductor's, at the start."""
+    start_ns: int | None = None
+    """Its monotonic clock at its start."""
+    lateness_ns_p50: int | None = None
+    lateness_ns_p99: int | None = None
+    lateness_ns_max: int | None = None
+    generator_limited: bool | None = None
+    cpu_seconds: float | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Replay(Run):
     """A replay of a recording: I/Os are issued when they are due."""
@@ -320,6 +356,10 @@ class Replay(Run):
     pacing: Pacing | None = None
     model: ModelFacts | None = None
     """Where the target was a model."""
+    start_ns: int | None = None
+    """The machine's monotonic clock at the start, where several generators started together."""
+    shards: list[Shard] = field(default_factory=list)
+    """Where several load generators played it together: each one's part."""
 
 
 @dataclass(slots=True)

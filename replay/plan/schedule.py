@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -351,7 +351,23 @@ def refuse_endless_loop(source: Source, survey: Survey, options: ReplayOptions) 
         )
 
 
-def cycle_of(source: Source, survey: Survey, options: ReplayOptions) -> Cycle:
+class Extent(Protocol):
+    """What the length of a pass is made of."""
+
+    @property
+    def ios(self) -> int:
+        """I/Os of it."""
+
+    @property
+    def first_ns(self) -> int:
+        """When the first was wanted, on the source's clock."""
+
+    @property
+    def last_ns(self) -> int:
+        """When the last was."""
+
+
+def cycle_of(source: Source, survey: Extent, options: ReplayOptions) -> Cycle:
     """The stretch of the source's clock that one pass plays.
 
     The window asked for; or from the first I/O, idle time before it left out, to the last and one mean gap more, so

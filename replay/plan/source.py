@@ -49,6 +49,8 @@ class Source:
     time_column: str = "issued_ns"
     """When an I/O is wanted: for a replayed recording when it was meant to be issued, so that a replay of a replay
     plays the same plan."""
+    keeps: Callable[[Rows], npt.NDArray[np.bool_]] | None = None
+    """Which of the rows to play, where several generators share them."""
     _groups: list[_Group] = field(default_factory=list)
     _files: dict[Path, pq.ParquetFile] = field(default_factory=dict)
 
@@ -84,6 +86,8 @@ class Source:
         process_id, thread_id, flags and copy only ``columns`` are read; the others come as unknown.
         """
         first, last = _narrower(self.selection.window_ns, window_ns)
+        if self.keeps is not None:
+            columns = (*columns, *({"thread_id"} - set(columns)))
         left_out = {} if skipped is None else skipped
         wanted = [group for group in self._groups if group.first_ns < last and group.last_ns >= first]
         held: list[Rows] = []
@@ -91,6 +95,8 @@ class Source:
             _ahead(lambda group: self._read(group, first, last, columns), wanted)
         ):
             piece = self.selection.apply(read, left_out)
+            if self.keeps is not None and len(piece):
+                piece = piece[self.keeps(piece)]
             if len(piece):
                 held.append(piece)
             if not held:

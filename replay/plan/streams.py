@@ -41,9 +41,9 @@ class StreamCounts:
     ios: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     bytes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def add(self, rows: Rows) -> None:
-        """Count ``rows``."""
-        keys = np.concatenate([self.keys, stream_keys(rows, self.slots)])
+    def add(self, rows: Rows, keys: Keys | None = None) -> None:
+        """Count ``rows``, whose streams are ``keys`` where those are not `stream_keys`."""
+        keys = np.concatenate([self.keys, stream_keys(rows, self.slots) if keys is None else keys])
         ios = np.concatenate([self.ios, np.ones(len(rows), np.int64)])
         sizes = np.concatenate([self.bytes, rows.size_bytes])
         self.keys, which = np.unique(keys, return_inverse=True)

@@ -14,10 +14,11 @@ import pyarrow as pa
 from iotrace.replay import _engine
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.targets import block_device
-from iotrace.replay.targets.target import Target
+from iotrace.replay.targets.target import Target, refuse_changed
 from iotrace.schemas import IotraceError
 from iotrace.schemas.run import DeviceLook
 
+from .gate import Gate
 from .pacing import HostLoad
 
 _GLANCE_SECONDS = 0.1
@@ -74,6 +75,7 @@ def play(
     sink: Callable[[pa.RecordBatch], None],
     progress: Callable[[Progress], None] | None = None,
     closed_loop_ns: int | None = None,
+    gate: Gate | None = None,
 ) -> Played:
     """Play ``plan`` on ``targets``. ``sink`` gets each batch with what came of it; memory does not grow with the plan.
 
@@ -81,10 +83,10 @@ def play(
     flight, and the plan may be endless.
     Ctrl-C ends the run and keeps what was measured; a second one does not wait for I/Os in flight. So do SIGTERM and
     SIGHUP, a terminal that closes or a connection that is lost.
+    ``gate`` says when to start, and may end the run; targets are looked at once more behind it.
     Raises `IotraceError` when the backend cannot start; what ``plan`` and ``sink`` raise ends the run.
     """
     devices = {target.device_number: target.facts.name for target in targets if target.facts.name}
-    before = {number: block_device.counters(number) for number in devices}
     engine = _engine.Engine(
         [target.engine_file for target in targets],
         in_flight_max=options.max_in_flight,
@@ -104,14 +106,21 @@ def play(
     pump = _Pump(engine, plan, sink)
     try:
         pump.feed()
+        start_ns = None
+        if gate is not None:
+            start_ns = gate.wait()
+            refuse_changed(targets)
+        before = {number: block_device.counters(number) for number in devices}
         try:
-            engine.start()
+            engine.start(start_ns)
         except OSError as problem:
             raise IotraceError(
                 f"the backend '{options.backend}' does not start: {problem.strerror or problem}",
                 hint="--backend auto falls back to threads",
             ) from problem
         load, cpu_before, feeding_before = HostLoad(), time.process_time(), time.thread_time()
+        if gate is not None:
+            gate.playing(engine.stop)
         with _interruptible(engine):
             _watch(pump, progress)
             cpu_seconds = time.process_time() - cpu_before
@@ -123,8 +132,11 @@ def play(
             pass
         raise
     counted, host_load = engine.snapshot(), load.shares()
+    ended = engine.ended()
+    if gate is not None and gate.why and ended["word"] == "stopped":
+        ended["reason"] = gate.why
     return Played(
-        ended=engine.ended(),
+        ended=ended,
         set_up=engine.set_up(),
         tally=engine.tally(),
         starved=counted["starved"],

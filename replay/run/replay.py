@@ -4,7 +4,7 @@ import dataclasses
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from iotrace.replay.plan.assignment import Assignment, assign, folder_target, ne
 from iotrace.replay.plan.scale import needs_streams
 from iotrace.replay.plan.schedule import Schedule, allowed_processors, refuse_endless_loop, schedule
 from iotrace.replay.plan.selection import select
+from iotrace.replay.plan.shards import narrow
 from iotrace.replay.plan.source import Source, space_names
 from iotrace.replay.plan.survey import Survey, survey
 from iotrace.replay.targets.fill import Fill
 from iotrace.replay.targets.refusals import Permission, refuse_output_as_target, refuse_recording
 from iotrace.replay.targets.silent_storage import refuse_silent
-from iotrace.replay.targets.target import Target, changes_of, refuse_changed
+from iotrace.replay.targets.target import Target, changes_of, check_target, refuse_changed
 from iotrace.replay.targets.windows_rules import refuse_name
 from iotrace.replay.virtual.play import play_on_model, volume_of_files
 from iotrace.replay.virtual.targets import ModelTarget
@@ -32,6 +33,7 @@ from iotrace.schemas.run import Filters, MappedSpace, ModelFacts, Replay
 from iotrace.schemas.writer import refuse_over_source
 
 from . import result
+from .gate import Gate
 from .pacing import VIRTUAL, Pacing, choose_pacing
 from .play import Plan, Played, play
 from .result import counters_table
@@ -56,6 +58,7 @@ def replay(
     *,
     progress: Callable[[Progress], None] | None = None,
     overwrite: bool = False,
+    gate: Gate | None = None,
 ) -> Recording:
     """Play ``recording`` and write what came of it to ``output``.
 
@@ -64,7 +67,7 @@ def replay(
     measured: the recording returned then says ``interrupted`` in its ``manifest.replay``; a second Ctrl-C does not
     wait for I/Os in flight. Ctrl-C while a target is being filled raises ``KeyboardInterrupt`` and leaves nothing.
     Memory does not grow with the number of I/Os: about 300 MB for a million of them ahead, and up to 340 MiB for
-    transfers (more only if a single I/O is larger).
+    transfers (more only if a single I/O is larger). Where several generators play together, ``gate`` says when to start.
 
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
@@ -72,21 +75,12 @@ def replay(
     refuse_over_source(Path(output), [recording.path])
     refuse_output_as_target(options.all_targets, Path(output))
     model = model_named(options.targets[0]) if is_model_target(options.all_targets) else None
-    if model is None and sys.platform == "win32":
-        for name in options.all_targets:
-            refuse_name(name)  # before anything asks the system about it
-    source = Source.open(
-        recording, select(recording, options), file_by_file=folder_target(options) is not None
-    )
-    found = survey(
-        source, count_streams=needs_streams(options), progress=_survey_progress(recording, progress)
-    )
-    refuse_endless_loop(source, found, options)
-    names = space_names(source)
-    assignment = assign(source, found, names, options)
+    wanted = _wanted(recording, options, progress)
+    source, found, names, assignment = wanted.source, wanted.found, wanted.names, wanted.assignment
+    options = wanted.options
     with RecordingWriter(output, overwrite=overwrite) as writer, ExitStack() as opened:
         if model is None:
-            targets = _open_targets(found, assignment, options, opened, progress)
+            targets = _open_targets(wanted, opened, progress)
         else:
             needed, _ = needed_bytes(assignment.stretches[0], options, whole_files=assignment.whole_files)
             targets = [ModelTarget.of(options.targets[0], options.file_bytes or max(needed, 4096))]
@@ -130,7 +124,7 @@ def replay(
         files = result.files_table(source, assignment)
         if model is None:
             refuse_changed(targets)
-            played = play(what, targets, options, sink=write, progress=progress)
+            played = play(what, targets, options, sink=write, progress=progress, gate=gate)
         else:
             volume_of = volume_of_files(recording, model)
             played, did = play_on_model(what, model, options, volume_of, sink=write, progress=progress)
@@ -139,11 +133,59 @@ def replay(
         figures = result.figures(played, adjusted_ios=adjusted_ios)
         manifest = _manifest(plan, mapping, targets, played, figures, pacing, did)
         manifest.quality.notes += changes
+        if gate is not None:
+            manifest.open_replay.start_ns = played.set_up["start_ns"]
         writer.append("counters", counters_table(played.tally["seconds"]))
         writer.append("devices", result.devices_table(disks))
         writer.append("files", files)
         writer.append("processes", result.processes_table(recording))
         return writer.commit(manifest)
+
+
+def check_targets(
+    recording: Recording, options: ReplayOptions, progress: Callable[[Progress], None] | None = None
+) -> int:
+    """Refuse what `replay` would refuse before it plays, and make, fill and change nothing. Returns the I/Os of one pass.
+
+    What a target holds may change until it is opened to be played on, so `replay` looks once more.
+    Raises `IotraceError` for a target that is refused or not there.
+    """
+    options.check()
+    wanted = _wanted(recording, options, progress)
+    for name, asked in _asked(wanted):
+        check_target(name, **asked)
+    return wanted.found.ios
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is to be played, and where it goes."""
+
+    source: Source
+    found: Survey
+    names: Mapping[int, str]
+    assignment: Assignment
+    options: ReplayOptions
+
+
+def _wanted(
+    recording: Recording, options: ReplayOptions, progress: Callable[[Progress], None] | None
+) -> _Wanted:
+    if not is_model_target(options.all_targets) and sys.platform == "win32":
+        for name in options.all_targets:
+            refuse_name(name)  # before anything asks the system about it
+    source = Source.open(
+        recording, select(recording, options), file_by_file=folder_target(options) is not None
+    )
+    if options.shard is not None:
+        cycle = narrow(source, options, options.shard)
+        options = dataclasses.replace(options, window_ns=(cycle.start_ns, cycle.end_ns))
+    found = survey(
+        source, count_streams=needs_streams(options), progress=_survey_progress(recording, progress)
+    )
+    refuse_endless_loop(source, found, options)
+    names = space_names(source)
+    return _Wanted(source, found, names, assign(source, found, names, options), options)
 
 
 def _refuse_without_room(output: Path, ios: int) -> None:
@@ -166,20 +208,12 @@ def _survey_progress(
     return lambda seen: progress(Progress("survey", planned_ios=max(total, seen), due_ios=seen))
 
 
-def _open_targets(
-    found: Survey,
-    assignment: Assignment,
-    options: ReplayOptions,
-    opened: ExitStack,
-    progress: Callable[[Progress], None] | None,
-) -> list[Target]:
-    permission = Permission(options.allow_writes, options.destroy_data)
-    targets: list[Target] = []
+def _asked(
+    wanted: _Wanted, progress: Callable[[Progress], None] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each target and how to open it, once its storage has answered."""
+    found, assignment, options = wanted.found, wanted.assignment, wanted.options
     for index, name in enumerate(assignment.names):
-
-        def report(done: int, total: int, name: str = name) -> None:
-            if progress is not None:
-                progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
 
         def waiting(name: str = name) -> None:
             if progress is not None:
@@ -192,18 +226,33 @@ def _open_targets(
         patience_seconds = options.stall_seconds
         refuse_silent(name, writes=writes, direct=direct, patience_seconds=patience_seconds, waiting=waiting)
         refuse_recording(name)
-        target = open_target(
+        yield (
             name,
-            writes=writes,
-            permission=permission,
-            direct=direct,
-            needed_bytes=make_bytes,
-            least_bytes=least_bytes,
-            file_bytes=options.file_bytes,
-            fill_with=Fill(options.compressible, options.dedupe),
-            seed=options.seed,
-            progress=report,
-            patience_seconds=patience_seconds,
+            {
+                "writes": writes,
+                "permission": Permission(options.allow_writes, options.destroy_data),
+                "direct": direct,
+                "needed_bytes": make_bytes,
+                "least_bytes": least_bytes,
+                "file_bytes": options.file_bytes,
+                "fill_with": Fill(options.compressible, options.dedupe),
+                "seed": options.seed,
+            },
+        )
+
+
+def _open_targets(
+    wanted: _Wanted, opened: ExitStack, progress: Callable[[Progress], None] | None
+) -> list[Target]:
+    targets: list[Target] = []
+    for name, asked in _asked(wanted, progress):
+
+        def report(done: int, total: int, name: str = name) -> None:
+            if progress is not None:
+                progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
+
+        target = open_target(
+            name, **asked, progress=report, patience_seconds=wanted.options.stall_seconds
         )
         opened.callback(target.close)
         targets.append(target)

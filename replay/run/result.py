@@ -230,7 +230,7 @@ def judge(run: Run, ended: Mapping[str, Any], targets: Sequence[Target], options
     stalled = "" if ended["target"] is None else targets[ended["target"]].name
     quality.ended = {
         "normally": "normally",
-        "stopped": f"interrupted {played}",
+        "stopped": f"{ended['reason'] or 'interrupted'} {played}",
         "too_many_errors": f"more than {options.max_errors} errors {played}",
         "stalled": f"'{stalled}' completed nothing for {options.stall_seconds:g} s {played}",
         "hung": f"a system call did not return for {options.stall_seconds:g} s {played}",

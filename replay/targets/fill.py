@@ -176,12 +176,7 @@ def _create(
     except OSError as problem:
         raise creation_error(path, problem) from problem
     try:
-        if not mark(file, fill_with) and to_be_known:
-            raise IotraceError(
-                f"target '{path}' lies on a file system without extended attributes, by which iotrace knows the files "
-                "that it may write",
-                hint="choose another place, or make the file yourself and pass --allow-writes",
-            )
+        _refuse_unmarkable(file, path, fill_with, to_be_known=to_be_known)
         _write(file, path, Data(fill_with, size_bytes, seed), size_bytes, report, direct=direct)
         _name(file, partial, path)
         if partial is not None:
@@ -194,6 +189,32 @@ def _create(
         if partial is not None:
             partial.unlink(missing_ok=True)
         os.close(file)
+
+
+def refuse_uncreatable(
+    path: Path, size_bytes: int, *, direct: bool, fill_with: Fill, to_be_known: bool
+) -> None:
+    """Raise `IotraceError` where `create` would before it writes: nothing is left behind."""
+    try:
+        file, partial = _open_nameless(path, direct=direct)
+    except OSError as problem:
+        raise creation_error(path, problem) from problem
+    try:
+        _refuse_unmarkable(file, path, fill_with, to_be_known=to_be_known)
+        _refuse_without_room(file, path, size_bytes)
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _refuse_unmarkable(file: int, path: Path, fill_with: Fill, *, to_be_known: bool) -> None:
+    if not mark(file, fill_with) and to_be_known:
+        raise IotraceError(
+            f"target '{path}' lies on a file system without extended attributes, by which iotrace knows the files "
+            "that it may write",
+            hint="choose another place, or make the file yourself and pass --allow-writes",
+        )
 
 
 def mark(file: int, fill_with: Fill) -> bool:

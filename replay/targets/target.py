@@ -184,6 +184,46 @@ def open_target(
     return _open_file(wanted, found)
 
 
+def check_target(
+    name: str,
+    *,
+    writes: bool,
+    permission: Permission,
+    direct: bool,
+    needed_bytes: int,
+    least_bytes: int | None = None,
+    file_bytes: int | None = None,
+    fill_with: fill.Fill = fill.Fill(),  # noqa: B008 - frozen
+    seed: int = 0,
+) -> None:
+    """Refuse what `open_target` would, and leave everything as it is: nothing is made, filled or removed."""
+    wanted = _Request(Path(name), name, writes, permission, direct)
+    found = look(wanted.path, name)
+    if found is None:
+        _refuse_new(wanted)
+        fill.refuse_uncreatable(
+            wanted.path,
+            max(file_bytes or needed_bytes, 4096),
+            direct=direct,
+            fill_with=fill_with,
+            to_be_known=writes and not permission.allow_writes,
+        )
+        return
+    if not stat.S_ISBLK(found.st_mode) and not stat.S_ISREG(found.st_mode):
+        raise IotraceError(
+            f"target '{name}' is neither a file nor a block device", hint="choose a file or a disk"
+        )
+    is_device = stat.S_ISBLK(found.st_mode)
+    target = _open_device(wanted, found) if is_device else _open_file(wanted, found)
+    os.close(target.file)
+
+
+def _refuse_new(wanted: _Request) -> None:
+    refuse_database_name(wanted.path, wanted.name)
+    if wanted.path.parent.is_dir():
+        refuse_memory(wanted.path.parent, wanted.name, direct=wanted.direct)
+
+
 def look(
     path: Path, name: str, in_words: Callable[[str, OSError], IotraceError] = opening_error
 ) -> os.stat_result | None:
@@ -239,9 +279,7 @@ def _open_new(
     progress: Callable[[int, int], None] | None,
     patience_seconds: float,
 ) -> Target:
-    refuse_database_name(wanted.path, wanted.name)
-    if wanted.path.parent.is_dir():
-        refuse_memory(wanted.path.parent, wanted.name, direct=wanted.direct)
+    _refuse_new(wanted)
     fill.create(
         wanted.path,
         size_bytes,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arrow_array::types::Int64Type;
 use iotrace_arrow::Batch;
 use iotrace_load::distribution::Distribution;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -15,6 +16,7 @@ use crate::device::simulated::{Law, Service};
 use crate::pacer::{Pacing, Settings};
 use crate::progress::{Ended, Progress};
 use crate::run::{Run, SetUp};
+use crate::shape_bindings::numbers_of;
 use crate::tally::Tally;
 use crate::trial;
 
@@ -94,8 +96,9 @@ impl Engine {
         self.lock().end_plan();
     }
 
-    fn start(&self, py: Python<'_>) -> PyResult<()> {
-        let set_up = py.detach(|| self.lock().start())?;
+    #[pyo3(signature = (at_ns=None))]
+    fn start(&self, py: Python<'_>, at_ns: Option<i64>) -> PyResult<()> {
+        let set_up = py.detach(|| self.lock().start(at_ns))?;
         *self.set_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(set_up);
         Ok(())
     }
@@ -142,6 +145,7 @@ impl Engine {
         fields.set_item("reason", &set_up.reason)?;
         fields.set_item("unregistered", &set_up.unregistered)?;
         fields.set_item("start_utc_ns", set_up.start_utc_ns)?;
+        fields.set_item("start_ns", set_up.start_ns)?;
         fields.set_item("in_flight_max", set_up.in_flight_max)?;
         fields.set_item("preferred", set_up.preferred)?;
         fields.set_item("submitters", set_up.submitters)?;
@@ -183,6 +187,32 @@ impl Engine {
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, Run> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See `_engine.pyi`.
+#[pyclass]
+#[derive(Default)]
+pub struct Times {
+    times: Distribution,
+}
+
+#[pymethods]
+impl Times {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn add(&mut self, py: Python<'_>, times: Batch) -> PyResult<()> {
+        let batch = times.0;
+        let ns = numbers_of::<Int64Type>(&batch, "ns")?;
+        py.detach(|| ns.iter().for_each(|&one| self.times.add(one)));
+        Ok(())
+    }
+
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        distribution_fields(py, &self.times)
     }
 }
 

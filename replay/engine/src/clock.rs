@@ -52,6 +52,17 @@ impl MonotonicClock {
             .store(system::monotonic_ns() + lead_ns, Relaxed);
     }
 
+    /// Let this clock and its copies read 0 when the system's monotonic clock reads `at_ns`.
+    pub fn start_at(&self, at_ns: i64) {
+        self.zero_ns.store(at_ns, Relaxed);
+    }
+
+    /// What the system's monotonic clock reads at this clock's 0.
+    #[must_use]
+    pub fn zero_ns(&self) -> i64 {
+        self.zero_ns.load(Relaxed)
+    }
+
     /// UTC in nanoseconds since 1970 at this clock's 0, as the system's wall clock has it now.
     #[must_use]
     pub fn zero_utc_ns(&self) -> i64 {

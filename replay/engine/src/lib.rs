@@ -37,6 +37,7 @@ fn is_debug_build() -> bool {
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Engine>()?;
+    module.add_class::<bindings::Times>()?;
     module.add_class::<shape_bindings::Shape>()?;
     module.add_class::<shape_bindings::Footprint>()?;
     module.add_class::<shape_bindings::Sequences>()?;

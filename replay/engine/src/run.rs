@@ -42,6 +42,8 @@ pub struct SetUp {
     pub unregistered: Option<String>,
     /// UTC at the run's 0, in nanoseconds since 1970.
     pub start_utc_ns: i64,
+    /// The system's monotonic clock at the run's 0.
+    pub start_ns: i64,
     /// The cap on I/Os in flight that holds: threads take fewer than asked for.
     pub in_flight_max: u32,
     /// Whether the submitters' threads go before others.
@@ -188,8 +190,9 @@ impl Run {
         self.feeds.clear();
     }
 
-    /// Make the submitters ready, and let the clock run.
-    pub fn start(&mut self) -> io::Result<SetUp> {
+    /// Make the submitters ready, and let the clock run: it reads 0 when the system's monotonic clock reads `at_ns`, or at
+    /// once where that is None or over by the time that all are ready.
+    pub fn start(&mut self, at_ns: Option<i64>) -> io::Result<SetUp> {
         let Some(announce_end) = self.announce_end.take() else {
             return Err(io::Error::other("the run was started before"));
         };
@@ -240,8 +243,12 @@ impl Run {
             });
         }
         self.clock.start_in(LEAD_NS);
+        if let Some(at_ns) = at_ns.filter(|&at_ns| at_ns > self.clock.zero_ns()) {
+            self.clock.start_at(at_ns);
+        }
         let mut set_up = set_up.ok_or_else(|| io::Error::other("there is no submitter"))?;
         set_up.start_utc_ns = self.clock.zero_utc_ns();
+        set_up.start_ns = self.clock.zero_ns();
         let most = set_up.in_flight_max * set_up.submitters as u32;
         set_up.in_flight_max = most.min(self.settings.in_flight_max);
         self.progress.room.store(set_up.in_flight_max, Relaxed);
@@ -394,6 +401,7 @@ impl Task {
             reason: None,
             unregistered: None,
             start_utc_ns: 0,
+            start_ns: 0,
             in_flight_max: self.settings.in_flight_max,
             preferred,
             submitters: self.wish.submitters,

@@ -163,7 +163,7 @@ impl Sequences {
     }
 }
 
-fn numbers_of<'a, T: ArrowPrimitiveType>(
+pub fn numbers_of<'a, T: ArrowPrimitiveType>(
     batch: &'a RecordBatch,
     name: &'static str,
 ) -> PyResult<&'a [T::Native]> {

@@ -239,7 +239,7 @@ fn a_whole_run_comes_back_row_by_row() {
     let mut run = Run::new(vec![file.as_raw_handle() as isize], wish, settings, None);
     run.offer(plan).expect("a plan that can be played");
     run.end_plan();
-    let set_up = run.start().expect("a port can be had");
+    let set_up = run.start(None).expect("a port can be had");
     assert_eq!(set_up.backend, "completion_port");
     while !run.wait(Duration::from_secs(1)) {}
     let mut rows = 0;
