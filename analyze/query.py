@@ -49,11 +49,31 @@ def opened(recording: Recording) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises `IotraceError` for a damaged recording.
     """
     with library.opened(recording) as connection:
+        _name_generators(connection, recording)
         _shut_off(
             connection,
             [str(path) for name in recording.table_names() for path in recording.parquet_paths(name)],
         )
         yield connection
+
+
+def _name_generators(connection: duckdb.DuckDBPyConnection, recording: Recording) -> None:
+    """Give io, devices and counters a column ``host`` where several load generators played."""
+    shards = recording.manifest.open_replay.shards
+    if not shards:
+        return
+    devices = [(number, shard.host) for shard in shards for number in shard.device_ids]
+    names = {"io", "devices"} & set(recording.table_names())
+    known = ", ".join(f"({number}, {_text(host)})" for number, host in devices)
+    for name in sorted(names) if devices else ():
+        columns = ", ".join(
+            f'played."{column[0]}"' for column in connection.sql(f'DESCRIBE "{name}"').fetchall()
+        )
+        connection.execute(f'ALTER VIEW "{name}" RENAME TO "{name} of all"')
+        connection.execute(
+            f'CREATE VIEW "{name}" AS SELECT generators.host, {columns} FROM "{name} of all" AS played '  # noqa: S608 - quoted
+            f"LEFT JOIN (VALUES {known}) AS generators (device_id, host) USING (device_id)"
+        )
 
 
 @contextmanager

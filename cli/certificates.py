@@ -4,7 +4,7 @@ Whoever holds a key that this authority signed may command every generator; nobo
 and kept in a folder that is the user's alone; the authority's own key is not kept, so that nothing more can be signed.
 """
 
-import datetime
+import datetime as dt
 import os
 import re
 from collections.abc import Sequence
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 DAYS: Final = 90
-_EARLIER: Final = datetime.timedelta(days=1)
+_EARLIER: Final = dt.timedelta(days=1)
 """Clocks of hosts differ, and a certificate of tomorrow is refused."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def make_certificates(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
-    """Make ``folder`` with a folder for each of ``hosts``: `CA_FILE`, `CERTIFICATE_FILE` and `KEY_FILE`. Returns these folders.
+    """Make ``folder`` with a folder for each of ``hosts``, which are returned.
 
-    Keys are P-256; folders have mode 0700, files 0600. Raises `IotraceError` where ``folder`` exists, or a name is not one.
+    Each holds `CA_FILE`, `CERTIFICATE_FILE` and `KEY_FILE`. Keys are P-256; folders have mode 0700, files 0600. Raises
+    `IotraceError` where ``folder`` exists, or a name is none.
     """
     for host in hosts:
         if not _NAME.fullmatch(host) or ".." in host:
@@ -52,7 +53,7 @@ def make_certificates(folder: Path, hosts: Sequence[str], days: int = DAYS) -> l
         )
     key = ec.generate_private_key(ec.SECP256R1())
     name = _subject("iotrace fleet")
-    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    until = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
     authority = _signed(name, name, key, key, until, is_authority=True)
     try:
         with Partial.folder(folder, private=True) as partial:
@@ -85,7 +86,7 @@ def _signed(
     issuer: "x509.Name",
     key: "ec.EllipticCurvePrivateKey",
     signing: "ec.EllipticCurvePrivateKey",
-    until: datetime.datetime,
+    until: dt.datetime,
     *,
     is_authority: bool,
 ) -> "x509.Certificate":
@@ -104,9 +105,11 @@ def _signed(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.datetime.now(datetime.UTC) - _EARLIER)
+        .not_valid_before(dt.datetime.now(dt.UTC) - _EARLIER)
         .not_valid_after(until)
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
+        .add_extension(
+            x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True
+        )
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(

@@ -54,7 +54,7 @@ def security_of(certificates: Path | None) -> "Security":
 
     Raises `IotraceError` where the folder lacks one of `CA_FILE`, `CERTIFICATE_FILE` and `KEY_FILE`.
     """
-    distributed = _distributed()
+    distributed = dask()
     if certificates is None:
         found: Security = distributed.Security()
         return found
@@ -119,7 +119,7 @@ def connected(address: str, certificates: Path | None) -> Iterator["Client"]:
 
     Says where its dashboard is. Raises `IotraceError` for an address that may not be used or where nobody answers.
     """
-    distributed = _distributed()
+    distributed = dask()
     security = security_of(certificates)
     check_address(address, security)
     try:
@@ -194,7 +194,7 @@ def _version() -> str:
     return metadata.version("iotrace")
 
 
-def _distributed() -> Any:  # noqa: ANN401 - a module
+def dask() -> Any:  # noqa: ANN401 - a module
     """Dask, which takes seconds to import. Raises `IotraceError` where it is not installed."""
     try:
         import distributed  # noqa: PLC0415 - most commands do without it

@@ -57,6 +57,7 @@ def replay_answer(
         ],
         sections=[
             Section("How exactly it was played", sentences=[Sentence(words) for words in _exactly(run)]),
+            *_together(run),
             *(_fidelity(found, on_model=model is not None) if found is not None else []),
             *([_scaling(run.scaling, run.ramp_seconds)] if run.scaling else []),
             *([_places(run, manifest.host), *_pacing(run)] if model is None else model_sections(model)),
@@ -127,6 +128,31 @@ def _exactly(run: Replay) -> Iterator[str]:
             f"{waiting / max(1, waiting + clocked):.0%} of the I/Os waited for another on their thread or log, "
             f"{format_count(clocked)} kept to the clock"
         )
+
+
+def _together(run: Replay) -> Iterator[Section]:
+    """What each of several generators played, and how far apart they began."""
+    if not run.shards:
+        return
+    rows: list[tuple[Cell, ...]] = [
+        (
+            shard.host,
+            Count(shard.issued_ios),
+            Count(shard.planned_ios),
+            Duration(shard.start_skew_ns),
+            Duration(shard.start_skew_error_ns),
+            Duration(shard.start_skew_bound_ns),
+            Duration(shard.lateness_ns_p99),
+        )
+        for shard in run.shards
+    ]
+    notes = [f"{shard.host}: {shard.said}" for shard in run.shards if shard.said]
+    notes.append(
+        "start: after the agreed instant, by exchanges of clocks; ± if the network takes as long there as back, within "
+        "± at most in any case"
+    )
+    heads = columns("", "I/Os", "planned", "start", "±", "± at most", "lateness p99", text=1)
+    yield Section("Who played what", Table(heads, rows), notes=notes)
 
 
 def _pacing(run: Replay) -> Iterator[Section]:

@@ -49,6 +49,43 @@ from .play_options import HOW, GroupedCommand, PlayOptions, takes_play_options
 from .show import show
 from .sweep_run import STEP_SECONDS, STEPS_MAX, run_sweep, was_interrupted
 
+Scales = Annotated[
+    str | None,
+    typer.Option(
+        "--scales",
+        metavar="LIST",
+        help="Loads to try, such as 1x,2x,4x; otherwise doubled, then refined around the bend.",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+StepSeconds = Annotated[
+    float,
+    typer.Option(
+        "--step-seconds",
+        min=0.5,
+        max=86_400,
+        callback=finite,
+        metavar="S",
+        help="Least length of a step; the recording is repeated to fill it.",
+        rich_help_panel=HOW,
+    ),
+]
+Steps = Annotated[
+    int,
+    typer.Option("--steps", min=2, max=100, metavar="N", help="Most steps to run.", rich_help_panel=HOW),
+]
+MaxScale = Annotated[
+    str | None,
+    typer.Option(
+        "--max-scale",
+        metavar="K",
+        help="Highest load to try, such as 8x; otherwise up to where the storage or the load generator ends it.",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
@@ -73,42 +110,10 @@ class KneeAnswer(ProgramAnswer):
 def sweep_command(
     recording: RecordingPath,
     output: OutputPath,
-    scales: Annotated[
-        str | None,
-        typer.Option(
-            "--scales",
-            metavar="LIST",
-            help="Loads to try, such as 1x,2x,4x; otherwise doubled, then refined around the bend.",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
-    step_seconds: Annotated[
-        float,
-        typer.Option(
-            "--step-seconds",
-            min=0.5,
-            max=86_400,
-            callback=finite,
-            metavar="S",
-            help="Least length of a step; the recording is repeated to fill it.",
-            rich_help_panel=HOW,
-        ),
-    ] = STEP_SECONDS,
-    steps: Annotated[
-        int,
-        typer.Option("--steps", min=2, max=100, metavar="N", help="Most steps to run.", rich_help_panel=HOW),
-    ] = STEPS_MAX,
-    max_scale: Annotated[
-        str | None,
-        typer.Option(
-            "--max-scale",
-            metavar="K",
-            help="Highest load to try, such as 8x; otherwise up to where the storage or the load generator ends it.",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
+    scales: Scales = None,
+    step_seconds: StepSeconds = STEP_SECONDS,
+    steps: Steps = STEPS_MAX,
+    max_scale: MaxScale = None,
     watch: Annotated[
         bool,
         typer.Option(
@@ -136,13 +141,7 @@ def sweep_command(
         objectives.parse(slo)
     needed = parse_scale(need) if need is not None else None
     source = Recording.open(recording)
-    ladder = (
-        [parse_scale(part.strip()) for part in scales.split(",") if part.strip()]
-        if scales is not None
-        else None
-    )
-    if ladder is not None and not ladder:
-        raise IotraceError(f"--scales '{scales}' names no load", hint="for example --scales 1x,2x,4x,8x")
+    ladder = parse_ladder(scales)
     options = play.build(source)
     if is_model_target(options.all_targets):
         console.say(
@@ -177,8 +176,18 @@ def sweep_command(
         )
     ended = f"; it ended because {sweep.settings.ended}" if sweep.settings.ended else ""
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
-    status = _answer_sweep(sweep, slo, need=needed, full=full, json=json)
+    status = answer_sweep(sweep, slo, need=needed, full=full, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
+
+
+def parse_ladder(scales: str | None) -> list[float] | None:
+    """The loads that ``--scales`` names."""
+    if scales is None:
+        return None
+    ladder = [parse_scale(part.strip()) for part in scales.split(",") if part.strip()]
+    if not ladder:
+        raise IotraceError(f"--scales '{scales}' names no load", hint="for example --scales 1x,2x,4x,8x")
+    return ladder
 
 
 def point_of(summary: StepSummary) -> Point:
@@ -243,7 +252,7 @@ def knee_command(
             full=full,
             json=json,
         )
-    return _answer_sweep(Sweep.open(inputs[0]), slo, need=needed, path=path, full=full, json=json)
+    return answer_sweep(Sweep.open(inputs[0]), slo, need=needed, path=path, full=full, json=json)
 
 
 def _is_tested(path: Path) -> bool:
@@ -257,7 +266,7 @@ def _load_words(window: str | None, busiest: str | None) -> str:
     return "1x" if window is None else f"1x ({window})"
 
 
-def _answer_sweep(
+def answer_sweep(
     sweep: Sweep,
     slo: str | None,
     *,
@@ -266,6 +275,7 @@ def _answer_sweep(
     full: bool,
     json: bool,
 ) -> int:
+    """Print what its steps come to; returns the exit status."""
     if not sweep.steps:
         raise IotraceError(
             f"'{sweep.path}' has no finished step",

@@ -33,6 +33,8 @@ STEPS_MAX: Final = 24
 StepStarts = Callable[[int, float, float, Prediction | None], Callable[[Progress], None] | None]
 """Called with a step's number, its scale, its planned seconds and what is predicted of it; returns what to call with
 its progress."""
+Play = Callable[[Path, ReplayOptions, Callable[[Progress], None] | None], Recording]
+"""Plays a step with these options, and writes it to this path."""
 _WRONG_MAX: Final = 2
 """After so many loads that came out otherwise than was said the walk goes by itself."""
 
@@ -51,6 +53,7 @@ def run_sweep(
     overwrite: bool = False,
     watch: bool = False,
     load: str = "1x",
+    play: Play | None = None,
     on_start: StepStarts = lambda _number, _scale, _seconds, _said: None,
     on_done: Callable[[StepSummary, Recording], None] = lambda _summary, _recording: None,
 ) -> Sweep:
@@ -61,8 +64,13 @@ def run_sweep(
     every step does the same kind of work (copies of mode superpose last as long as the recording at any load). An
     interrupted step is kept and ends the sweep. What those before it say of a step is kept beside it, and
     tells where to look for the knee (`Predictor`). With ``watch`` the Linux recorder runs beside every step, and its
-    recording is kept beside it. ``load`` says what 1x is. Why the sweep ended is kept in its settings, as ``ended``.
+    recording is kept beside it. ``load`` says what 1x is. ``play`` plays a step where this machine does not; nothing is
+    predicted then. Why the sweep ended is kept in its settings, as ``ended``.
     """
+
+    def here(path: Path, asked: ReplayOptions, progress: Callable[[Progress], None] | None) -> Recording:
+        return replay(recording, path, asked, progress=progress)
+
     refuse_over_source(output, [recording.path])
     refuse_output_as_target(options.all_targets, output)
     first, last = options.window_ns or (0, recording.manifest.window_end_ns)
@@ -77,7 +85,8 @@ def run_sweep(
         overwrite=overwrite,
     )
     done: list[StepSummary] = []
-    guide = _Guide(None if is_model_target(options.all_targets) else Predictor(recording, options))
+    is_guided = play is None and not is_model_target(options.all_targets)
+    guide = _Guide(Predictor(recording, options) if is_guided else None)
     is_whole = scales is None and options.mode == "superpose"
     with writer:
         while True:
@@ -101,13 +110,12 @@ def run_sweep(
             path = writer.step_path(scale)
             beside = watched(options.all_targets, watched_path(path)) if watch else nullcontext()
             with beside:
-                step = replay(
-                    recording,
+                step = (play or here)(
                     path,
                     replace(
                         options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
                     ),
-                    progress=on_start(len(done) + 1, scale, window_seconds * repeat / speed, said),
+                    on_start(len(done) + 1, scale, window_seconds * repeat / speed, said),
                 )
             writer.add(scale, step, said)
             if _is_interrupted(step):

@@ -98,7 +98,8 @@ class Engine:
         """How the run was set up.
 
         backend; reason (why not the best there is, or None); unregistered (why memory could not be registered with the
-        kernel, or None); start_utc_ns; start_ns (the monotonic clock at the run's 0); in_flight_max; preferred (whether the submitters go before others, which takes
+        kernel, or None); start_utc_ns; start_ns (the monotonic clock at the run's 0); in_flight_max;
+        preferred (whether the submitters go before others, which takes
         root and precise pacing); submitters.
         """
 

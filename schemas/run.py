@@ -280,8 +280,10 @@ class ModelFacts:
 
 @dataclass(slots=True)
 class Shard:
-    """What one of several load generators played at the same time. ``start_skew_ns`` and what follows are None where it
-    did not start, or its clock could not be compared."""
+    """What one of several load generators played at the same time.
+
+    ``start_skew_ns`` and what follows are None where it did not start, or its clock could not be compared.
+    """
 
     host: str
     """The generator's name."""

@@ -31,6 +31,7 @@ from iotrace.analyze.incident.change_points import segment
 from iotrace.analyze.present.program import MaybeNaN, figure
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.validity.other_io import others_bytes
+from iotrace.analyze.validity.together import apart, lost
 from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats, Int64s
 from iotrace.schemas.run import ClosedLoop, Run
@@ -171,6 +172,9 @@ class Step:
     set_aside: list[str] = field(default_factory=list)
     """Why the other steps speak against this one (`judged_steps`)."""
 
+    not_together: str = ""
+    """Why several generators did not play one load, where they did not."""
+
     @property
     def littles_law_holds(self) -> bool:
         """Whether what was under way agrees with arrivals and latency, as far as both are known."""
@@ -198,6 +202,8 @@ class Step:
         reasons = []
         if self.generator_limited:
             reasons.append("the load generator was late")
+        if self.not_together:
+            reasons.append(f"the generators did not play together: {self.not_together}")
         if self.error_count > ERROR_SHARE_MAX * (self.io_count + self.error_count):
             reasons.append(
                 f"{self.error_count:,} of {counted(self.io_count + self.error_count, 'I/O')} failed"
@@ -437,6 +443,7 @@ def _step(
         limited_op=found.limited_op if found is not None else None,
         latency_break=None if trend or limited or broke or _was_queueing(found, span_ns / 1e9) else slower,
         others_bytes=others_bytes(manifest.replay, load["size_bytes"]),
+        not_together=lost(manifest.open_replay) or apart(manifest.open_replay) or "",
     )
 
 

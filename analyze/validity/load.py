@@ -7,6 +7,7 @@ from iotrace.analyze.units import format_count, format_duration_ns, format_share
 from iotrace.schemas import counted
 
 from .subject import CELLS, PACED, REPLAYS, RUNS, SIMULATIONS, Finding, Rule, Subject
+from .together import apart, lost
 
 STEADY_RANGE: Final = 0.20
 STEADY_SLOPE: Final = 0.10
@@ -32,6 +33,20 @@ def generator_limited(subject: Subject) -> Finding | None:
         f"response p50 {format_duration_ns(response.p50)}, p99 {format_duration_ns(response.p99)}: "
         "that much of it shows this machine, not the storage",
         "replay from an idle machine with more processors, or at a lower scale",
+    )
+
+
+def not_together(subject: Subject) -> Finding | None:
+    """Several generators played, but not one load: one of them is missing, or they began apart."""
+    detail = lost(subject.replay) or apart(subject.replay)
+    if detail is None:
+        return None
+    return Finding(
+        "not-together",
+        "invalid",
+        "the generators did not play together",
+        detail,
+        "replay again with all of them, for longer, or nearer to one another",
     )
 
 
@@ -231,6 +246,13 @@ RULES: Final = (
         "the machine that replayed was too slow: response says nothing about the storage",
         REPLAYS,
         generator_limited,
+    ),
+    Rule(
+        "not-together",
+        "a generator of several was lost, or their starts may lie more than 1 % of the run apart",
+        "the storage was not under the load that the figures stand for",
+        REPLAYS,
+        not_together,
     ),
     Rule(
         "interrupted",

@@ -39,7 +39,7 @@ class Offset:
     at_ns: int
     offset_ns: int
     error_ns: int
-    """It is within this with 99 % where the shortest ways out and back are equally long, and no longer than `bound_ns`."""
+    """It is within this with 99 % where the shortest ways out and back are equally long."""
     bound_ns: int
     """It is within this in any case."""
     round_trip_ns: int

@@ -74,7 +74,7 @@ class PlayedPart:
 
 @dataclass(slots=True)
 class Together:
-    """A run of all: the instant they agreed on, on the conductor's monotonic clock and in its UTC, and what came of it."""
+    """A run of all: the instant agreed on, by the conductor's monotonic clock and in its UTC, and what came of it."""
 
     start_ns: int
     start_utc_ns: int
@@ -136,7 +136,7 @@ class Conductor:
         self._wait(self._release())
 
     def check(self, parts: Sequence[Part]) -> int:
-        """Send what recordings are missing, and have every generator look whether it could play. Returns the I/Os of all.
+        """Send what recordings are missing, and have every generator look whether it can play. Returns the I/Os of all.
 
         Nothing is made or changed on any target. All are asked, and all that refuse are named.
         """
@@ -314,7 +314,7 @@ class Conductor:
             raise _unreachable(peer) from problem
 
     async def _until(self, parts: Sequence[Part], phase: str) -> None:
-        """Wait until all are in ``phase``. Raises `IotraceError` with what each that cannot be says, once all are still."""
+        """Wait until all are in ``phase``. Raises `IotraceError` with what those say that cannot be."""
         peers = [self._peers[part.host] for part in parts]
         while True:
             lost = next((peer for peer in peers if peer.lost), None)
@@ -357,7 +357,9 @@ class Conductor:
             for before in [played[peer.host].before]
         ]
         for peer, answer in zip(peers, await asyncio.gather(*starts, return_exceptions=True), strict=True):
-            words = "" if not isinstance(answer, BaseException) else f"'{peer.host}' did not answer at the start"
+            words = (
+                "" if not isinstance(answer, BaseException) else f"'{peer.host}' did not answer at the start"
+            )
             if isinstance(answer, Mapping) and answer.get("problem"):
                 words = answer["problem"][0]
             run.why = run.why or words
@@ -383,7 +385,10 @@ class Conductor:
             still = [peer for peer in peers if not peer.lost and peer.phase not in {"done", "failed"}]
             if until is None and (lost or failed or self._stop):
                 run.is_interrupted = bool(self._stop)
-                said = (peer.lost or f"'{peer.host}': {(peer.problem or ('it failed', ''))[0]}" for peer in (*lost, *failed))
+                said = (
+                    peer.lost or f"'{peer.host}': {(peer.problem or ('it failed', ''))[0]}"
+                    for peer in (*lost, *failed)
+                )
                 run.why = self._stop or "; ".join(said)
                 await self._call_off(run.why)
                 until = time.monotonic() + _END_SECONDS
@@ -470,5 +475,3 @@ def _together(failed: Sequence[_Peer], lost: _Peer | None) -> IotraceError:
     said = "; ".join(f"on '{peer.host}': {(peer.problem or ('it failed', ''))[0]}" for peer in failed)
     hint = next((peer.problem[1] for peer in failed if peer.problem), "")
     return IotraceError(f"nobody started; {said}", hint=hint)
-
-

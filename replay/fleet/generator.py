@@ -37,7 +37,7 @@ class Generator:
     """One machine's part in runs, one run at a time."""
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None] = lambda _words: None) -> None:
-        """Recordings that it is sent and results that were not fetched lie in ``folder``; ``say`` tells who is at it."""
+        """What it is sent, and results that were not fetched, lie in ``folder``; ``say`` tells who is at it."""
         self.name, self.folder, self._say = name, folder, say
         self._run = ""
         self._silence_seconds = 0.0
@@ -52,7 +52,19 @@ class Generator:
 
     def operations(self) -> dict[str, Callable[..., Any]]:
         """What a worker has to answer, by name."""
-        names = ("hello", "clock", "claim", "hear", "find", "receive", "check", "prepare", "go", "stop", "files")
+        names = (
+            "hello",
+            "clock",
+            "claim",
+            "hear",
+            "find",
+            "receive",
+            "check",
+            "prepare",
+            "go",
+            "stop",
+            "files",
+        )
         return {f"{PREFIX}{name}": getattr(self, name) for name in (*names, "read", "release")}
 
     async def hello(self) -> dict[str, Any]:
@@ -195,7 +207,9 @@ class Generator:
             return _refusal(f"'{self.name}' is still at work", "wait for its end")
         self._drop_result()
         self._gate, self._problem, self._progress, self._phase = Gate(), None, None, phase
-        self._thread = threading.Thread(target=self._work, args=(work,), name="iotrace-generator", daemon=True)
+        self._thread = threading.Thread(
+            target=self._work, args=(work,), name="iotrace-generator", daemon=True
+        )
         self._thread.start()
         threading.Thread(target=self._watch, args=(self._thread, self._gate), daemon=True).start()
         return {}

@@ -1,7 +1,7 @@
 """One recording of what several load generators measured at the same time.
 
-Each one's times count from its own start, as agreed; how far these starts lay apart is known within some uncertainty and
-kept beside, not mixed into times that are exact.
+Each one's times count from its own start, as agreed; how far these starts lay apart is known within some uncertainty
+and kept beside, not mixed into times that are exact.
 """
 
 from collections import Counter
@@ -150,9 +150,7 @@ def _count(rows: pa.Table, times: Mapping[str, _engine.Times]) -> None:
 def _tables(
     name: str, parts: Sequence[PlayedPart], bases: Sequence[_Base], *, is_shared: bool
 ) -> Iterator[pa.Table]:
-    tables = [
-        _renumbered(_recording(part).read(name), base) for part, base in zip(parts, bases, strict=True)
-    ]
+    tables = [_renumbered(_recording(part).read(name), base) for part, base in zip(parts, bases, strict=True)]
     if name == "devices":
         for part, table in zip(parts, tables, strict=True):
             yield _prefixed(table, "name", part.host)
@@ -217,7 +215,9 @@ def _manifest(
         ],
         **{name: sum(getattr(one, name) for one in runs) for name in _ADDED},
         **{name: max(getattr(one, name) for one in runs) for name in _MOST},
-        skipped_ios=max(one.skipped_ios for one in runs) if source is not None else sum(one.skipped_ios for one in runs),
+        skipped_ios=max(one.skipped_ios for one in runs)
+        if source is not None
+        else sum(one.skipped_ios for one in runs),
         errors=dict(sum((Counter(one.errors) for one in runs), Counter())),
         planned_by_op=dict(sum((Counter(one.planned_by_op) for one in runs), Counter())),
         lateness_ns_p50=figures["lateness"]["p50_ns"],
@@ -291,9 +291,7 @@ def _quality(
     return quality.judge(whole.issued_ios)
 
 
-def _shard(
-    run: Together, part: PlayedPart, parts: Sequence[PlayedPart], bases: Sequence[_Base]
-) -> Shard:
+def _shard(run: Together, part: PlayedPart, parts: Sequence[PlayedPart], bases: Sequence[_Base]) -> Shard:
     if part.recording is None:
         return Shard(part.host, ended="lost", said=part.said)
     base = bases[list(parts).index(part)]
@@ -367,4 +365,3 @@ def _shape(recording: Recording, options: ReplayOptions) -> LoadShape | None:
         return survey(Source.open(recording, select(recording, options))).shape
     except IotraceError:
         return None
-

@@ -67,7 +67,7 @@ def replay(
     measured: the recording returned then says ``interrupted`` in its ``manifest.replay``; a second Ctrl-C does not
     wait for I/Os in flight. Ctrl-C while a target is being filled raises ``KeyboardInterrupt`` and leaves nothing.
     Memory does not grow with the number of I/Os: about 300 MB for a million of them ahead, and up to 340 MiB for
-    transfers (more only if a single I/O is larger). Where several generators play together, ``gate`` says when to start.
+    transfers (more only if a single I/O is larger). Where several generators play together ``gate`` says when to start.
 
     Raises `IotraceError` for a target that is refused, too small or not there, and for an output that is taken.
     """
@@ -145,7 +145,7 @@ def replay(
 def check_targets(
     recording: Recording, options: ReplayOptions, progress: Callable[[Progress], None] | None = None
 ) -> int:
-    """Refuse what `replay` would refuse before it plays, and make, fill and change nothing. Returns the I/Os of one pass.
+    """Refuse what `replay` would before it plays, and make, fill and change nothing. Returns the I/Os of one pass.
 
     What a target holds may change until it is opened to be played on, so `replay` looks once more.
     Raises `IotraceError` for a target that is refused or not there.
@@ -251,9 +251,7 @@ def _open_targets(
             if progress is not None:
                 progress(Progress("fill", target=name, fill_bytes=done, fill_bytes_total=total))
 
-        target = open_target(
-            name, **asked, progress=report, patience_seconds=wanted.options.stall_seconds
-        )
+        target = open_target(name, **asked, progress=report, patience_seconds=wanted.options.stall_seconds)
         opened.callback(target.close)
         targets.append(target)
     return targets

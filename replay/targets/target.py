@@ -191,12 +191,14 @@ def check_target(
     permission: Permission,
     direct: bool,
     needed_bytes: int,
-    least_bytes: int | None = None,
     file_bytes: int | None = None,
     fill_with: fill.Fill = fill.Fill(),  # noqa: B008 - frozen
-    seed: int = 0,
+    **_ignored: object,
 ) -> None:
-    """Refuse what `open_target` would, and leave everything as it is: nothing is made, filled or removed."""
+    """Refuse what `open_target` would, and leave everything as it is: nothing is made, filled or removed.
+
+    What only matters to a file that is made takes no part.
+    """
     wanted = _Request(Path(name), name, writes, permission, direct)
     found = look(wanted.path, name)
     if found is None:

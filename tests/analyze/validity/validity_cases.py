@@ -197,6 +197,17 @@ def source(uncertainty_ns: int | None, method: str = "utc") -> dict[str, Any]:
 
 CAPTURED = Case("captured")
 UUID = "00000000-0000-4000-8000-000000000001"
+
+
+def shard(skew_ms: int, bound_ms: int) -> dict[str, object]:
+    """One of several generators, that started so late, as far as is known."""
+    return {
+        "host": f"gen{skew_ms}",
+        "start_skew_ns": skew_ms * 1_000_000,
+        "start_skew_bound_ns": bound_ms * 1_000_000,
+    }
+
+
 LATE_BY_A_TENTH = {"generator_limited": True, "generator_lateness_ns": {"p50": 10, "p99": 30_001}}
 
 CASES = {
@@ -232,6 +243,13 @@ CASES = {
         "20.0 GiB",
     ),
     "generator-limited": Cases(Case(replay=LATE_BY_A_TENTH), Case(), "p99 30.0 µs", "invalid"),
+    "not-together": Cases(
+        # Of the run's 60 s, 1 % is 600 ms: from 300 ms early to 301 ms late, or just that.
+        Case(replay={"shards": [shard(-200, 100), shard(201, 100)]}),
+        Case(replay={"shards": [shard(-200, 100), shard(200, 100)]}),
+        "starts may lie 0.60 s apart",
+        "invalid",
+    ),
     "interrupted": Cases(Case(replay={"issued_ios": 11_000}), Case(), "11,000 of 12,000"),
     "delayed-by-cap": Cases(Case(replay={"delayed_ios": 1}), Case(), "1,024"),
     "not-as-recorded": Cases(

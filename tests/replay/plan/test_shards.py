@@ -34,7 +34,9 @@ def source(make_recording: MakeRecording) -> Recording:
     )
 
 
-def played(source: Recording, disk: Path, number: int, weights: tuple[float, ...], **words: object) -> Recording:
+def played(
+    source: Recording, disk: Path, number: int, weights: tuple[float, ...], **words: object
+) -> Recording:
     options = ReplayOptions(targets=(str(disk / f"{number}.bin"),), shard=Shard(number, weights), **words)
     return replay(source, disk / f"{number}-{len(words)}.iotrace", options)
 
@@ -70,9 +72,7 @@ def test_copies_are_turned_alike_everywhere(source: Recording, disk: Path) -> No
     """Superposed copies are shifted at random: all generators have to shift them by the same."""
     words = {"mode": "superpose", "scale": 2.0}
     parts = [played(source, disk, number, (1.0, 1.0), **words) for number in range(2)]
-    whole = replay(
-        source, disk / "whole.iotrace", ReplayOptions(targets=(str(disk / "whole.bin"),), **words)
-    )
+    whole = replay(source, disk / "whole.iotrace", ReplayOptions(targets=(str(disk / "whole.bin"),), **words))
     columns = ("intended_ns", "op", "size_bytes", "file_id", "thread_id", "copy")
     assert sum((ios_of(part, *columns) for part in parts), Counter()) == ios_of(whole, *columns)
 
