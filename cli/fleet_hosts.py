@@ -8,6 +8,7 @@ import asyncio
 import re
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,7 @@ def own_name() -> str:
 
 def serve_scheduler(host: str, port: int, certificates: Path | None, say: Callable[[str], None]) -> None:
     """Run a scheduler until it is told to stop. Raises `IotraceError` where it may not or cannot listen."""
+    _refuse_windows()
     security = security_of(certificates)
     if certificates is None and not is_loopback(host):
         raise IotraceError(
@@ -76,6 +78,7 @@ def serve_generator(
     Where the scheduler goes away it is waited for. Raises `IotraceError` where it does not answer at first, for an
     address beyond this machine without TLS, and for a name that is none.
     """
+    _refuse_windows()
     if not _NAME.fullmatch(name):
         raise IotraceError(
             f"--name '{name}' is no name for a generator",
@@ -97,6 +100,8 @@ def serve_generator(
                     is_first = False
                     gone = asyncio.ensure_future(worker.finished())
                     await asyncio.wait({told, gone}, return_when=asyncio.FIRST_COMPLETED)
+                    if told.done():
+                        await generator.end(f"'{name}' was stopped on its machine")
             except (OSError, TimeoutError, ValueError, RuntimeError) as problem:
                 if is_first:
                     reason = str(problem).splitlines()[0][:200].rstrip(".") if str(problem) else "no answer"
@@ -110,6 +115,13 @@ def serve_generator(
                 await asyncio.wait({told}, timeout=_AGAIN_SECONDS)
 
     _run(serve(), address)
+
+
+def _refuse_windows() -> None:
+    if sys.platform == "win32":
+        raise IotraceError(
+            "a fleet's machines run Linux", hint="start it there; iotrace replay plays on Windows"
+        )
 
 
 def _listening(address: str, host: str | None) -> str | None:

@@ -7,7 +7,8 @@ set -eu
 WANTED="fio:fio blktrace:blkparse chromium:chromium xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4
 dosfstools:mkfs.vfat f2fs-tools:mkfs.f2fs exfatprogs:mkfs.exfat nilfs-tools:mkfs.nilfs2 udftools:mkudffs
 cryptsetup-bin:cryptsetup ntfs-3g:mkfs.ntfs mdadm:mdadm lvm2:pvcreate util-linux:losetup fdisk:sfdisk fuse3:fusermount3
-zsh:zsh fish:fish prometheus:prometheus postgresql:pg_lsclusters sqlite3:sqlite3 qemu-utils:qemu-img wine:wine gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc"
+zsh:zsh fish:fish prometheus:prometheus postgresql:pg_lsclusters sqlite3:sqlite3 iproute2:ip openssl:openssl qemu-utils:qemu-img
+wine:wine gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc"
 
 PATH="$PATH:/usr/sbin:/sbin"
 missing=""

@@ -94,9 +94,17 @@ class _Peer:
     phase: str = "idle"
     problem: tuple[str, str] | None = None
     progress: Progress | None = None
+    early: str = ""
+    """How it ended, where that was before its end."""
     lost: str = ""
     """Why it counts as gone."""
     kernel: str = ""
+
+    def take(self, state: Mapping[str, Any]) -> None:
+        """Note what it said of itself."""
+        self.phase, self.early = state["phase"], state["early"]
+        self.problem = tuple(state["problem"]) if state["problem"] else None
+        self.progress = Progress(**state["progress"]) if state["progress"] else None
 
 
 class Conductor:
@@ -250,14 +258,13 @@ class Conductor:
                 if time.monotonic() - heard > self._silence / 2:
                     peer.lost = f"'{peer.host}' died: nothing answers at {peer.address}"
                     return
-            except IotraceError as problem:
-                peer.lost = problem.message
+            except Exception as problem:  # noqa: BLE001 - nobody else would hear of it
+                words = getattr(problem, "message", "") or f"{type(problem).__name__}: {problem}"
+                peer.lost = f"'{peer.host}' was lost: {words}"
                 return
             else:
                 heard = time.monotonic()
-                peer.phase = state["phase"]
-                peer.problem = tuple(state["problem"]) if state["problem"] else None
-                peer.progress = Progress(**state["progress"]) if state["progress"] else None
+                peer.take(state)
             await asyncio.sleep(max(0.0, every - (time.monotonic() - begun)))
 
     async def _check(self, parts: Sequence[Part]) -> int:
@@ -287,13 +294,7 @@ class Conductor:
                 raise _unreachable(peer) from problem
             refused(answer)
             # Heartbeats tell of the phase before for a moment.
-            await self._heard(peer, phase)
-
-    async def _heard(self, peer: _Peer, phase: str) -> None:
-        """Make sure that what is known of ``peer`` is not older than its ``phase``."""
-        state = await self._ask(peer, "hear", run=self._run)
-        peer.phase = state["phase"] or phase
-        peer.problem = tuple(state["problem"]) if state["problem"] else None
+            peer.take(await self._ask(peer, "hear", run=self._run))
 
     async def _send(self, part: Part) -> None:
         """Send the recording, file by file, where it does not lie there already."""
@@ -383,12 +384,10 @@ class Conductor:
             lost = [peer for peer in peers if peer.lost]
             failed = [peer for peer in peers if peer.phase == "failed"]
             still = [peer for peer in peers if not peer.lost and peer.phase not in {"done", "failed"}]
-            if until is None and (lost or failed or self._stop):
+            early = [peer for peer in peers if peer.early and peer.phase == "done"]
+            if until is None and (lost or failed or early or self._stop):
                 run.is_interrupted = bool(self._stop)
-                said = (
-                    peer.lost or f"'{peer.host}': {(peer.problem or ('it failed', ''))[0]}"
-                    for peer in (*lost, *failed)
-                )
+                said = (_why_ended(peer) for peer in (*lost, *failed, *early))
                 run.why = self._stop or "; ".join(said)
                 await self._call_off(run.why)
                 until = time.monotonic() + _END_SECONDS
@@ -456,6 +455,12 @@ class Conductor:
 
         await asyncio.gather(*(exchange() for _ in range(_EXCHANGES_AT_ONCE)))
         return offset_of(exchanges) if exchanges else None
+
+
+def _why_ended(peer: _Peer) -> str:
+    if peer.lost:
+        return peer.lost
+    return f"'{peer.host}': {peer.early or (peer.problem or ('it failed', ''))[0]}"
 
 
 def _unreachable(peer: _Peer) -> IotraceError:

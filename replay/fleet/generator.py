@@ -5,6 +5,7 @@ once: what takes time is done by a thread, and `hear` tells how far it is. Every
 the run that it belongs to, and counts as a sign of life of its conductor.
 """
 
+import asyncio
 import platform
 import shutil
 import threading
@@ -48,6 +49,7 @@ class Generator:
         self._gate = Gate()
         self._thread: threading.Thread | None = None
         self._played: Path | None = None
+        self._early = ""
         self._checked_ios = 0
 
     def operations(self) -> dict[str, Callable[..., Any]]:
@@ -93,6 +95,7 @@ class Generator:
         return {
             "phase": self._phase_now,
             "problem": list(self._problem) if self._problem else None,
+            "early": self._early,
             "progress": asdict(self._progress) if self._progress else None,
             "ios": self._checked_ios,
         }
@@ -174,6 +177,12 @@ class Generator:
             self._forget()
             self._say(f"run {run}: over")
 
+    async def end(self, why: str) -> None:
+        """Stop what is played, and wait until what was measured is fetched, or its conductor has fallen silent."""
+        self._gate.stop(why)
+        while self._is_at_work or (self._played is not None and not self._is_silent):
+            await asyncio.sleep(_GLANCE_SECONDS)
+
     def _of(self, run: str) -> None:
         if run != self._run:
             raise BusyError(f"'{self.name}' plays for somebody else")
@@ -206,7 +215,7 @@ class Generator:
         if self._is_at_work:
             return _refusal(f"'{self.name}' is still at work", "wait for its end")
         self._drop_result()
-        self._gate, self._problem, self._progress, self._phase = Gate(), None, None, phase
+        self._gate, self._problem, self._progress, self._early, self._phase = Gate(), None, None, "", phase
         self._thread = threading.Thread(
             target=self._work, args=(work,), name="iotrace-generator", daemon=True
         )
@@ -242,6 +251,8 @@ class Generator:
             self._found(path, uuid), output, options, progress=self._note, gate=self._gate, overwrite=True
         )
         self._played = result.path
+        if result.manifest.open_replay.ended != "normally":
+            self._early = result.manifest.quality.ended
         self._phase = "done"
 
     def _found(self, path: str, uuid: str) -> Recording:

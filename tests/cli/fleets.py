@@ -99,6 +99,10 @@ class Processes:
         """As the kernel does it, without a word; what it started with it."""
         self._signal(self._running[name], signal.SIGKILL)
 
+    def stop(self, name: str) -> None:
+        """As Ctrl-C does."""
+        self._signal(self._running[name], signal.SIGINT)
+
     @staticmethod
     def _signal(process: subprocess.Popen[bytes], number: int) -> None:
         with suppress(ProcessLookupError):

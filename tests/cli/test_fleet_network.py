@@ -115,6 +115,20 @@ def test_a_killed_generator_ends_it_for_all(fleet: Fleet) -> None:
         assert "'gen2'" in shards[name].said
 
 
+def test_a_generator_that_is_stopped_on_its_machine_ends_it_for_all_and_loses_nothing(fleet: Fleet) -> None:
+    run = fleet.replay()
+    fleet.wait_until_playing()
+    fleet.processes.stop("gen2")
+    run.wait()
+
+    assert run.returncode == 1, fleet.processes.said("replay")
+    shards = shards_of(fleet.folder / "new.iotrace")
+    assert "'gen2' was stopped on its machine" in shards["gen2"].said
+    for shard in shards.values():
+        assert 0 < shard.issued_ios < shard.planned_ios
+        assert shard.ended == "stopped"
+
+
 def test_a_generator_that_is_cut_off_stops_by_itself_and_keeps_what_it_measured(fleet: Fleet) -> None:
     run = fleet.replay()
     fleet.wait_until_playing()
