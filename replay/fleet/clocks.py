@@ -77,7 +77,7 @@ def offset_of(exchanges: Sequence[Exchange]) -> Offset:
 
 def _beyond(rising: npt.NDArray[np.int64]) -> float:
     """How much shorter than the shortest seen the shortest way may be."""
-    factor = (1 - _CONFIDENCE) ** (-1 / (_PLACE - 1)) - 1
+    factor: float = (1 - _CONFIDENCE) ** (-1 / (_PLACE - 1)) - 1
     return factor * float(rising[_PLACE - 1] - rising[0])
 
 
