@@ -245,9 +245,9 @@ CASES = {
     "generator-limited": Cases(Case(replay=LATE_BY_A_TENTH), Case(), "p99 30.0 µs", "invalid"),
     "not-together": Cases(
         # Of the run's 60 s, 1 % is 600 ms: from 300 ms early to 301 ms late, or just that.
-        Case(replay={"shards": [shard(-200, 100), shard(201, 100)]}),
-        Case(replay={"shards": [shard(-200, 100), shard(200, 100)]}),
-        "starts may lie 0.60 s apart",
+        Case(replay={"duration_ns": MINUTE, "shards": [shard(-200, 100), shard(201, 100)]}),
+        Case(replay={"duration_ns": MINUTE, "shards": [shard(-200, 100), shard(200, 100)]}),
+        "starts may lie 601 ms apart",
         "invalid",
     ),
     "interrupted": Cases(Case(replay={"issued_ios": 11_000}), Case(), "11,000 of 12,000"),
