@@ -15,7 +15,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.stored import Place, brought
 
 from . import library
 from .describe.figures import GRANULE_BYTES
@@ -30,6 +32,8 @@ from .describe.recording import workload_layer
 from .fleet.inputs import distinct_hosts
 
 BATCH_ROWS: Final = 1 << 14
+ANSWER_BYTES_MAX: Final = 1 << 30
+"""Of what a worker sends as one."""
 
 _READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 _HOSTS_SQL: Final = """
@@ -77,13 +81,21 @@ def _name_generators(connection: duckdb.DuckDBPyConnection, recording: Recording
 
 
 @contextmanager
-def opened_fleet(recordings: Sequence[Recording]) -> Iterator[duckdb.DuckDBPyConnection]:
+def opened_fleet(
+    recordings: Sequence[Recording], places: Sequence[str] | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """The same of several recordings: each table has the rows of all, and a column ``host``.
 
-    Times, and numbers such as ``device_id``, are each recording's own; the view ``hosts`` says when each began. Raises
-    `IotraceError` for a damaged one.
+    Times, and numbers such as ``device_id``, are each recording's own; the view ``hosts`` says when each began, and
+    where it lies: at ``places``, if what is read is a copy. Raises `IotraceError` for a damaged one.
     """
-    hosts = distinct_hosts([(one.manifest.host.name or "", one.name, str(one.path)) for one in recordings])
+    named = list(places or (str(one.path) for one in recordings))
+    hosts = distinct_hosts(
+        [
+            (one.manifest.host.name or "", one.name, place)
+            for one, place in zip(recordings, named, strict=True)
+        ]
+    )
     with library.connected() as connection:
         paths: list[str] = []
         tables: dict[str, list[str]] = {}
@@ -99,10 +111,10 @@ def opened_fleet(recordings: Sequence[Recording]) -> Iterator[duckdb.DuckDBPyCon
             "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?)",
             [
                 [
-                    host, str(one.path), one.manifest.uuid, one.manifest.clock.start_utc_ns,
+                    host, place, one.manifest.uuid, one.manifest.clock.start_utc_ns,
                     one.manifest.window_start_ns, one.manifest.window_end_ns,
                 ]
-                for host, one in zip(hosts, recordings, strict=True)
+                for host, place, one in zip(hosts, named, recordings, strict=True)
             ],
         )  # fmt: skip
         _shut_off(connection, paths)
@@ -254,6 +266,59 @@ def limited(
         if batch is None:
             return
         yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class HostRows:
+    """What one recording of a fleet answers."""
+
+    host: str
+    recording: str
+    path: str
+    rows: pa.Table
+
+
+def ask_host(query_name: str, words: Mapping[str, str], seconds: float, place: Place) -> HostRows:
+    """The answer of a query of the library on the recording at ``place``. Raises as `ask` and `limited`."""
+    with brought(place) as path:
+        recording = Recording.open(path)
+        with opened(recording) as connection:
+            batches = list(limited(connection, ask(connection, recording, query_name, words), seconds))
+    return HostRows(
+        recording.manifest.host.name or "", recording.name, str(place), pa.Table.from_batches(batches)
+    )
+
+
+def of_hosts(found: Sequence[HostRows]) -> pa.Table:
+    """All their rows, with a column ``host`` before the others."""
+    names = distinct_hosts([(one.host, one.recording, one.path) for one in found])
+    return pa.concat_tables(
+        [
+            one.rows.add_column(0, "host", pa.array([name] * one.rows.num_rows, pa.string()))
+            for name, one in zip(names, found, strict=True)
+        ],
+        promote_options="permissive",
+    )
+
+
+def select_all(places: Sequence[Place], sql: str, seconds: float) -> pa.Table:
+    """The whole answer of a SELECT on all recordings at ``places``, for who runs elsewhere.
+
+    Raises `IotraceError` as `select` and `limited`, and where it takes more than `ANSWER_BYTES_MAX`.
+    """
+    with ExitStack() as stack:
+        recordings = [Recording.open(stack.enter_context(brought(place))) for place in places]
+        connection = stack.enter_context(opened_fleet(recordings, [str(place) for place in places]))
+        batches, size_bytes = [], 0
+        for batch in limited(connection, select(connection, sql), seconds):
+            batches.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes > ANSWER_BYTES_MAX:
+                raise IotraceError(
+                    f"the answer takes more than {ANSWER_BYTES_MAX >> 20} MiB, which no worker sends",
+                    hint="ask for sums (GROUP BY) instead of rows, or leave --scheduler out",
+                )
+    return pa.Table.from_batches(batches)
 
 
 @contextmanager

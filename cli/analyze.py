@@ -1,5 +1,6 @@
 """Commands that answer questions about recordings: describe, compare, report."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,21 +20,27 @@ from iotrace.analyze.fleet import (
     describe_fleet,
     fleet_answer,
     named_recordings,
+    read_groups,
     refuse_missing,
+    stands_for_many,
     summaries,
+    told_of_each,
 )
 from iotrace.analyze.knee.presentation import NEED_TONES
 from iotrace.analyze.present import ProgramAnswer, Sentence
 from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import has_invalid
 from iotrace.analyze.report import ReportFacts, write_report
+from iotrace.analyze.report.fleet import check_fleet_report, write_fleet_report
 from iotrace.analyze.validity import Finding
 from iotrace.replay import parse_scale
-from iotrace.schemas import Recording, Sweep
+from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas.stored import OWN_FILES, SWEEP_FILE, Place, brought
 
-from . import console
+from . import cluster, console
 from .clocks import SourceClock, clock_sentences, source_clocks
-from .options import CeilingPath, Full, Json, Need, Overwrite, Slo, Title
+from .cluster import Certificates, Scheduler
+from .options import CeilingPath, Full, Groups, Json, Need, Overwrite, Slo, Title
 from .show import say, show
 
 
@@ -99,6 +106,8 @@ def describe_command(
             show_default=False,
         ),
     ],
+    scheduler: Scheduler = None,
+    certificates: Certificates = None,
     full: Full = False,
     json: Json = False,
 ) -> int:
@@ -110,20 +119,23 @@ def describe_command(
     Example: iotrace describe prod.iotrace
     """
     found = named_recordings(recordings)
+    cluster.refuse_for_one(found, scheduler)
     if len(found) > 1:
-        return _describe_fleet(found, full=full, json=json)
-    _describe_one(found[0], full=full, json=json)
+        return _describe_fleet(found, scheduler, certificates, full=full, json=json)
+    with brought(found[0]) as path:
+        _describe_one(path, found[0].name, full=full, json=json)
     return 0
 
 
-def _describe_fleet(paths: list[Path], *, full: bool, json: bool) -> int:
+def _describe_fleet(
+    paths: list[Place], scheduler: str | None, certificates: Path | None, *, full: bool, json: bool
+) -> int:
     refuse_missing(paths)
-    with console.progress("describing") as meter:
-        fleet = describe_fleet(
-            summaries(
-                paths, lambda count: meter.update(count, len(paths), f"{count} of {len(paths)} recordings")
-            )
-        )
+    with (
+        cluster.executor(scheduler, certificates) as pool,
+        console.counting("describing", len(paths)) as done,
+    ):
+        fleet = describe_fleet(summaries(cluster.as_workers_see(paths, pool), done, pool))
     if json:
         console.print_answer(DescribeFleetAnswer(fleet=fleet))
     else:
@@ -131,7 +143,7 @@ def _describe_fleet(paths: list[Path], *, full: bool, json: bool) -> int:
     return 1 if fleet.unread else 0
 
 
-def _describe_one(recording: Path, *, full: bool, json: bool) -> None:
+def _describe_one(recording: Path, name: str, *, full: bool, json: bool) -> None:
     opened = Recording.open(recording)
     with console.working("describing"):
         found = describe(opened)
@@ -147,7 +159,7 @@ def _describe_one(recording: Path, *, full: bool, json: bool) -> None:
         )
         return
     quality, clocks = opened.manifest.quality, clock_sentences(opened.manifest)
-    show(describe_answer(found, recording.name, quality, findings, clocks), full=full)
+    show(describe_answer(found, name, quality, findings, clocks), full=full)
 
 
 def compare_command(
@@ -195,7 +207,12 @@ def compare_command(
 
 def report_command(
     inputs: Annotated[
-        list[Path], typer.Argument(metavar="X…", help="Recordings and sweeps.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="X…",
+            help="Recordings and sweeps; or a folder of recordings, for one page on all hosts.",
+            show_default=False,
+        ),
     ],
     output: Annotated[
         Path,
@@ -210,23 +227,54 @@ def report_command(
     need: Need = None,
     slo: Slo = None,
     ceiling: CeilingPath = None,
+    groups: Groups = None,
     overwrite: Overwrite = False,
     title: Title = None,
+    scheduler: Scheduler = None,
+    certificates: Certificates = None,
     json: Json = False,
 ) -> None:
     """Write one self-contained file: HTML, Markdown, a workbook or PDF.
 
-    The verdict comes first, then the evidence.
+    The verdict comes first, then the evidence. Of a folder of recordings: their load together, what slowed together,
+    and a row for each.
 
     Example: iotrace report prod.iotrace sweep.iotrace -o report.html --need 2x --slo "p99<15ms"
     """
     needed = parse_scale(need) if need is not None else None
     path = read_path(ceiling) if ceiling is not None else None
-    opened = [open_input(one) for one in inputs]
-    with console.working("writing the report"):
-        facts = write_report(
-            opened, output, slo=slo, need=needed, title=title, ceiling=path, overwrite=overwrite, kind=to
+    named = named_recordings(inputs, OWN_FILES)
+    if _is_fleet(inputs, named):
+        if need is not None or slo is not None or ceiling is not None:
+            raise IotraceError(
+                "--need, --slo and --ceiling are held against one storage, and these are many hosts",
+                hint="name recordings and sweeps one by one; iotrace size and iotrace knee take --slo for many",
+            )
+        facts = _report_fleet(
+            named,
+            output,
+            to,
+            read_groups(groups) if groups else {},
+            title,
+            scheduler,
+            certificates,
+            overwrite=overwrite,
         )
+    else:
+        _refuse_fleet_options(groups, scheduler)
+        with ExitStack() as stack:
+            opened = [open_input(stack.enter_context(brought(one))) for one in named]
+            with console.working("writing the report"):
+                facts = write_report(
+                    opened,
+                    output,
+                    slo=slo,
+                    need=needed,
+                    title=title,
+                    ceiling=path,
+                    overwrite=overwrite,
+                    kind=to,
+                )
     if json:
         console.print_answer(ReportAnswer(facts=facts))
     else:
@@ -236,6 +284,37 @@ def report_command(
         for sentence in facts.also:
             console.paragraph(sentence)
         console.paragraph(f"wrote {output}: {output.stat().st_size / 1e6:,.1f} MB")
+
+
+def _is_fleet(inputs: list[Path], named: list[Place]) -> bool:
+    """Whether these are recordings of many hosts, rather than some to be held against each other."""
+    is_many = len(named) > 1 and any(stands_for_many(one) for one in inputs)
+    return is_many and not any(isinstance(one, Path) and (one / SWEEP_FILE).is_file() for one in named)
+
+
+def _refuse_fleet_options(groups: Path | None, scheduler: str | None) -> None:
+    for option, value in (("--groups", groups), ("--scheduler", scheduler)):
+        if value is not None:
+            raise IotraceError(
+                f"{option} belongs to a report on many hosts", hint="name the folder of their recordings"
+            )
+
+
+def _report_fleet(
+    places: list[Place],
+    output: Path,
+    kind: str | None,
+    groups: dict[str, dict[str, str]],
+    title: str | None,
+    scheduler: str | None,
+    certificates: Path | None,
+    *,
+    overwrite: bool,
+) -> ReportFacts:
+    check_fleet_report(output, overwrite=overwrite, kind=kind)
+    with cluster.executor(scheduler, certificates) as pool, console.counting("reading", len(places)) as done:
+        found = told_of_each(cluster.as_workers_see(places, pool), done, pool)
+    return write_fleet_report(output, found, groups, title=title, overwrite=overwrite, kind=kind)
 
 
 def open_input(path: Path) -> Recording | Sweep:

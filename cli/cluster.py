@@ -7,7 +7,7 @@ on this machine and listens to nothing else.
 import ipaddress
 import logging
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import metadata
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import typer
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.stored import Place
 
 from . import console
 
@@ -156,6 +157,19 @@ def executor(address: str | None, certificates: Path | None) -> Iterator[Executo
             yield pool
         finally:
             pool.shutdown(wait=False)
+
+
+def refuse_for_one(places: Sequence[Place], address: str | None) -> None:
+    """Raises `IotraceError` where a cluster was named to read a single recording."""
+    if address is not None and len(places) == 1:
+        raise IotraceError(
+            f"--scheduler lets many recordings be read at once, and '{places[0]}' is one", hint="leave it out"
+        )
+
+
+def as_workers_see(places: Sequence[Place], pool: Executor | None) -> list[Place]:
+    """``places`` for who runs elsewhere, and does not know the folder that this command was given in."""
+    return [one.absolute() if isinstance(one, Path) and pool is not None else one for one in places]
 
 
 def _check_cluster(client: "Client", address: str) -> None:

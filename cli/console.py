@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -218,6 +218,13 @@ def progress(title: str) -> Iterator["Meter"]:
     bar = BarColumn(bar_width=BAR_CHARACTERS, table_column=Column(no_wrap=True))
     with Progress(*bar_columns(bar), console=words, transient=True, disable=not words.is_terminal) as lines:
         yield Meter(lines, title, bar)
+
+
+@contextmanager
+def counting(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar over so many recordings; gives what is to be told how many are done."""
+    with progress(title) as meter:
+        yield lambda count: meter.update(count, total, f"{count:,} of {total:,} recordings")
 
 
 def bar_columns(bar: BarColumn) -> tuple[ProgressColumn, ...]:

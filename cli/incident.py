@@ -23,11 +23,13 @@ from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import has_invalid
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.stored import Place, brought
 from iotrace.schemas.writer import refuse_over_source
 
-from . import console
+from . import cluster, console
 from .amounts import parse_seconds
-from .options import Full, Json, Overwrite, Title
+from .cluster import Certificates, Scheduler
+from .options import Full, Groups, Json, Overwrite, Title
 from .show import show
 from .summary import Written, print_recording, written
 
@@ -66,15 +68,7 @@ def incident_command(
             show_default=False,
         ),
     ],
-    groups: Annotated[
-        Path | None,
-        typer.Option(
-            "--groups",
-            metavar="HOSTS.csv",
-            help="What several hosts share: a column host, and one for each of array, hypervisor, …",
-            show_default=False,
-        ),
-    ] = None,
+    groups: Groups = None,
     cut_number: Annotated[
         int | None,
         typer.Option(
@@ -105,6 +99,8 @@ def incident_command(
     ] = None,
     overwrite: Overwrite = False,
     title: Title = None,
+    scheduler: Scheduler = None,
+    certificates: Certificates = None,
     full: Full = False,
     json: Json = False,
 ) -> int:
@@ -123,35 +119,45 @@ def incident_command(
     if margin is not None and cut_number is None:
         raise IotraceError("--margin says how much --cut takes", hint="add --cut N -o NAME.iotrace")
     named = named_recordings(recordings)
+    cluster.refuse_for_one(named, scheduler)
     if len(named) > 1:
         if cut_number is not None:
             raise IotraceError(
                 f"--cut takes a window out of one recording, and these are {len(named)}", hint="name one"
             )
-        return _incident_fleet(named, read_groups(groups) if groups else {}, full=full, json=json)
+        said = read_groups(groups) if groups else {}
+        return _incident_fleet(named, said, scheduler, certificates, full=full, json=json)
     if groups is not None:
         raise IotraceError(
             "--groups says what several hosts share, and this is one recording", hint="leave it out"
         )
-    _incident_of_one(
-        named[0],
-        cut_number,
-        output,
-        None if margin is None else parse_seconds(margin) * 1_000_000_000,
-        title,
-        overwrite=overwrite,
-        full=full,
-        json=json,
-    )
+    with brought(named[0]) as path:
+        _incident_of_one(
+            path,
+            cut_number,
+            output,
+            None if margin is None else parse_seconds(margin) * 1_000_000_000,
+            title,
+            overwrite=overwrite,
+            full=full,
+            json=json,
+        )
     return 0
 
 
-def _incident_fleet(paths: list[Path], groups: dict[str, dict[str, str]], *, full: bool, json: bool) -> int:
+def _incident_fleet(
+    paths: list[Place],
+    groups: dict[str, dict[str, str]],
+    scheduler: str | None,
+    certificates: Path | None,
+    *,
+    full: bool,
+    json: bool,
+) -> int:
     refuse_missing(paths)
-    with console.progress("looking for slow windows") as meter:
-        each = incidents_of_each(
-            paths, lambda count: meter.update(count, len(paths), f"{count} of {len(paths)} recordings")
-        )
+    title = "looking for slow windows"
+    with cluster.executor(scheduler, certificates) as pool, console.counting(title, len(paths)) as done:
+        each = incidents_of_each(cluster.as_workers_see(paths, pool), done, pool)
     found = incident_fleet(each, groups)
     if json:
         console.print_answer(IncidentFleetAnswer(found=found))

@@ -61,3 +61,12 @@ Slo = Annotated[
         show_default=False,
     ),
 ]
+Groups = Annotated[
+    Path | None,
+    typer.Option(
+        "--groups",
+        metavar="HOSTS.csv",
+        help="What several hosts share: a column host, and one for each of array, hypervisor, …",
+        show_default=False,
+    ),
+]

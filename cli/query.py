@@ -3,7 +3,9 @@
 import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,14 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from iotrace.analyze import library, query
-from iotrace.analyze.fleet import named_recordings
+from iotrace.analyze.fleet import Unread, named_recordings, read_each, refuse_missing
 from iotrace.analyze.units import DASH
 from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
+from iotrace.schemas.stored import Place, brought
 from iotrace.schemas.text import printable, shortened
 
-from . import console
+from . import cluster, console
 from .amounts import parse_seconds
+from .cluster import Certificates, Scheduler
 from .options import COUNT_MAX, Json
 
 _ROWS_SHOWN: Final = 40
@@ -65,13 +69,16 @@ def query_command(
         str, typer.Option("--timeout", metavar="TIME", help="Stop after so long: 30s, 1h.")
     ] = TIMEOUT,
     csv_: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
+    scheduler: Scheduler = None,
+    certificates: Certificates = None,
     json: Json = False,
 ) -> None:
     """Ask a recording in SQL, or a question of the library.
 
     Each table is a view named after its file: io, devices, files, processes, waits, counters, markers. Nothing is ever
     changed, and nothing but the recording can be read. --json and --csv give all rows. Of a folder of recordings each
-    table has the rows of all hosts and a column host; hosts says when each began.
+    table has the rows of all hosts and a column host; hosts says when each began. A question of the library is then
+    asked of each, many at once.
 
     Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io GROUP BY op"
     """
@@ -87,25 +94,14 @@ def query_command(
         )
     seconds = parse_seconds(timeout)
     named = named_recordings([recording])
-    if len(named) > 1 and _is_name(question):
+    cluster.refuse_for_one(named, scheduler)
+    if not _is_name(question) and parameters:
         raise IotraceError(
-            f"query {question} is asked of one recording, and '{recording}' holds {len(named)}",
-            hint="name one of them, or ask all in SQL: each table has a column host",
+            f"'{parameters[0]}' does not belong to a SELECT",
+            hint="put the whole SELECT in quotes; only queries of the library take NAME=VALUE",
         )
-    opened = [Recording.open(one) for one in named] if len(named) > 1 else [_open(named[0], step)]
-    console.warn_of_model(opened)
-    with query.opened_fleet(opened) if len(named) > 1 else query.opened(opened[0]) as connection:
-        batches: Iterator[pa.RecordBatch]
-        if _is_name(question):
-            batches = query.ask(connection, opened[0], question, _words(parameters or []))
-        elif parameters:
-            raise IotraceError(
-                f"'{parameters[0]}' does not belong to a SELECT",
-                hint="put the whole SELECT in quotes; only queries of the library take NAME=VALUE",
-            )
-        else:
-            batches = query.select(connection, question)
-        batches = query.limited(connection, batches, seconds)
+    words = _words(parameters or [])
+    with _answer(named, question, words, step, seconds, scheduler, certificates) as batches:
         with console.working("asking"):
             first = next(batches, None)
         if first is None:
@@ -117,6 +113,63 @@ def query_command(
             _write_csv(first.schema, answer)
         else:
             _print_rows(first.schema, _rows(answer), limit)
+
+
+@contextmanager
+def _answer(
+    places: list[Place],
+    question: str,
+    words: dict[str, str],
+    step: str | None,
+    seconds: float,
+    scheduler: str | None,
+    certificates: Path | None,
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    if len(places) > 1 and _is_name(question):
+        yield _batches(_ask_each(places, question, words, seconds, scheduler, certificates))
+    elif len(places) > 1 and scheduler is not None:
+        with cluster.executor(scheduler, certificates) as pool:
+            assert pool is not None
+            seen = cluster.as_workers_see(places, pool)
+            yield _batches(pool.submit(query.select_all, seen, question, seconds).result())
+    else:
+        with ExitStack() as stack:
+            paths = [stack.enter_context(brought(place)) for place in places]
+            opened = [Recording.open(one) for one in paths] if len(paths) > 1 else [_open(paths[0], step)]
+            console.warn_of_model(opened)
+            connection = stack.enter_context(
+                query.opened_fleet(opened, [str(place) for place in places])
+                if len(places) > 1
+                else query.opened(opened[0])
+            )
+            batches = (
+                query.ask(connection, opened[0], question, words)
+                if _is_name(question)
+                else query.select(connection, question)
+            )
+            yield query.limited(connection, batches, seconds)
+
+
+def _ask_each(
+    places: list[Place],
+    question: str,
+    words: dict[str, str],
+    seconds: float,
+    scheduler: str | None,
+    certificates: Path | None,
+) -> pa.Table:
+    refuse_missing(places)
+    with cluster.executor(scheduler, certificates) as pool, console.counting("asking", len(places)) as done:
+        asked = partial(query.ask_host, question, words, seconds)
+        found = read_each(asked, cluster.as_workers_see(places, pool), done, pool)
+    for one in found:
+        if isinstance(one, Unread):
+            raise IotraceError(one.problem, hint="leave that recording out, or ask again")
+    return query.of_hosts([one for one in found if isinstance(one, query.HostRows)])
+
+
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    return iter(table.to_batches(query.BATCH_ROWS) or [pa.RecordBatch.from_pylist([], schema=table.schema)])
 
 
 def _open(path: Path, step: str | None) -> Recording:

@@ -18,8 +18,10 @@ from iotrace.schemas.models import Machine, catalogue_names
 from iotrace.schemas.models import catalogue as catalogue_of
 from iotrace.schemas.models.catalogue import find_machine
 from iotrace.schemas.sections import Reader, not_negative, read_text
+from iotrace.schemas.stored import Place, brought
 
-from . import console
+from . import cluster, console
+from .cluster import Certificates, Scheduler
 from .options import Json, Need, Overwrite, Slo
 from .show import show
 from .size_answer import (
@@ -109,6 +111,8 @@ def size_command(
         ),
     ] = None,
     overwrite: Overwrite = False,
+    scheduler: Scheduler = None,
+    certificates: Certificates = None,
     json: Json = False,
 ) -> int:
     """Say which disks of a cloud carry a recorded load.
@@ -120,6 +124,7 @@ def size_command(
     Example: iotrace size prod.iotrace --need 2x --slo "p99<15ms" --catalogue azure
     """
     named = named_recordings(recordings)
+    cluster.refuse_for_one(named, scheduler)
     if window is not None and busiest is not None:
         raise IotraceError("--window and --busiest each name the part to play", hint="leave one of them out")
     asked = _Asked(
@@ -136,8 +141,22 @@ def size_command(
             raise IotraceError(
                 f"--report draws the demand of one recording, and these are {len(named)}", hint="name one"
             )
-        return _size_fleet(named, asked, slo, json=json)
-    source = Recording.open(named[0])
+        return _size_fleet(named, asked, slo, scheduler, certificates, json=json)
+    with brought(named[0]) as path:
+        return _size_one(path, asked, slo, machine, report, overwrite=overwrite, json=json)
+
+
+def _size_one(
+    path: Path,
+    asked: _Asked,
+    slo: str | None,
+    machine: str | None,
+    report: Path | None,
+    *,
+    overwrite: bool,
+    json: bool,
+) -> int:
+    source = Recording.open(path)
     sized = _size(source, asked)
     best = best_of(sized, asked.costs)
     answer = size_answer(sized, asked.scale, slo, asked.costs, machine)
@@ -158,14 +177,21 @@ def size_command(
     return 0 if best is not None else 1
 
 
-def _size_fleet(paths: Sequence[Path], asked: _Asked, slo: str | None, *, json: bool) -> int:
+def _size_fleet(
+    paths: Sequence[Place],
+    asked: _Asked,
+    slo: str | None,
+    scheduler: str | None,
+    certificates: Path | None,
+    *,
+    json: bool,
+) -> int:
     refuse_missing(paths)
-    with console.progress("trying disks") as meter:
-        found = read_each(
-            partial(_size_host, asked),
-            paths,
-            lambda count: meter.update(count, len(paths), f"{count} of {len(paths)} recordings"),
-        )
+    with (
+        cluster.executor(scheduler, certificates) as pool,
+        console.counting("trying disks", len(paths)) as done,
+    ):
+        found = read_each(partial(_size_host, asked), cluster.as_workers_see(paths, pool), done, pool)
     unread = [one for one in found if isinstance(one, Unread)]
     read = [one for one in found if not isinstance(one, Unread)]
     names = distinct_hosts([(one.host, one.recording, one.path) for one in read])
@@ -180,17 +206,18 @@ def _size_fleet(paths: Sequence[Path], asked: _Asked, slo: str | None, *, json: 
     return 0 if carried else 1
 
 
-def _size_host(asked: _Asked, path: Path) -> HostSized | Unread:
+def _size_host(asked: _Asked, place: Place) -> HostSized | Unread:
     try:
-        source = Recording.open(path)
-        sized = _size(source, asked)
+        with brought(place) as path:
+            source = Recording.open(path)
+            sized = _size(source, asked)
     except IotraceError as problem:
-        return Unread(str(path), problem.message)
+        return Unread(str(place), problem.message)
     disks, behind = best_of(sized, asked.costs), best_with_machine(sized)
     return HostSized(
         host=source.manifest.host.name or "",
         recording=source.name,
-        path=str(path),
+        path=str(place),
         disks=None if disks is None else candidate_of(disks, asked.costs),
         with_machine=None if behind is None else candidate_of(behind, asked.costs),
     )

@@ -1,7 +1,9 @@
 """Commands that walk the load up and say where it broke: sweep, and knee."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,6 +13,16 @@ from iotrace.analyze import slo as objectives
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling import read_path
 from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee
+from iotrace.analyze.fleet import (
+    SweptHost,
+    Unread,
+    distinct_hosts,
+    fleet_knees_answer,
+    is_no,
+    knee_of,
+    named_recordings,
+    read_each,
+)
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need as Needed
 from iotrace.analyze.knee.need import need as judge_need
@@ -28,8 +40,10 @@ from iotrace.replay import Progress, parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.models import is_model_target, model_words
 from iotrace.schemas.run import PredictedNs, Prediction
+from iotrace.schemas.stored import OWN_FILES, SWEEP_FILE, Place, brought
 
-from . import console
+from . import cluster, console
+from .cluster import Certificates, Scheduler
 from .live import Point, live
 from .meters import show_replay
 from .options import (
@@ -105,6 +119,20 @@ class KneeAnswer(ProgramAnswer):
     findings: list[Finding]
     beside_ceiling: BesideKnee | None
     """Where `--ceiling` describes the path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KneeFleetAnswer(ProgramAnswer):
+    """What `knee` answers of many sweeps."""
+
+    schema: Literal["iotrace.knee-fleet/1"] = "iotrace.knee-fleet/1"
+    scale: float | None
+    """The load that is needed."""
+    slo: str | None
+    is_yes: bool
+    """Whether every sweep was read and none is a no."""
+    sweeps: list[SweptHost]
+    unread: list[Unread]
 
 
 def sweep_command(
@@ -221,38 +249,100 @@ def knee_command(
         list[Path],
         typer.Argument(
             metavar="SWEEP",
-            help="A sweep, replays of one recording at rising load, or imported results of a load test.",
+            help="A sweep, replays of one recording at rising load, or imported results of a load test; "
+            "or several sweeps, or a folder of them, for a row each.",
             show_default=False,
         ),
     ],
     need: Need = None,
     slo: Slo = None,
     ceiling: CeilingPath = None,
+    scheduler: Scheduler = None,
+    certificates: Certificates = None,
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Find the load at which the storage bends.
+    """Find the load at which the storage bends, or those of many candidates.
 
-    Exit status 1 unless --need is answered YES; without it, if an SLO is missed at 1x or cannot be told, or too few
-    steps can be judged.
+    Exit status 1 unless --need is answered YES by each; without it, if an SLO is missed at 1x or cannot be told, or too
+    few steps can be judged.
 
     Example: iotrace knee sweep.iotrace --need 2x --slo "p99<15ms"
     """
     needed = parse_scale(need) if need is not None else None
     path = read_path(ceiling) if ceiling is not None else None
-    if len(inputs) > 1 or _is_tested(inputs[0]):
-        name = inputs[0].name if len(inputs) == 1 else "the runs"
+    named = _named(inputs)
+    cluster.refuse_for_one(named, scheduler)
+    if len(named) > 1 and all(_is_sweep(one) for one in named):
+        if path is not None:
+            raise IotraceError(
+                f"--ceiling describes the path to one storage, and these are {len(named)} sweeps",
+                hint="name one",
+            )
+        return _knee_fleet(named, slo, needed, scheduler, certificates, full=full, json=json)
+    if scheduler is not None:
+        raise IotraceError(
+            "--scheduler lets many sweeps be judged at once, and these are runs of one", hint="leave it out"
+        )
+    with ExitStack() as stack:
+        paths = [stack.enter_context(brought(one)) for one in named]
+        if len(paths) == 1 and not _is_tested(paths[0]):
+            return answer_sweep(Sweep.open(paths[0]), slo, need=needed, path=path, full=full, json=json)
         return _answer(
-            [Recording.open(one) for one in inputs],
+            [Recording.open(one) for one in paths],
             None,
             slo,
             need=needed,
-            name=name,
+            name=named[0].name if len(named) == 1 else "the runs",
             path=path,
             full=full,
             json=json,
         )
-    return answer_sweep(Sweep.open(inputs[0]), slo, need=needed, path=path, full=full, json=json)
+
+
+def _named(inputs: list[Path]) -> list[Place]:
+    """The sweeps that ``inputs`` name; of a folder without any, its recordings are the runs of one."""
+    named = named_recordings(inputs, (SWEEP_FILE,))
+    if all(isinstance(one, Path) and one in inputs and not _is_either(one) for one in named):
+        return named_recordings(inputs)
+    return named
+
+
+def _is_either(path: Path) -> bool:
+    return any((path / name).is_file() for name in OWN_FILES)
+
+
+def _is_sweep(place: Place) -> bool:
+    return not isinstance(place, Path) or (place / SWEEP_FILE).is_file()
+
+
+def _knee_fleet(
+    places: list[Place],
+    slo: str | None,
+    needed: float | None,
+    scheduler: str | None,
+    certificates: Path | None,
+    *,
+    full: bool,
+    json: bool,
+) -> int:
+    with (
+        cluster.executor(scheduler, certificates) as pool,
+        console.counting("finding knees", len(places)) as done,
+    ):
+        found = read_each(partial(knee_of, slo, needed), cluster.as_workers_see(places, pool), done, pool)
+    unread = [one for one in found if isinstance(one, Unread)]
+    read = [one for one in found if isinstance(one, SweptHost)]
+    names = distinct_hosts([("", one.sweep, one.path) for one in read])
+    sweeps = [replace(one, sweep=name) for one, name in zip(read, names, strict=True)]
+    carried = not unread and not any(one.is_no for one in sweeps)
+    if json:
+        console.print_answer(
+            KneeFleetAnswer(scale=needed, slo=slo, is_yes=carried, sweeps=sweeps, unread=unread)
+        )
+    else:
+        show(fleet_knees_answer(sweeps, unread, needed, slo), full=full)
+    return 0 if carried else 1
 
 
 def _is_tested(path: Path) -> bool:
@@ -343,8 +433,4 @@ def _titles(findings: list[Finding]) -> list[str]:
 
 
 def _exit_status(found: Knee, findings: list[Finding], needed: Needed | None) -> int:
-    if needed is not None:
-        return 0 if needed.verdict == "yes" else 1
-    untold = any(one.state in {"contradicted", "not_judged"} for one in found.objectives)
-    no = found.objectives_met is False or found.state == "not_judged" or untold or has_invalid(findings)
-    return 1 if no else 0
+    return 1 if is_no(found, findings, needed) else 0

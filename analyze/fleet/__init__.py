@@ -1,31 +1,40 @@
 """Many recordings as one: each host's row, what they come to together, and who stands out.
 
 ``inputs`` finds the recordings that a user's words name, ``summary`` says what is kept of each, ``description`` adds
-them up; ``incidents`` and ``shared`` find what was slow on several at once; ``workers`` lets several be read at once.
+them up; ``incidents`` and ``shared`` find what was slow on several at once; ``knees`` judges many sweeps; ``workers``
+lets several be read at once.
 """
 
 from .description import Fleet, describe_fleet
 from .incidents import FleetIncidents, incident_fleet, read_groups
 from .incidents_presentation import fleet_incidents_answer
-from .inputs import distinct_hosts, named_recordings, refuse_missing
+from .inputs import distinct_hosts, named_recordings, refuse_missing, stands_for_many
+from .knees import SweptHost, fleet_knees_answer, is_no, knee_of
 from .presentation import fleet_answer, hosts_text
 from .summary import Unread
-from .workers import incidents_of_each, read_each, summaries
+from .workers import HostTold, incidents_of_each, read_each, summaries, told_of_each
 
 __all__ = [
     "Fleet",
     "FleetIncidents",
+    "HostTold",
+    "SweptHost",
     "Unread",
     "describe_fleet",
     "distinct_hosts",
     "fleet_answer",
     "fleet_incidents_answer",
+    "fleet_knees_answer",
     "hosts_text",
     "incident_fleet",
     "incidents_of_each",
+    "is_no",
+    "knee_of",
     "named_recordings",
     "read_each",
     "read_groups",
     "refuse_missing",
+    "stands_for_many",
     "summaries",
+    "told_of_each",
 ]

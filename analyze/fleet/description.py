@@ -115,7 +115,7 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
     dated = [one for one in summaries if one.start_utc_ns is not None]
     own = {one.path: peak for one in dated if (peak := busiest(one.seconds, one.window_ns)) is not None}
     placed = [one for one in dated if one.path in own]
-    peak = busiest(_all_seconds(placed), max((one.window_ns for one in placed), default=0))
+    peak = busiest(all_seconds(placed), max((one.window_ns for one in placed), default=0))
     together = peak if len(own) > 1 else None
     own_ios_per_s = sum(one.ios_per_s for one in own.values())
     io_count = sum(one.io_count for one in summaries)
@@ -148,6 +148,17 @@ def busiest(seconds: Seconds, window_ns: int) -> Peak | None:
     carried = before[ends] - before[:-1]
     most = int(np.argmax(carried))
     return Peak(int(seconds.utc_s[most]), float(carried[most]) / PEAK_SECONDS)
+
+
+def all_seconds(summaries: Sequence[HostSummary]) -> Seconds:
+    """Reads and writes of all hosts by the second of UTC."""
+    none: Int64s = np.zeros(0, np.int64)
+    utc_s, places = np.unique(
+        np.concatenate([none, *(one.seconds.utc_s for one in summaries)]), return_inverse=True
+    )
+    io_count = np.zeros(len(utc_s), np.int64)
+    np.add.at(io_count, places, np.concatenate([none, *(one.seconds.io_count for one in summaries)]))
+    return Seconds(utc_s, io_count)
 
 
 def _refuse_what_does_not_add_up(summaries: Sequence[HostSummary]) -> None:
@@ -196,16 +207,6 @@ def _host(one: HostSummary) -> Host:
 def _latency(summaries: Sequence[HostSummary], op: str) -> Latency | None:
     merged = added_up(one.latency[op] for one in summaries if op in one.latency)
     return Latency.of(merged, summaries[0].metric) if merged.total else None
-
-
-def _all_seconds(summaries: Sequence[HostSummary]) -> Seconds:
-    none: Int64s = np.zeros(0, np.int64)
-    utc_s, places = np.unique(
-        np.concatenate([none, *(one.seconds.utc_s for one in summaries)]), return_inverse=True
-    )
-    io_count = np.zeros(len(utc_s), np.int64)
-    np.add.at(io_count, places, np.concatenate([none, *(one.seconds.io_count for one in summaries)]))
-    return Seconds(utc_s, io_count)
 
 
 def _together_most(dated: Sequence[HostSummary]) -> int:

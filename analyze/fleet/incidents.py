@@ -13,6 +13,7 @@ from iotrace.analyze.present.trust import disqualifying
 from iotrace.analyze.units import is_dated
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.sections import read_text
+from iotrace.schemas.stored import Place, brought
 
 from .inputs import distinct_hosts
 from .shared import ClockOffset, HostIncidents, HostWindow, SharedIncident, clock_offsets, shared_incidents
@@ -37,20 +38,21 @@ class FleetIncidents:
     """What is known of what hosts share: array, fabric, …"""
 
 
-def incidents_of(path: Path) -> HostIncidents | Unread:
+def incidents_of(place: Place) -> HostIncidents | Unread:
     """The slow windows of one recording. What is wrong with it is the result, so that the others' are not lost."""
     try:
-        recording = Recording.open(path)
-        found = incident(recording)
-        spoilt_by = tuple(entry.title for entry in disqualifying(validity.check(recording)))
+        with brought(place) as path:
+            recording = Recording.open(path)
+            found = incident(recording)
+            spoilt_by = tuple(entry.title for entry in disqualifying(validity.check(recording)))
     except IotraceError as problem:
-        return Unread(str(path), problem.message)
+        return Unread(str(place), problem.message)
     start_ns = recording.manifest.clock.start_utc_ns
     zero_s = start_ns / _NS_PER_S if is_dated(start_ns) else 0.0
     return HostIncidents(
         host=recording.manifest.host.name or "",
         recording=recording.name,
-        path=str(path),
+        path=str(place),
         start_s=zero_s + found.start_ns / _NS_PER_S if zero_s else 0.0,
         end_s=zero_s + found.end_ns / _NS_PER_S if zero_s else 0.0,
         slot_s=found.slot_ns / _NS_PER_S,

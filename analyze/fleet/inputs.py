@@ -7,24 +7,25 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.stored import OWN_FILES, RECORDING_FILE, SUFFIX, Place, stored_at, stored_recordings
 
-_SUFFIX: Final = ".iotrace"
-_OWN_FILES: Final = ("manifest.json", "sweep.json")
 _DEPTHS: Final = ("*", "*/*")
 """A folder of recordings, or one of folders with the recordings of a host each."""
 
 
-def named_recordings(words: Sequence[Path]) -> list[Path]:
+def named_recordings(words: Sequence[Path], wanted: Sequence[str] = (RECORDING_FILE,)) -> list[Place]:
     """Where the recordings lie that ``words`` name, in their order.
 
     A folder that is not a recording stands for the recordings in it and in its folders; a pattern with ``*``, ``?`` or
-    ``[`` for what fits it (shells of Windows leave that to the program). Anything else stands for itself.
-    Raises `IotraceError` for a recording named twice and a pattern that nothing fits.
+    ``[`` for what fits it (shells of Windows leave that to the program). Anything else stands for itself. All of that
+    holds for object storage (``s3://bucket/fleet``), too. Of folders and patterns only what holds one of the files
+    ``wanted`` is taken: `RECORDING_FILE`, or `SWEEP_FILE`.
+    Raises `IotraceError` for a recording named twice, a pattern that nothing fits, and storage that does not answer.
     """
-    found = [path for word in words for path in _named_by(word)]
-    places: dict[Path, Path] = {}
+    found = [path for word in words for path in _named_by(word, wanted)]
+    places: dict[Place, Place] = {}
     for path in found:
-        if (place := path.resolve()) in places:
+        if (place := path.resolve() if isinstance(path, Path) else path) in places:
             raise IotraceError(
                 f"'{path}' and '{places[place]}' are the same recording, named twice", hint="name it once"
             )
@@ -32,10 +33,10 @@ def named_recordings(words: Sequence[Path]) -> list[Path]:
     return found
 
 
-def refuse_missing(paths: Sequence[Path]) -> None:
+def refuse_missing(paths: Sequence[Place]) -> None:
     """Raises `IotraceError` for a path with nothing at it: a slip of the pen, and no damaged recording."""
     for path in paths:
-        if not path.exists():
+        if isinstance(path, Path) and not path.exists():
             Recording.open(path)
 
 
@@ -54,20 +55,27 @@ def distinct_hosts(named: Sequence[tuple[str, str, str]]) -> list[str]:
     return [path if times[name] > 1 else name for name, (_, _, path) in zip(longer, named, strict=True)]
 
 
-def _named_by(word: Path) -> list[Path]:
-    if word.is_dir() and word.suffix != _SUFFIX and not any((word / name).exists() for name in _OWN_FILES):
+def stands_for_many(word: Path) -> bool:
+    """Whether ``word`` is a folder of recordings or a pattern, rather than a recording or a sweep."""
+    return _named_by(word, OWN_FILES) != [stored_at(word) or word]
+
+
+def _named_by(word: Path, wanted: Sequence[str]) -> Sequence[Place]:
+    if (stored := stored_at(word)) is not None:
+        return stored_recordings(stored, wanted)
+    if word.is_dir() and word.suffix != SUFFIX and not any((word / name).exists() for name in OWN_FILES):
         for depth in _DEPTHS:
-            if inside := _recordings(word.glob(depth + _SUFFIX)):
+            if inside := _holding(word.glob(depth + SUFFIX), wanted):
                 return inside
     if not word.exists() and glob.has_magic(str(word)):
-        fitting = _recordings(Path(path) for path in glob.glob(str(word)))  # noqa: PTH207 - of any root
+        fitting = _holding((Path(path) for path in glob.glob(str(word))), wanted)  # noqa: PTH207 - of any root
         if not fitting:
             raise IotraceError(
-                f"no recording fits '{word}'", hint=f"recordings are folders that end in {_SUFFIX}"
+                f"no recording fits '{word}'", hint=f"recordings are folders that end in {SUFFIX}"
             )
         return fitting
     return [word]
 
 
-def _recordings(paths: Iterable[Path]) -> list[Path]:
-    return sorted(path for path in paths if (path / "manifest.json").is_file())
+def _holding(paths: Iterable[Path], wanted: Sequence[str]) -> list[Path]:
+    return sorted(path for path in paths if any((path / name).is_file() for name in wanted))

@@ -2,9 +2,11 @@
 
 Two hosts' windows belong together where they begin within what their clocks may be apart and overlap. That so many
 begin together is held against chance: a host that had k other windows in D seconds has one within w seconds of a given
-moment with probability 1 - exp(-(k + 1/2) w / D), and the number of such hosts is taken as Poisson. What the slow hosts
-have in common is the group whose members were slow most clearly more often than the others (likelihood ratio; Fisher's
-exact test says whether it is more than chance).
+moment with probability 1 - exp(-(k + 1/2) w / D), and the number of such hosts is taken as Poisson. Windows that are
+alike in length, too, are told from chance by how rare that is among all windows. Where it is known what hosts share,
+the members of each group are looked at by themselves as well, since few others can then begin with them by chance. What
+the slow hosts have in common is the group whose members were slow most clearly more often than the others (likelihood
+ratio; Fisher's exact test says whether it is more than chance).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +19,12 @@ from iotrace.analyze.present.program import figure
 
 CLOCKS_APART_S: Final = 4.0
 """Two clocks that are each within 2 s of the true time."""
-_CHANCE_MAX: Final = 0.04
+_CHANCE_MAX: Final = 0.02
 """Expected number of sets of hosts that begin together by chance, above which they are none."""
-_GROUP_CHANCE_MAX: Final = 0.1
+_CHANCE_IN_GROUPS_MAX: Final = 0.04
+"""The same of sets within what hosts are known to share."""
+_GROUP_CHANCE_MAX: Final = 0.15
+_SHORTEST_S: Final = 1e-3
 _OFFSETS_MIN: Final = 2
 """Shared incidents from which a clock's offset is told."""
 
@@ -132,7 +137,7 @@ def shared_incidents(
     ``groups`` has, by host, what it shares with others: the value of each kind. Hosts without a date take no part.
     """
     dated = [one for one in hosts if one.start_s > 0]
-    chances = _Chances(dated)
+    chances = _Chances(dated, groups)
     left = sorted(
         (
             _Slow(chances.host_of[number], number, window, one.slot_s)
@@ -141,31 +146,49 @@ def shared_incidents(
         ),
         key=lambda one: one.window.start_s,
     )
-    tries = len(left)
     found = []
     while len(left) > 1:
-        sets = list(_sets(left))
-        # Each of a set's windows finds it again.
-        expected = [chances.of(anchor, together) * tries / len(together) for anchor, together in sets]
-        best = min(range(len(sets)), key=lambda place: (expected[place], -len(sets[place][1])), default=None)
-        if best is None or expected[best] > _CHANCE_MAX:
+        best = min(
+            _sets(left, chances), key=lambda one: (one.times_allowed, -len(one.together)), default=None
+        )
+        if best is None or best.times_allowed > 1:
             break
-        together = sets[best][1]
-        found.append(_incident(dated, together, groups, expected[best]))
+        # Found within a group or not: who else began with them is told, too.
+        together = _together(best.anchor, left)
+        found.append(_incident(dated, together, groups, best.expected))
         left = [one for one in left if one not in together]
     return sorted(found, key=lambda one: (-len(one.hosts), one.start_s))
 
 
-def _sets(slow: Sequence[_Slow]) -> Iterator[tuple[_Slow, list[_Slow]]]:
-    """For each window, in order of their starts, those that begin with it, where other hosts have any."""
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Windows that begin with ``anchor``, and how many such sets chance makes; that over how many are allowed."""
+
+    anchor: _Slow
+    together: list[_Slow]
+    expected: float
+    times_allowed: float
+
+
+def _sets(slow: Sequence[_Slow], chances: "_Chances") -> Iterator[_Set]:
+    """For each window, in order of their starts, those that begin with it: of all hosts, and of each group it is in."""
     starts = np.array([one.window.start_s for one in slow])
     reach_s = CLOCKS_APART_S + max((one.slack_s for one in slow), default=0.0)
     first = np.searchsorted(starts, starts - reach_s)
     last = np.searchsorted(starts, starts + reach_s, "right")
     for anchor, begin, end in zip(slow, first, last, strict=True):
         together = _together(anchor, slow[begin:end])
-        if len(together) > 1:
-            yield anchor, together
+        if len(together) < 2:
+            continue
+        # Each of a set's windows finds it again.
+        expected = chances.of(anchor, together) * chances.window_count / len(together)
+        yield _Set(anchor, together, expected, expected / _CHANCE_MAX)
+        for members in chances.groups_of[anchor.host]:
+            inside = [one for one in together if one.host in members]
+            if len(inside) > 1:
+                tries = chances.window_count * chances.kind_count / len(inside)
+                expected = chances.of(anchor, inside, members) * tries
+                yield _Set(anchor, inside, expected, expected / _CHANCE_IN_GROUPS_MAX)
 
 
 def _together(anchor: _Slow, slow: Sequence[_Slow]) -> list[_Slow]:
@@ -187,7 +210,7 @@ def _together(anchor: _Slow, slow: Sequence[_Slow]) -> list[_Slow]:
 class _Chances:
     """How likely windows of hosts that have nothing to do with one another begin together."""
 
-    def __init__(self, recordings: Sequence[HostIncidents]) -> None:
+    def __init__(self, recordings: Sequence[HostIncidents], groups: Mapping[str, Mapping[str, str]]) -> None:
         names = list(dict.fromkeys(_own(one) for one in recordings))
         self.host_of = [names.index(_own(one)) for one in recordings]
         self._host_of = np.array(self.host_of, np.int64)
@@ -195,11 +218,23 @@ class _Chances:
         self._end_s = np.array([one.end_s for one in recordings])
         self._slack_s = np.array([one.slot_s for one in recordings])
         self._windows = np.array([len(one.windows) for one in recordings], np.float64)
+        self._log_lengths = np.array([_log_length(window) for one in recordings for window in one.windows])
+        self.window_count = len(self._log_lengths)
+        members: dict[tuple[str, str], set[int]] = {}
+        for one, host in zip(recordings, self.host_of, strict=True):
+            for pair in groups.get(one.host, {}).items():
+                members.setdefault(pair, set()).add(host)
+        some = {pair: inside for pair, inside in members.items() if 1 < len(inside) < len(names)}
+        self.kind_count = len({kind for kind, _ in some})
+        self.groups_of = [
+            {frozenset(inside) for inside in some.values() if host in inside} for host in range(len(names))
+        ]
+        """By host: the members of each group that it is in."""
 
-    def of(self, anchor: _Slow, together: Sequence[_Slow]) -> float:
-        """That as many other hosts as in ``together`` have a window that begins with ``anchor`` by chance.
+    def of(self, anchor: _Slow, together: Sequence[_Slow], members: frozenset[int] | None = None) -> float:
+        """That as many other hosts (of ``members``) as in ``together`` have a window that begins with ``anchor``.
 
-        The number of such hosts is taken as Poisson, which has the longer tail (Hoeffding 1956).
+        By chance, that is. The number of such hosts is taken as Poisson, which has the longer tail (Hoeffding 1956).
         """
         from scipy.special import pdtrc  # noqa: PLC0415 - it takes long to import, and every command would wait for it
 
@@ -211,9 +246,37 @@ class _Chances:
         length_s = np.maximum(self._end_s - self._start_s, width_s)
         begins = -np.expm1(-(others + 0.5) * width_s / length_s)
         at_s = anchor.window.start_s
-        is_recorded = (self._start_s - CLOCKS_APART_S <= at_s) & (at_s <= self._end_s + CLOCKS_APART_S)
-        mean = begins[is_recorded & (self._host_of != anchor.host)].sum()
-        return float(pdtrc(len(together) - 2, mean))
+        counts = (self._start_s - CLOCKS_APART_S <= at_s) & (at_s <= self._end_s + CLOCKS_APART_S)
+        counts &= self._host_of != anchor.host
+        if members is not None:
+            counts &= np.isin(self._host_of, list(members))
+        mean = begins[counts].sum()
+        alike = self._alike(anchor, together)
+        # Two things were looked at, starts and lengths: the product of two uniform variables is below x more often
+        # than x, by 1 - ln.
+        return float(
+            min(
+                pdtrc(len(together) - 2, mean),
+                pdtrc(len(together) - 2, mean * alike) * (1 - np.log(alike)),
+            )
+        )
+
+    def _alike(self, anchor: _Slow, together: Sequence[_Slow]) -> float:
+        """The share of all windows whose length is as near to that of ``anchor`` as those of ``together`` are."""
+        length = _log_length(anchor.window)
+        apart = 0.0
+        for one in together:
+            if one is not anchor:
+                # A slot more or less says nothing.
+                slack_s = max(one.slack_s, anchor.slack_s)
+                known = slack_s / max(float(np.exp(length)), slack_s, _SHORTEST_S)
+                apart = max(apart, abs(_log_length(one.window) - length) + known)
+        near = int((np.abs(self._log_lengths - length) <= apart).sum())
+        return (max(near - len(together), 0) + 1) / (max(self.window_count - len(together), 0) + 1)
+
+
+def _log_length(window: HostWindow) -> float:
+    return float(np.log(max(window.end_s - window.start_s, _SHORTEST_S)))
 
 
 def _own(one: HostIncidents) -> str:

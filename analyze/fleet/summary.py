@@ -1,7 +1,7 @@
 """What is kept of each recording of a fleet: figures that add up, and how far to trust them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from iotrace.analyze.stats.histogram import Histogram
 from iotrace.analyze.units import is_dated
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.arrays import Int64s
+from iotrace.schemas.stored import Place, brought
 
 _NONE: Final = pa.array([], pa.int64())
 
@@ -51,6 +52,7 @@ class HostSummary:
     quality_words: str
     spoilt_by: tuple[str, ...]
     """Titles of the validity rules that say that its figures must not be used."""
+    findings: tuple[validity.Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,21 @@ class Unread:
     problem: str
 
 
-def summarise(path: Path) -> HostSummary | Unread:
+def summarise(place: Place) -> HostSummary | Unread:
     """Read one recording. What is wrong with it is the result, so that the others' figures are not lost."""
     try:
-        recording = Recording.open(path)
-        found = survey(recording)
-        findings = validity.check(recording, description=found.description)
+        with brought(place) as path:
+            recording = Recording.open(path)
+            found = survey(recording)
+            findings = validity.check(recording, description=found.description)
     except IotraceError as problem:
-        return Unread(str(path), problem.message)
-    return _summary(recording, found, tuple(entry.title for entry in disqualifying(findings)))
+        return Unread(str(place), problem.message)
+    return _summary(recording, str(place), found, findings)
 
 
-def _summary(recording: Recording, found: Survey, spoilt_by: tuple[str, ...]) -> HostSummary:
+def _summary(
+    recording: Recording, path: str, found: Survey, findings: Sequence[validity.Finding]
+) -> HostSummary:
     description, manifest = found.description, recording.manifest
     total = description.total
     flows = (total.read, total.write) if total is not None else ()
@@ -80,7 +85,7 @@ def _summary(recording: Recording, found: Survey, spoilt_by: tuple[str, ...]) ->
     return HostSummary(
         host=manifest.host.name or recording.name,
         recording=recording.name,
-        path=str(recording.path),
+        path=path,
         uuid=manifest.uuid,
         kind=manifest.kind,
         metric=description.headline_metric,
@@ -96,5 +101,6 @@ def _summary(recording: Recording, found: Survey, spoilt_by: tuple[str, ...]) ->
         seconds=Seconds(*(columns[name].to_numpy() for name in ("utc_s", "io_count"))),
         quality=manifest.quality.verdict,
         quality_words=manifest.quality.words,
-        spoilt_by=spoilt_by,
+        spoilt_by=tuple(entry.title for entry in disqualifying(findings)),
+        findings=tuple(findings),
     )

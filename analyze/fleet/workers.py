@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import psutil
 
 from iotrace.analyze.library import MEMORY_LIMIT_BYTES
+from iotrace.schemas import IotraceError
+from iotrace.schemas.stored import Place, brought
 
 from .incidents import incidents_of
 from .shared import HostIncidents
@@ -18,27 +20,59 @@ _WORKER_BYTES: Final = MEMORY_LIMIT_BYTES + (1 << 30)
 _KILLED: Final = "the process that read it was killed, as a system short of memory does"
 
 _Found = TypeVar("_Found")
+_Where = TypeVar("_Where", bound=Place)
 Done = Callable[[int], None]
 """Is told how many have been read."""
 
 
 def summaries(
-    paths: Sequence[Path], done: Done = lambda _count: None, executor: Executor | None = None
+    paths: Sequence[Place], done: Done = lambda _count: None, executor: Executor | None = None
 ) -> list[HostSummary | Unread]:
     """What is kept of each recording, in the order of ``paths``; see `read_each`."""
     return read_each(summarise, paths, done, executor)
 
 
 def incidents_of_each(
-    paths: Sequence[Path], done: Done = lambda _count: None, executor: Executor | None = None
+    paths: Sequence[Place], done: Done = lambda _count: None, executor: Executor | None = None
 ) -> list[HostIncidents | Unread]:
     """The slow windows of each recording, in the order of ``paths``; see `read_each`."""
     return read_each(incidents_of, paths, done, executor)
 
 
+@dataclass(frozen=True, slots=True)
+class HostTold:
+    """Both of a recording, for a report."""
+
+    path: str
+    summary: HostSummary
+    slow: HostIncidents
+
+
+def told_of_each(
+    paths: Sequence[Place], done: Done = lambda _count: None, executor: Executor | None = None
+) -> list[HostTold | Unread]:
+    """What is kept of each recording and its slow windows, in the order of ``paths``; see `read_each`."""
+    return read_each(_tell, paths, done, executor)
+
+
+def _tell(place: Place) -> HostTold | Unread:
+    """Both, of a recording that is brought here once."""
+    name = str(place)
+    try:
+        with brought(place) as path:
+            summary, slow = summarise(path), incidents_of(path)
+    except IotraceError as problem:
+        return Unread(name, problem.message)
+    if isinstance(summary, Unread) or isinstance(slow, Unread):
+        problem_of = summary if isinstance(summary, Unread) else slow
+        assert isinstance(problem_of, Unread)
+        return Unread(name, problem_of.problem.replace(str(path), name))
+    return HostTold(name, replace(summary, path=name), replace(slow, path=name))
+
+
 def read_each(
-    read: Callable[[Path], _Found | Unread],
-    paths: Sequence[Path],
+    read: Callable[[_Where], _Found | Unread],
+    paths: Sequence[_Where],
     done: Done = lambda _count: None,
     executor: Executor | None = None,
 ) -> list[_Found | Unread]:
@@ -63,11 +97,11 @@ def read_each(
 
 
 def _read(
-    executor: Executor, read: Callable[[Path], _Found | Unread], paths: Sequence[Path], done: Done
-) -> dict[Path, _Found | Unread]:
+    executor: Executor, read: Callable[[_Where], _Found | Unread], paths: Sequence[_Where], done: Done
+) -> dict[_Where, _Found | Unread]:
     """By path; those whose process died, and of a pool that broke all that were to be read after it, are missing."""
-    found: dict[Path, _Found | Unread] = {}
-    waiting: dict[Future[_Found | Unread], Path] = {executor.submit(read, path): path for path in paths}
+    found: dict[_Where, _Found | Unread] = {}
+    waiting: dict[Future[_Found | Unread], _Where] = {executor.submit(read, path): path for path in paths}
     try:
         for future in as_completed(waiting):
             try:

@@ -35,12 +35,13 @@ def findings_of(
             findings = validity.check(
                 one, comparison=comparison, quantile=quantile, description=described.get(one.path)
             )
-            found += [_facts(one.name, finding) for finding in findings]
+            found += [facts_of(one.name, finding) for finding in findings]
         else:
             name = one.path.name.removesuffix(".iotrace")
-            found += [_facts(name, finding) for finding in check_sweep(one.recordings())]
+            found += [facts_of(name, finding) for finding in check_sweep(one.recordings())]
     return sorted(found, key=lambda finding: finding.level != "invalid")
 
 
-def _facts(name: str, finding: validity.Finding) -> FindingFacts:
+def facts_of(name: str, finding: validity.Finding) -> FindingFacts:
+    """A rule that fired on the input ``name``."""
     return FindingFacts(name, finding.level, finding.rule, finding.title, finding.detail, finding.hint)

@@ -24,13 +24,13 @@ def recording_tables(facts: RecordingFacts) -> list[Table]:
     return page_tables(description_sections(facts.description))
 
 
-def page_tables(sections: Iterable[Section]) -> list[Table]:
+def page_tables(sections: Iterable[Section], rows_max: int = _ROWS_MAX) -> list[Table]:
     """The tables of sections of an answer, details too, with what is said of them as their captions."""
     return [
         Table(
             "; ".join([section.heading, *(one.text for one in section.sentences), *section.notes]),
             tuple(column.head.replace(" /", "/") for column in table.columns),
-            tuple(tuple(shortened(str(cell)) for cell in row) for row in table.rows[:_ROWS_MAX]),
+            tuple(tuple(shortened(str(cell)) for cell in row) for row in table.rows[:rows_max]),
             table.text_columns,
         )
         for section in sections

@@ -59,7 +59,7 @@ def write_report(
         installed()  # before the minutes that a long night takes
     facts, sections = tell(inputs, slo=slo, need=need, title=title, ceiling=ceiling)
     with new_file(path, overwrite=overwrite) as partial:
-        _write(partial, made, facts, sections)
+        write_page(partial, made, facts, sections)
     facts.path, facts.size_bytes = path, path.stat().st_size
     return facts
 
@@ -100,7 +100,8 @@ def tell(
     return facts, sections
 
 
-def _write(path: Path, kind: Kind, facts: ReportFacts, sections: list[Section]) -> None:
+def write_page(path: Path, kind: Kind, facts: ReportFacts, sections: list[Section]) -> None:
+    """Write ``facts`` and ``sections`` to ``path`` as a ``kind``."""
     if kind == "xlsx":
         write_workbook(path, facts, sections)
     elif kind == "md":

@@ -1,13 +1,27 @@
 """Which Dask scheduler may be talked to: one on this machine alone, or one that shows and asks for a certificate."""
 
+import json
 import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from distributed import Security
+from distributed import LocalCluster, Security
 
+from iotrace.analyze.fleet import describe_fleet, read_each
+from iotrace.analyze.fleet.summary import HostSummary, Unread, summarise
 from iotrace.cli import cluster
-from iotrace.schemas import IotraceError
+from iotrace.cli.main import run
+from iotrace.schemas import Clock, IotraceError, Manifest, RecordingWriter
+from iotrace.schemas.host import Host
+
+sys.path.append(str(Path(__file__).parent))  # processes and workers import by its name what they are to run
+import reads_that_die
 
 
 @pytest.fixture
@@ -89,3 +103,115 @@ def test_certificates_without_a_scheduler_are_a_slip(tmp_path):
         cluster.executor(None, tmp_path),
     ):
         pass
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[LocalCluster]:
+    """Two processes of this machine."""
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", memory_limit=0
+    ) as started:
+        yield started
+
+
+def record(path: Path, number: int) -> None:
+    """Ten minutes of a host; the first two are slow in the same half minute."""
+    random = np.random.default_rng(number)
+    issued = np.sort(random.integers(0, 600_000_000_000, 12_000))
+    took = random.lognormal(np.log(200_000), 0.5, len(issued)).astype(np.int64)
+    took[(issued > 300_000_000_000) & (issued < 330_000_000_000)] *= 30 if number < 2 else 1
+    columns = {
+        "layer": ["block"] * len(issued),
+        "op": random.choice(["read", "write"], len(issued)),
+        "issued_ns": issued,
+        "completed_ns": issued + took,
+        "offset_bytes": random.integers(0, 1 << 20, len(issued)) * 8192,
+        "size_bytes": random.choice([8192, 65536], len(issued)),
+        "device_id": [0] * len(issued),
+    }
+    with RecordingWriter(path) as writer:
+        writer.append("devices", pa.table({"device_id": [0], "name": ["disk 0"], "kind": ["disk"]}))
+        writer.append("io", pa.table(columns))
+        clock = Clock(1_790_000_000_000_000_000 + number * 50_000_000, 100, "QPC")
+        manifest = Manifest("captured", "test", clock, host=Host(name=f"sql{number}"))
+        manifest.window_end_ns = 600_000_000_000
+        writer.commit(manifest)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of five hosts."""
+    folder = tmp_path_factory.mktemp("fleet")
+    for number in range(5):
+        record(folder / f"sql{number}.iotrace", number)
+    return folder
+
+
+def answer(capsys, *words: object) -> str:
+    """What a command prints on stdout, whose exit status says that it worked."""
+    assert run([*map(str, words)]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["describe"],
+        ["incident"],
+        ["query", "size_distribution"],
+        ["query", "SELECT host, op, count(*) AS n, sum(size_bytes) AS b FROM io GROUP BY ALL ORDER BY ALL"],
+    ],
+)
+def test_a_cluster_answers_what_this_machine_answers(workers, fleet, capsys, command):
+    name, *options = command
+    here = answer(capsys, name, fleet, *options, "--json")
+    there = answer(capsys, name, fleet, *options, "--json", "--scheduler", workers.scheduler_address)
+    assert json.loads(here)
+    assert there == here
+
+
+def test_a_report_says_what_describe_and_incident_say(workers, fleet, capsys, tmp_path):
+    """On one page, whoever read the recordings."""
+    said = []
+    for name, options in (("here.md", []), ("there.md", ["--scheduler", workers.scheduler_address])):
+        answer(capsys, "report", fleet, "-o", tmp_path / name, *options)
+        said.append((tmp_path / name).read_text("utf-8").split("by iotrace.", 1)[1].rsplit("<!--", 1)[0])
+    assert said[0] == said[1]
+    assert "2 of 5 hosts slowed together" in said[0]
+    assert all(f"| sql{number} |" in said[0] for number in range(5))
+
+
+def test_one_recording_needs_no_cluster(fleet, capsys):
+    one = fleet / "sql0.iotrace"
+    for command in ("describe", "incident", "knee"):
+        assert run([command, str(one), "--scheduler", "tcp://127.0.0.1:1"]) == 2
+        assert "'--scheduler" not in (said := capsys.readouterr().err)
+        assert "--scheduler lets many recordings be read at once" in " ".join(said.split())
+
+
+@pytest.fixture(params=["processes", "cluster"])
+def pool(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
+    """Where recordings are read: here, or on the two workers."""
+    if request.param == "processes":
+        yield None
+        return
+    started = request.getfixturevalue("workers")
+    with cluster.executor(started.scheduler_address, None) as executor:
+        yield executor
+
+
+def test_a_lost_worker_costs_a_retry_and_not_the_answer(pool, fleet, tmp_path):
+    paths = sorted(fleet.glob("*.iotrace"))
+    told = []
+    found = read_each(partial(reads_that_die.unless_first, tmp_path), paths, told.append, pool)
+    assert (tmp_path / "dead").exists()
+    assert describe_fleet(found) == describe_fleet([summarise(path) for path in paths])
+    assert told[-1] == len(paths)
+
+
+def test_what_kills_every_worker_is_left_out_by_name(pool, fleet):
+    paths = sorted(fleet.glob("*.iotrace"))
+    found = read_each(reads_that_die.never, paths, executor=pool)
+    [lost] = [one for one in found if isinstance(one, Unread)]
+    assert "sql2.iotrace" in lost.problem
+    assert [one.host for one in found if isinstance(one, HostSummary)] == ["sql0", "sql1", "sql3", "sql4"]

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from ..analyze.knee import knee_simulator as simulator
+from ..analyze.report.report_inputs import write_sweep
 
 
 def sweep(folder, device, loads, *, seconds, late=()):
@@ -59,3 +60,42 @@ def test_the_load_that_is_needed_is_answered_in_the_first_line(iotrace, tmp_path
     facts = json.loads(iotrace("knee", *steps, "--need", "2x", "--json").out)
     assert facts["need"]["verdict"] == "yes"
     assert facts["need"]["headroom"]["low"] <= 2 <= facts["need"]["headroom"]["high"]
+
+
+def test_a_folder_of_sweeps_is_a_row_each(iotrace, tmp_path):
+    """Each carries 2,000 IOPS, four times its load; one has no finished step."""
+    folder = tmp_path / "candidates"
+    for name in ("old", "new"):
+        write_sweep(folder / f"{name}.iotrace")
+    for scale, answer, status in (
+        ("2x", "YES: 2 of 2 sweeps carry 2x", 0),
+        ("7x", "NO: 0 of 2 sweeps carry 7x", 1),
+    ):
+        told = iotrace("knee", folder, "--need", scale)
+        assert told.out.startswith(answer)
+        assert told.status == status
+    facts = json.loads(iotrace("knee", folder, "--need", "2x", "--json").out)
+    alone = json.loads(iotrace("knee", folder / "new.iotrace", "--need", "2x", "--json").out)
+    assert [one["sweep"] for one in facts["sweeps"]] == ["new", "old"]
+    assert facts["is_yes"]
+    assert facts["sweeps"][0]["need"] == alone["need"]
+    assert facts["sweeps"][0]["knee_iops"] == alone["iops"]
+
+    damaged = folder / "broken.iotrace"
+    damaged.mkdir()
+    (damaged / "sweep.json").write_text("{}")
+    told = iotrace("knee", folder, "--need", "2x")
+    assert told.status == 1
+    said = " ".join(told.out.split())
+    assert said.startswith("Left out: ")
+    assert "has a damaged sweep.json" in said
+    assert "CANNOT TELL: 2 of 3 sweeps carry 2x" in said
+
+
+def test_a_folder_of_replays_is_one_series(iotrace, tmp_path):
+    def server(random, arrival_s):
+        return simulator.first_come_first_served(arrival_s, np.full(len(arrival_s), 1 / 2000))
+
+    steps = list(sweep(tmp_path, server, [500, 1000, 1500, 1800, 2400, 3000], seconds=8))
+    named = json.loads(iotrace("knee", *steps, "--json").out)
+    assert json.loads(iotrace("knee", tmp_path, "--json").out)["iops"] == named["iops"]

@@ -123,11 +123,14 @@ def test_nothing_but_the_recordings_of_a_folder_can_be_read(
     assert "does not run" in found.err
 
 
-def test_a_question_of_the_library_is_asked_of_one_recording(
+def test_a_question_of_the_library_is_asked_of_each_recording(
     iotrace: Callable[..., Result], tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
         make_recording(tmp_path / "all" / f"{name}.iotrace")
-    found = iotrace("query", tmp_path / "all", "layers")
-    assert found.status == 2
-    assert "holds 2" in found.err
+    rows = json.loads(iotrace("query", tmp_path / "all", "layers", "--json").out)
+    alone = json.loads(iotrace("query", tmp_path / "all" / "a.iotrace", "layers", "--json").out)
+    assert rows == [{"host": name} | row for name in ("a", "b") for row in alone]
+    refused = iotrace("query", tmp_path / "all", "layer")
+    assert refused.status == 2
+    assert "the library has no query 'layer'" in refused.err

@@ -1,0 +1,179 @@
+"""A report on many hosts: what they come to together, what slowed together, and a row for each."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from iotrace.analyze.fleet import (
+    FleetIncidents,
+    HostTold,
+    Unread,
+    describe_fleet,
+    fleet_answer,
+    fleet_incidents_answer,
+    incident_fleet,
+)
+from iotrace.analyze.fleet.description import all_seconds
+from iotrace.analyze.fleet.summary import HostSummary, Seconds
+from iotrace.analyze.present import Answer
+from iotrace.analyze.units import format_count, format_duration_ns, format_moment
+from iotrace.schemas import counted
+from iotrace.schemas.replacing import check_file, new_file
+
+from .charts import Chart, Table
+from .chromium import installed
+from .facts import Origin, ReportFacts
+from .findings import facts_of
+from .kinds import kind_of
+from .plot import Mark, Row, figure, line, numbers
+from .section import Section
+from .tables import page_tables
+from .time_axis import TimeAxis
+from .write import write_page
+
+_NS_PER_S: Final = 1_000_000_000
+_SLOTS_MAX: Final = 900
+_ROWS_MAX: Final = 60
+_HOSTS_MAX: Final = 2_000
+
+
+def check_fleet_report(output: Path, *, overwrite: bool, kind: str | None) -> None:
+    """Raises `IotraceError`, before many recordings are read, where ``output`` cannot be written."""
+    check_file(output, overwrite=overwrite)
+    if kind_of(output, kind) == "pdf":
+        installed()
+
+
+def write_fleet_report(
+    output: Path,
+    found: Sequence[HostTold | Unread],
+    groups: Mapping[str, Mapping[str, str]],
+    *,
+    title: str | None = None,
+    overwrite: bool = False,
+    kind: str | None = None,
+) -> ReportFacts:
+    """Write one file on many hosts and return what it says; ``groups`` as `incident_fleet` takes it.
+
+    Raises `IotraceError` as `describe_fleet` and `incident_fleet` do, and for an ``output`` that is taken.
+    """
+    told = [one for one in found if isinstance(one, HostTold)]
+    unread = [one for one in found if isinstance(one, Unread)]
+    summaries = [one.summary for one in told]
+    slow = incident_fleet([*(one.slow for one in told), *unread], groups)
+    described = fleet_answer(describe_fleet([*summaries, *unread]))
+    shared = fleet_incidents_answer(slow)
+    sections = [
+        _section("The hosts", described, load_charts(summaries, slow)),
+        _section("Slow together", shared, []),
+    ]
+    findings = [facts_of(one.host, finding) for one in summaries for finding in one.findings]
+    facts = ReportFacts(
+        title=title or counted(len(summaries), "host"),
+        created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        verdict=described.opening[0].text,
+        also=[one.text for one in (*described.opening[1:], *shared.opening) if one.tone != "aside"],
+        is_enough=None,
+        findings=sorted(findings, key=lambda one: one.level != "invalid"),
+        origins=[_origin(one) for one in summaries],
+    )
+    with new_file(output, overwrite=overwrite) as partial:
+        write_page(partial, kind_of(output, kind), facts, sections)
+    facts.path, facts.size_bytes = output, output.stat().st_size
+    return facts
+
+
+def _section(heading: str, answer: Answer, charts: list[Chart]) -> Section:
+    said = [one.text for one in answer.opening]
+    told = [one.text for part in answer.sections if part.table is None for one in part.sentences]
+    return Section(
+        heading,
+        said[0],
+        points=said[1:] + told,
+        charts=charts,
+        tables=page_tables(answer.sections, _HOSTS_MAX),
+    )
+
+
+def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[Chart]:
+    """The load of all dated hosts over time, and how many of them were being recorded; what they share is marked."""
+    dated = [one for one in summaries if one.start_utc_ns is not None]
+    seconds = all_seconds(dated)
+    if not len(seconds.utc_s):
+        return []
+    first_s = min(one.start_utc_ns or 0 for one in dated) // _NS_PER_S
+    last_s = max((one.start_utc_ns or 0) + one.window_ns for one in dated) // _NS_PER_S + 1
+    axis = TimeAxis(0, int(last_s - first_s) * _NS_PER_S, int(first_s) * _NS_PER_S)
+    step_s = -(-int(last_s - first_s) // _SLOTS_MAX)
+    per_s = _per_second(seconds, int(first_s), int(last_s), step_s)
+    middles_ns = (np.arange(len(per_s)) + 0.5) * step_s * _NS_PER_S
+    at = [axis.at(float(one)) for one in middles_ns]
+    utc_ns = first_s * _NS_PER_S + middles_ns
+    recorded = [
+        sum((one.start_utc_ns or 0) <= now < (one.start_utc_ns or 0) + one.window_ns for one in dated)
+        for now in utc_ns
+    ]
+    marks = [
+        Mark(
+            "slow",
+            axis.at(one.start_s * _NS_PER_S - first_s * _NS_PER_S),
+            axis.at(one.end_s * _NS_PER_S - first_s * _NS_PER_S),
+            str(number),
+        )
+        for number, one in enumerate(slow.shared, start=1)
+    ]
+    most = int(np.argmax(per_s))
+    rows = [
+        Row("I/Os a second, all hosts", 200, [line("read", "all hosts", x=at, y=numbers(per_s.tolist()))]),
+        Row(
+            "hosts being recorded",
+            80,
+            [line("other", "hosts", x=at, y=numbers([float(n) for n in recorded]))],
+        ),
+    ]
+    table = [
+        (format_moment(int(utc_ns[place])), format_count(float(per_s[place])), str(recorded[place]))
+        for place in range(0, len(per_s), -(-len(per_s) // _ROWS_MAX))
+    ]
+    shaded = (
+        f"; {counted(len(marks), 'stretch', 'stretches')} in which hosts slowed together are shaded"
+        if marks
+        else ""
+    )
+    return [
+        Chart(
+            "fleet-load",
+            "Load of all hosts over time",
+            f"Means over {format_duration_ns(step_s * _NS_PER_S)} of reads and writes of all hosts, most "
+            f"{format_count(float(per_s[most]))} a second{shaded}.",
+            figure(rows, axis.axis(), marks, legend=False),
+            Table("Load of all hosts, some of its steps", ("from", "I/Os/s", "hosts recorded"), tuple(table)),
+        )
+    ]
+
+
+def _per_second(seconds: Seconds, first_s: int, last_s: int, step_s: int) -> np.ndarray:
+    slots = (seconds.utc_s - first_s) // step_s
+    inside = (slots >= 0) & (seconds.utc_s < last_s)
+    counts = np.bincount(slots[inside], seconds.io_count[inside], minlength=-(-(last_s - first_s) // step_s))
+    return counts / step_s
+
+
+def _origin(one: HostSummary) -> Origin:
+    return Origin(
+        one.recording,
+        one.uuid,
+        one.kind,
+        one.host,
+        format_moment(one.start_utc_ns) or "unknown",
+        one.window_ns,
+        one.host,
+        one.quality_words,
+        [],
+        "",
+        {},
+        [],
+    )
