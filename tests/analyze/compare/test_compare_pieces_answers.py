@@ -129,7 +129,7 @@ def test_names_of_sizes():
         {ClassKey("read", "unattributed", 1): 1, ClassKey("read", None, None): 1}
     )
     assert not recordings._roles_unknown(left)
-    assert sorted(left, key=recordings._order)[0] == ClassKey("read", None, None)
+    assert min(left, key=recordings._order) == ClassKey("read", None, None)
     assert "service" in recordings._headline_reason(("service", "service"))
     assert "intended" in recordings._headline_reason(("service", "response"))
 
