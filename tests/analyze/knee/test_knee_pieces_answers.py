@@ -135,6 +135,53 @@ def test_answers_to_figures():
     hold("pieces-sweeps", make, 120)
 
 
+def test_no_answer_claims_more_than_was_measured():
+    """By a reckoning of its own: half of the loads judged, nothing carried beyond what was run, no order upset."""
+    states = set()
+    for number in range(1, 150):
+        random = np.random.default_rng([73, number])
+        steps = drawn_sweep(random, number)
+        measured = [(one, samples_of(random, one)) for one in steps]
+        answer = sweep.knee_of(measured, objectives=slo.parse("p50<1ms"), seed=1)
+        (objective,) = answer.objectives
+        states |= {answer.state, objective.state}
+        judged = {one.load_text for one in steps if one.is_judged}
+        late = any(one.generator_limited for one in steps)
+        told = [need(answer, scale) for scale in (0.1, 1, 3, 30)]
+        if not late and (len(judged) < 2 or 2 * len(judged) < len({one.load_text for one in steps})):
+            assert answer.state == "not_judged"
+        if answer.state == "not_judged":
+            assert answer.headroom == ""
+            assert {one.verdict for one in told} == {"cannot_tell"}
+            assert objective.state in {"not_judged", "no_such_io"}
+            continue
+        assert len(judged) >= 2 or late
+        carried = max(
+            [one.offered_iops for one in steps if one.is_judged and not one.is_saturated], default=0
+        )
+        most = max(carried, answer.iops.low if answer.iops else 0)
+        assert all(one.iops <= 1.01 * most for one in told if one.verdict == "yes")
+        assert told[3].verdict != "yes"
+        met = [
+            value is not None and value <= 1_000_000
+            for one, value in zip(steps, objective.quantile_ns, strict=True)
+            if one.is_judged and not one.is_saturated and not one.is_on_credits
+        ]
+        if objective.state in {"crossed", "met_everywhere", "missed_at_lowest"}:
+            assert met == sorted(met, reverse=True)
+        if met != sorted(met, reverse=True):
+            assert objective.state in {"contradicted", "too_few_ios"}
+    assert {
+        "not_judged",
+        "reached",
+        "not_reached",
+        "before_range",
+        "onset",
+        "contradicted",
+        "crossed",
+    } <= states
+
+
 def test_objectives():
     def make(random, number):
         steps = drawn_sweep(random, number)
