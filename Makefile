@@ -104,7 +104,7 @@ mutants: $(SETUP) ## small faults in the deciding code: which ones no test notic
 	$(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(GROUP),--group $(GROUP))
 
 answers: $(SETUP) ## what planted recordings are answered, written anew (tests/fixtures/answers): read the difference
-	-$(BIN)/pytest --quiet --inline-snapshot=fix,create tests/analyze -k "answer and kept"
+	-$(BIN)/pytest --quiet --inline-snapshot=fix,create tests/analyze -k "pieces_answers or slots_answers or answer and kept"
 
 docs: $(SETUP) build/rooms ## the documentation as a site in build/site, reference drawn from the code
 	$(BIN)/python tools/build_docs.py
