@@ -2,13 +2,14 @@
 
 Taken are ISO 8601 with and without an offset, ``2026/03/01``, ``2026/3/1``, ``20260301``, ``01.03.2026``, ``3/1/2026``,
 with and without AM or PM, ``Mar  1 2026 12:00PM`` as SQL Server converts times, and ``/Date(1772366400000)/`` as
-PowerShell 5 writes JSON. Day and month of ``3/1/2026`` are told apart by the file's other dates, by AM or PM, or not at
-all.
+PowerShell 5 writes JSON. Day and month of ``3/1/2026`` are told apart by the file's other times, or not at all: AM and
+PM stand beside month-first dates in the United States and beside day-first dates in Australia.
 """
 
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Final
 
 from iotrace.capture.clocks.zones import settled_ns
@@ -49,18 +50,28 @@ class TextTimes:
         self._is_day_first: bool | None = None
         self._known: dict[str, int | None] = {}
 
-    def learn(self, texts: Iterable[str], name: str) -> None:
-        """Find from some times whether days go before months. Raises `IotraceError` where they leave that open."""
+    def learn(self, texts: Iterable[str], name: str, *, from_c_library: bool = False) -> None:
+        """Find from some times whether days go before months. Raises `IotraceError` where they leave that open.
+
+        Any day after the 12th tells. So does a log that goes on past midnight: read the wrong way, it leaps a month.
+        ``from_c_library``: a program of Linux wrote them in its user's locale. Of glibc's locales with AM and PM in
+        Latin letters and years of four digits, none of an English-speaking country puts the day first.
+        """
         found = [match for text in texts if (match := _SLASHED.fullmatch(text.strip().strip('"')))]
         if not found:
             return
+        is_american = from_c_library and any(match["half"] and len(match["year"]) == 4 for match in found)
         if any(int(match["one"]) > 12 for match in found):
             self._is_day_first = True
-        elif any(int(match["other"]) > 12 or match["half"] for match in found) or all(
-            match["one"] == match["other"] for match in found
+        elif (
+            is_american
+            or any(int(match["other"]) > 12 for match in found)
+            or all(match["one"] == match["other"] for match in found)
         ):
             self._is_day_first = False
         else:
+            self._is_day_first = _day_first_by_steps(found)
+        if self._is_day_first is None:
             raise IotraceError(
                 f"'{name}' has dates such as {found[0][0]}, which can be read two ways",
                 hint="write them year first (2026-03-01 12:00:05), or bring snapshots of a day after the 12th too",
@@ -96,14 +107,11 @@ class TextTimes:
             day = parts["day"]
             month = parts.get("month") or str(_MONTHS.index(parts["name"]) + 1)
         year = int(parts["year"]) + (2000 if len(parts["year"]) == 2 else 0)
-        hour = int(parts["hour"] or 0)
-        if half := parts.get("half"):
-            hour = hour % 12 + (12 if half in "Pp" else 0)
         moment = datetime(
             year,
             int(month),
             int(day),
-            hour,
+            _hour(parts),
             int(parts["minute"] or 0),
             int(parts["second"] or 0),
             tzinfo=_offset(parts),
@@ -115,6 +123,39 @@ class TextTimes:
             return as_utc_ns
         self.local = True
         return as_utc_ns if self.zone is None else settled_ns(as_utc_ns, self.zone)
+
+
+def _day_first_by_steps(found: Iterable[re.Match[str]]) -> bool | None:
+    """Whether times follow one another within half a day only with the day first (True) or the month first (False).
+
+    Read the wrong way, two days of one log are a month apart. None where both ways or neither way are so.
+    """
+
+    def longest_step(day: str, month: str) -> timedelta:
+        moments = sorted(
+            datetime(
+                int(match["year"]),
+                int(match[month]),
+                int(match[day]),
+                _hour(match.groupdict()),
+                int(match["minute"]),
+                tzinfo=UTC,
+            )
+            for match in found
+        )
+        return max((later - earlier for earlier, later in pairwise(moments)), default=timedelta())
+
+    try:
+        day_first, month_first = longest_step("one", "other"), longest_step("other", "one")
+    except ValueError:
+        return None
+    half_a_day = timedelta(hours=12)
+    return None if (day_first < half_a_day) == (month_first < half_a_day) else day_first < half_a_day
+
+
+def _hour(parts: dict[str, str | None]) -> int:
+    hour, half = int(parts["hour"] or 0), parts.get("half")
+    return hour if not half else hour % 12 + (12 if half in "Pp" else 0)
 
 
 def _offset(parts: dict[str, str | None]) -> timezone:

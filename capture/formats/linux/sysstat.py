@@ -163,7 +163,7 @@ class SysstatTrace(MayBeLocal):
 
     def _reports(self, blocks: TextBlocks) -> Iterator[Report]:
         times = TextTimes(self._zone)
-        times.learn(self._samples, self._name)
+        times.learn(self._samples, self._name, from_c_library=True)
         self._blocks = blocks
         with naming(self._name):
             if self._kind == "json":

@@ -340,8 +340,11 @@ def test_a_chart_of_azure_with_times_as_a_browser_writes_them(tmp_path):
     path = tmp_path / "chart.csv"
     path.write_text(
         '"Time","Data Disk Read Operations/Sec (Avg), sqlvm, LUN 0"\n'
-        '"3/1/2026, 1:00:00 PM",100.5\n"3/1/2026, 1:01:00 PM",101.5\n'
+        '"3/13/2026, 1:00:00 PM",100.5\n"3/13/2026, 1:01:00 PM",101.5\n'
     )
     _, rows = rows_of(tmp_path, path, timezone="Europe/Berlin")
-    minute = 60 * 10**9
-    assert values(rows) == [(NOON + minute, "read_iops", 100.5), (NOON + 2 * minute, "read_iops", 101.5)]
+    minute, days = 60 * 10**9, 12 * 86400 * 10**9
+    assert values(rows) == [
+        (NOON + days + minute, "read_iops", 100.5),
+        (NOON + days + 2 * minute, "read_iops", 101.5),
+    ]
