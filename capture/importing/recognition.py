@@ -125,13 +125,14 @@ def _text(head: bytes, path: Path) -> Lookalike | None:
 
 
 def _sessions(first: str) -> Lookalike | None:
-    """A log of sp_WhoIsActive, whose columns may stand in brackets, as those of JSON would."""
+    """Output of sp_WhoIsActive that is no log; its columns may stand in brackets, as those of JSON would."""
     if {"session_id", "sql_text", "wait_info"} <= {
         cell.strip(' []"') for cell in re.split(r"[,;\t|]", first.lower())
     }:
         return Lookalike(
-            "a log of sp_WhoIsActive: what sessions did, not what files did",
-            "bring snapshots of sys.dm_io_virtual_file_stats and sys.dm_os_wait_stats: docs/formats.md has the queries",
+            "output of sp_WhoIsActive without the time of its moments",
+            "log it to a table (@destination_table) and export that with its column collection_time; "
+            "docs/formats.md has queries of sys.dm_io_virtual_file_stats, which say what files did",
         )
     return None
 

@@ -66,23 +66,6 @@ RARE_EVENTS: Final = (
     "backup_restore_progress_trace",
 )
 
-IO_WAITS: Final = (
-    "PAGEIOLATCH_SH",
-    "PAGEIOLATCH_EX",
-    "PAGEIOLATCH_UP",
-    "PAGEIOLATCH_DT",
-    "PAGEIOLATCH_KP",
-    "PAGEIOLATCH_NL",
-    "WRITELOG",
-    "LOGBUFFER",
-    "IO_COMPLETION",
-    "ASYNC_IO_COMPLETION",
-    "WRITE_COMPLETION",
-    "BACKUPIO",
-    "HADR_SYNC_COMMIT",
-)
-"""Waits that a session waits for I/O in, or for a replica's: page reads, log flushes, other I/O, backups."""
-
 
 def counter_paths(*, of_sql_server: bool) -> list[str]:
     """Paths of the counter log, in English, for the default instance."""

@@ -14,6 +14,7 @@ import jinja2
 from iotrace.capture.formats.windows.dmv_columns import (
     FILE_STATS_QUERY,
     FILE_STATS_QUERY_2012,
+    IO_WAITS,
     WAIT_STATS_QUERY,
 )
 from iotrace.schemas import IotraceError
@@ -24,7 +25,7 @@ from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_in
 from . import quoting
 from .budget import BASELINE_SECONDS, MINUTES_AFTER_END, XEL_FILE_MIB, Budget, budget_of
 from .options import PlanOptions
-from .recorded import FILE_EVENTS, IO_WAITS, RARE_EVENTS, counter_paths
+from .recorded import FILE_EVENTS, RARE_EVENTS, counter_paths
 
 RECORD: Final = "plan.json"
 """The file that says what a plan was written for, and the checksum of every other file."""

@@ -52,6 +52,12 @@ FORMATS: Final[tuple[Entry, ...]] = (
         certainty=Certainty.CERTAIN,
     ),
     entry(
+        "whoisactive",
+        f"{__name__}.whoisactive:FORMAT",
+        rb"(?i)wait_info",
+        words="log of sp_WhoIsActive",
+    ),
+    entry(
         "wpa", f"{__name__}.wpa:FORMAT", rb"(?i)IO Type", words="Disk Usage of Windows Performance Analyzer"
     ),
     entry(

@@ -102,6 +102,23 @@ WAIT_STATS_COLUMNS: Final = (
     "max_wait_time_ms",
     "signal_wait_time_ms",
 )
+IO_WAITS: Final = (
+    "PAGEIOLATCH_SH",
+    "PAGEIOLATCH_EX",
+    "PAGEIOLATCH_UP",
+    "PAGEIOLATCH_DT",
+    "PAGEIOLATCH_KP",
+    "PAGEIOLATCH_NL",
+    "WRITELOG",
+    "LOGBUFFER",
+    "IO_COMPLETION",
+    "ASYNC_IO_COMPLETION",
+    "WRITE_COMPLETION",
+    "BACKUPIO",
+    "HADR_SYNC_COMMIT",
+)
+"""Waits that a session waits for I/O in, or for a replica's: page reads, log flushes, other I/O, backups."""
+
 WAIT_STATS_REQUIRED: Final = frozenset({CAPTURE_COLUMN, "wait_type", *WAIT_COUNTS})
 WAIT_STATS_QUERY: Final = """\
 SET NOCOUNT ON;

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from iotrace.capture.formats.windows.dmv_columns import FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
-from iotrace.capture.plan.recorded import IO_WAITS
+from iotrace.capture.formats.windows.dmv_columns import FILE_STATS_COLUMNS, IO_WAITS, WAIT_STATS_COLUMNS
 from iotrace.capture.plan.writing import Plan
 
 from .conftest import HOSTILE_FOLDER, plan_of, text_of
