@@ -10,6 +10,13 @@ SETUP := .venv/.ready
 HAS_DOTNET = sh $(DOTNET) true 2>/dev/null
 NO_DOTNET = echo "not run, for want of a .NET 10 SDK on PATH: make agent, make agent-test, the tests of tests/capture that run it"
 
+# The native tests call nothing of Python, so they need not its library (Debian: libpython3-dev) to be linked: what would
+# be looked up there is left open, and only looked for when called.
+# The flags go to pytest too, whose test of the recorder builds it with cargo: with others all would be compiled twice.
+WITHOUT_LIBPYTHON = PYO3_BUILD_EXTENSION_MODULE=1 \
+  RUSTFLAGS="-C link-arg=-Wl,--unresolved-symbols=ignore-all -C link-arg=-Wl,-z,lazy -C relro-level=partial"
+CARGO_TEST = $(WITHOUT_LIBPYTHON) cargo test --quiet --locked --workspace
+
 .PHONY: help setup demo test floors test-all test-deps check format lock bench fuzz mutants answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
@@ -41,8 +48,8 @@ test-deps: ## programs and mounts that tests use: Debian's packages and tracefs 
 
 test: $(SETUP) ## the tests, in a few minutes
 	@if $(HAS_DOTNET); then $(MAKE) --no-print-directory agent; fi
-	cargo test --quiet --locked --workspace
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(CARGO_TEST)
+	$(WITHOUT_LIBPYTHON) $(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 	@if $(HAS_DOTNET); then sh $(DOTNET) sh capture/agent/test.sh; else $(NO_DOTNET); fi
 
 # The packages that tests and tools use are as new as ever: only what a user gets is old.
@@ -55,7 +62,7 @@ floors: $(SETUP) ## the tests with the oldest versions of the packages that iotr
 	.tools/floors/bin/pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: $(SETUP) ## the tests, long ones included
-	cargo test --quiet --locked --workspace
+	$(CARGO_TEST)
 	$(BIN)/pytest
 
 check: $(SETUP) build/rooms ## lint (Python, SQL, shell, container), types, import walls, Rust clippy and formatting

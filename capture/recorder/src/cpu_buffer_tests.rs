@@ -101,6 +101,7 @@ fn any_pages_are_survived() {
         state ^= state << 17;
         state
     };
+    let format = format(); // parsed once: it is asked for at every event
     let whole = page_of(&(0..500).collect::<Vec<_>>());
     let mut read = 0;
     for _ in 0..3_000 {
@@ -114,8 +115,8 @@ fn any_pages_are_survived() {
             damaged.truncate(next() as usize % (2 * damaged.len()));
             pages.push(damaged);
         }
-        let mut buffer = CpuBuffer::new(Pages(pages), &format());
-        while buffer.head_ns(&format(), 10).unwrap().is_some() {
+        let mut buffer = CpuBuffer::new(Pages(pages), &format);
+        while buffer.head_ns(&format, 10).unwrap().is_some() {
             read += buffer.take().unwrap().1.len();
         }
     }
