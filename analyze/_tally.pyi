@@ -127,6 +127,54 @@ class Tally:
     def hot_pages(self, most: int) -> list[tuple[int, int, int, list[int]]]:
         """Where most I/Os began, by pages of 256 blocks: area, offset, I/Os, and these by slice of time."""
 
+class Classes:
+    """Latencies by class of I/Os, from rows in any order; `add`, then ask. Works without the interpreter's lock.
+
+    Classes are numbered (operation * ``role_count`` + role) * 10 + size class: powers of two from 4 KiB to 1 MiB, then
+    what is larger.
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[tuple[int, int]],
+        role_count: int,
+        *,
+        layer: int,
+        is_response: bool,
+        span_ns: tuple[int, int],
+        slots: tuple[int, int, int] | None = None,
+        limits_ns: Sequence[tuple[int, Sequence[int]]] = (),
+    ) -> None:
+        """Nothing counted yet.
+
+        ``roles`` are ids of files with the number of their role, which is 0 for all other files; ``layer`` is its
+        position in the vocabulary. What was issued in ``span_ns`` counts, its end not included; it took from when it
+        was issued, or from when it was due if ``is_response``. With ``slots`` (start, length, how many) their course
+        is counted instead of histograms, of the classes with six ``limits_ns`` each.
+
+        Raises ``ValueError`` for numbers that are none of these.
+        """
+
+    def add(
+        self,
+        *,
+        op: Bytes,
+        issued_ns: Int64s,
+        completed_ns: Int64s,
+        size_bytes: UInt32s,
+        file_id: Int32s,
+        layer: Bytes,
+        error: Int32s,
+        intended_ns: Int64s | None = None,
+    ) -> None:
+        """Take in rows, arrays and nulls as in `Tally.add`. Raises ``ValueError`` and ``BufferError`` for others."""
+
+    def histogram(self) -> bytes:
+        """int64, four to a row: class, bucket_ns, io_count, latency_sum_ns; the last in the first row of a class."""
+
+    def course(self) -> bytes:
+        """int64, ten to a row: class, slot, io_count, latency_sum_ns, and I/Os that did not exceed each limit."""
+
 def best_borders(values: Floats, weight: Floats, *, penalty: float, longest: int) -> list[int]:
     """Borders that minimise weighted squared deviations plus ``penalty`` per change, the first 0, the last the length.
 

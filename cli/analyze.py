@@ -32,6 +32,7 @@ from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import has_invalid
 from iotrace.analyze.report import ReportFacts, write_report
 from iotrace.analyze.report.fleet import check_fleet_report, write_fleet_report
+from iotrace.analyze.units import format_bytes
 from iotrace.analyze.validity import Finding
 from iotrace.replay import parse_scale
 from iotrace.schemas import IotraceError, Recording, Sweep
@@ -111,7 +112,7 @@ def describe_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Show the load and latency of a recording, or of many hosts together.
+    """Show the load and latency of a recording, or of many hosts.
 
     Of one: sizes, mix, bursts and latency by layer, per device and role. Of many: a row for each, what they come to
     at the same moment, and who stands out; exit status 1 if one of them cannot be read.
@@ -234,10 +235,10 @@ def report_command(
     certificates: Certificates = None,
     json: Json = False,
 ) -> None:
-    """Write one self-contained file: HTML, Markdown, a workbook or PDF.
+    """Write a report as HTML, Markdown, Excel workbook or PDF.
 
-    The verdict comes first, then the evidence. Of a folder of recordings: their load together, what slowed together,
-    and a row for each.
+    One file that needs nothing else. The verdict comes first, then the evidence. Of a folder of recordings: their load
+    together, what slowed together, and a row for each.
 
     Example: iotrace report prod.iotrace sweep.iotrace -o report.html --need 2x --slo "p99<15ms"
     """
@@ -283,7 +284,7 @@ def report_command(
         console.paragraph(facts.verdict)
         for sentence in facts.also:
             console.paragraph(sentence)
-        console.paragraph(f"wrote {output}: {output.stat().st_size / 1e6:,.1f} MB")
+        console.paragraph(f"wrote {output}: {format_bytes(output.stat().st_size)}")
 
 
 def _is_fleet(inputs: list[Path], named: list[Place]) -> bool:

@@ -92,7 +92,9 @@ def plan_command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write scripts that record a Windows and SQL Server host with its own tools.
+    """Write scripts that record a Windows host with its own tools.
+
+    SQL Server too.
 
     Nothing is installed on the host. Read README.md in the folder before running anything.
 

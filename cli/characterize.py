@@ -49,7 +49,7 @@ from .characterize_run import (
 )
 from .live import LiveMeter, live
 from .meters import show_replay
-from .options import COUNT_MAX, INTERRUPTED, Full, Json, Overwrite
+from .options import COUNT_MAX, INTERRUPTED, Full, Json, Overwrite, recording_or_page
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
 from .show import show
 
@@ -97,6 +97,7 @@ def characterize_command(
             metavar="NAME.iotrace",
             help="Keep the runs as a folder of sweeps; or NAME.html: write a report only.",
             show_default=False,
+            callback=recording_or_page,
         ),
     ] = None,
     profile: Annotated[

@@ -122,7 +122,9 @@ def _row(one: CellResult, *, by_size: bool) -> list[Cell]:
     return [
         size_text(one.cell.size_bytes) if by_size else str(one.cell.outstanding),
         format_figure(step.achieved_iops),
-        DASH if reach is None else f"{(reach[1] - reach[0]) / 2 / max(step.achieved_iops, 1e-9):.1%}",
+        DASH
+        if reach is None
+        else f"{100 * ((reach[1] - reach[0]) / 2 / max(step.achieved_iops, 1e-9)):.1f} %",
         f"{step.achieved_mb_per_s:,.1f}",
         _ms(step.response_ns_mean),
         *(_ms(step.service_ns[name]) for name in ("p50", "p95", "p99", "p99_9")),

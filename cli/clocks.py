@@ -1,6 +1,7 @@
 """How the clocks of a recording's sources were brought together: shown wherever their numbers meet."""
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Annotated, Final
 
 from iotrace.analyze.present.program import INLINE
@@ -26,10 +27,20 @@ def source_clocks(manifest: Manifest) -> list[SourceClock]:
 def clock_sentences(manifest: Manifest) -> list[str]:
     """One for each source that was aligned with others; none where there is one clock only."""
     aligned = [(source.name, source.alignment) for source in manifest.sources if source.alignment]
-    said = [f"clock of {name}: {_words(alignment)}" for name, alignment in aligned[:_SHOWN]]
+    names = _short([name for name, _ in aligned])
+    said = [
+        f"clock of {name}: {_words(alignment)}"
+        for name, (_, alignment) in zip(names[:_SHOWN], aligned, strict=False)
+    ]
     if len(aligned) > _SHOWN:
         said.append(f"clocks of {len(aligned) - _SHOWN:,} more: see manifest.json")
     return said
+
+
+def _short(names: list[str]) -> list[str]:
+    """Files without their folders, where that tells them apart."""
+    last = [PurePath(name).name for name in names]
+    return last if len(set(last)) == len(last) else names
 
 
 def _words(alignment: Alignment) -> str:

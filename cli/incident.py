@@ -29,7 +29,7 @@ from iotrace.schemas.writer import refuse_over_source
 from . import cluster, console
 from .amounts import parse_seconds
 from .cluster import Certificates, Scheduler
-from .options import Full, Groups, Json, Overwrite, Title
+from .options import Full, Groups, Json, Overwrite, Title, recording_name
 from .show import show
 from .summary import Written, print_recording, written
 
@@ -86,6 +86,7 @@ def incident_command(
             metavar="NAME.iotrace",
             help="Where --cut writes it.",
             show_default=False,
+            callback=recording_name,
         ),
     ] = None,
     margin: Annotated[
@@ -104,7 +105,9 @@ def incident_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Find slow windows: when, in which layer, load or storage; of many hosts, which they share.
+    """Find when it was slow, in which layer, and why.
+
+    Of many hosts: what slowed together, and what those hosts share.
 
     What is normal comes from the rest of the recording. Works on counter logs and DMV snapshots, too, as far as means
     tell. Exit status 0 whether or not there is a slow window; 1 if one of several recordings cannot be read.

@@ -76,7 +76,9 @@ def list_command(
     ] = None,
     json: Json = False,
 ) -> int:
-    """List the disks and machines that there are models of, with the age of their figures.
+    """List the disks and machines that there are models of.
+
+    Each with the source of its figures, and how old they are.
 
     Example: iotrace model list azure
     """
@@ -123,8 +125,8 @@ def fit_command(
         return 0
     tested = model.tested
     console.paragraph(
-        f"each run predicted from the others: response off by up to {tested.response_p50_error:.0%} at the p50 and "
-        f"{tested.response_p99_error:.0%} at the p99"
+        f"each run predicted from the others: response off by up to "
+        f"{100 * tested.response_p50_error:.0f} % at the p50 and {100 * tested.response_p99_error:.0f} % at the p99"
     )
     within = (
         f"{low:.2g} to {high:.2g} times at the {name}"

@@ -6,6 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
+from iotrace.schemas import IotraceError
+
 COUNT_MAX: Final = (1 << 63) - 1
 """The greatest whole number that anything below takes."""
 
@@ -21,12 +23,41 @@ def finite(value: float | None) -> float | None:
     return value
 
 
+_OTHER_KINDS: Final = (
+    ".blg", ".csv", ".db", ".etl", ".gz", ".html", ".json", ".log", ".md", ".parquet", ".pdf", ".png", ".sql",
+    ".toml", ".txt", ".xel", ".xlsx", ".xml", ".zip",
+)  # fmt: skip
+"""Ends of names that promise something which a recording is not."""
+
+
+def recording_name(path: Path | None) -> Path | None:
+    """For options that name a recording to be written: ``a.txt`` would be a folder, which nobody would expect."""
+    if path is not None and path.suffix.lower() in _OTHER_KINDS:
+        raise IotraceError(
+            f"'{path.name}' is the name of a file, and a recording is a folder",
+            hint=f"call it {path.stem}.iotrace; iotrace export makes a table of a recording, iotrace report a page",
+        )
+    return path
+
+
+def recording_or_page(path: Path | None) -> Path | None:
+    """The same for options that take NAME.html too, and write a report then."""
+    return path if path is not None and path.suffix == ".html" else recording_name(path)
+
+
 RecordingPath = Annotated[
     Path, typer.Argument(metavar="RECORDING", help="A recording, NAME.iotrace.", show_default=False)
 ]
 OutputPath = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="NAME.iotrace", help="Where to write it.", show_default=False),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="NAME.iotrace",
+        help="Where to write it.",
+        show_default=False,
+        callback=recording_name,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 Full = Annotated[bool, typer.Option("--full", help="Show what few need, too: more tables, columns and rows.")]

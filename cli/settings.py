@@ -165,7 +165,9 @@ def config_command(
     example_: Annotated[bool, typer.Option("--example", help="Print a commented file to edit.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the settings, and where they come from: what options are where you do not give them.
+    """Show the settings: what applies where you give no option.
+
+    And which file or variable each comes from.
 
     An option goes before an environment variable, and that before the file.
 

@@ -300,7 +300,7 @@ def _row(one: Tried, costs: dict[str, float]) -> tuple[Cell, ...]:
         _p99(one),
         _room(one),
         Number(one.throttled_seconds, 1),
-        DASH if one.credits_end_share is None else f"{one.credits_end_share:.0%}",
+        DASH if one.credits_end_share is None else f"{100 * one.credits_end_share:.0f} %",
     )
 
 

@@ -1,14 +1,28 @@
 """What a recording is, in a few lines: shown after every command that wrote one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-from iotrace.schemas import Quality, Recording
+from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment
+from iotrace.schemas import Quality, Recording, counted
 from iotrace.schemas.run import ClosedLoop, Replay
 
 from . import console
 from .clocks import SourceClock, clock_sentences, source_clocks
+
+_ROWS: Final = {
+    "io": ("I/O", ""),
+    "counters": ("counter value", ""),
+    "waits": ("wait", ""),
+    "results": ("result of tests", "results of tests"),
+    "markers": ("marker", ""),
+    "devices": ("device", ""),
+    "files": ("file", ""),
+    "processes": ("process", "processes"),
+}
+"""Tables in the order that people ask about them, and what a row of each is called: one, and several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +67,11 @@ def written(recording: Recording) -> Written:
 def print_recording(recording: Recording) -> None:
     """Say what was written: how much, when, how long, how good."""
     manifest = recording.manifest
-    start = datetime.fromtimestamp(manifest.clock.start_utc_ns / 1e9, UTC)
-    counts = ", ".join(f"{rows:,} {name}" for name, rows in manifest.rows.items() if rows)
-    console.paragraph(f"wrote {recording.path}: {written(recording).bytes_on_disk / 1024:,.0f} KiB")
+    start = format_moment(manifest.clock.start_utc_ns + manifest.window_start_ns) or "at no known date"
+    console.paragraph(f"wrote {recording.path}: {format_bytes(written(recording).bytes_on_disk)}")
     console.paragraph(manifest.title, indent=2)
-    console.paragraph(f"{start:%Y-%m-%d %H:%M:%S} UTC, {manifest.duration_ns / 1e9:,.1f} s", indent=2)
-    console.paragraph(f"rows: {counts or 'none'}", indent=2)
+    console.paragraph(f"{start}, {format_duration_ns(manifest.duration_ns)}", indent=2)
+    console.paragraph(f"holds {row_words(manifest.rows)}", indent=2)
     for sentence in manifest.quality.shared_time:
         console.paragraph(f"not the same time: {sentence}", indent=2)
     for sentence in clock_sentences(manifest):
@@ -66,3 +79,9 @@ def print_recording(recording: Recording) -> None:
     for note in manifest.quality.notes:
         console.paragraph(f"note: {note}", indent=2)
     console.quality(recording.path.name, manifest.quality)
+
+
+def row_words(rows: Mapping[str, int]) -> str:
+    """What a recording holds, the I/Os first: ``1,231 I/Os, 2 devices, 38 files``."""
+    found = [counted(rows[name], *words) for name, words in _ROWS.items() if rows.get(name)]
+    return ", ".join(found) or "nothing"

@@ -12,6 +12,7 @@ from iotrace.schemas.validation import Flaw
 
 from . import console
 from .options import Json, RecordingPath
+from .summary import row_words
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +45,6 @@ def validate_command(recording: RecordingPath, json: Json = False) -> int:
         for entry in findings:
             console.paragraph(f"{entry.level}: {entry.where}: {entry.what}")
         if not findings:
-            rows = ", ".join(f"{rows:,} {name}" for name, rows in manifest.rows.items() if rows)
-            console.paragraph(f"{recording} is whole: {rows or 'no rows'}")
+            console.paragraph(f"{recording} is whole: {row_words(manifest.rows)}")
         console.quality(recording.name, manifest.quality)
     return 1 if findings else 0

@@ -32,7 +32,9 @@ def view_command(
         ),
     ] = 0,
 ) -> None:
-    """Serve the report to a browser on this machine, down to single I/Os.
+    """Open the report in a browser and zoom to single I/Os.
+
+    It is served on this machine only.
 
     It listens on 127.0.0.1 only, until it is stopped with Ctrl-C. Who has the address can read the recordings.
 

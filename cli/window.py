@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from iotrace.analyze.describe.busiest import busiest_window_ns
+from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import IotraceError, Recording
 
 from . import console
@@ -15,6 +16,8 @@ _CLOCK: Final = re.compile(
 )
 _NOT_SAID_NS: Final = 1_000_000_000
 """Users give whole seconds or minutes: so much beyond the end is not worth a word."""
+_SINCE_CLOCK: Final = re.compile(r"\+(\d{1,6}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?")
+"""As tables show the time since the start."""
 _SINCE: Final = re.compile(r"\+?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})(?:\.(\d{1,9}))?s)?")
 
 
@@ -22,8 +25,8 @@ def parse_window(text: str, recording: Recording) -> tuple[int, int]:
     """Start and end in nanoseconds on the recording's clock.
 
     Either side is a time of day in UTC, with a date where the recording is longer than a day; or the time since the
-    recording's start. A side left out, or beyond the recording, is the recording's own start or end: rates over time
-    that was not recorded would come out too low. Raises `IotraceError` naming ``text``.
+    recording's start (``90s``, ``+0:01:30``). A side left out, or beyond the recording, is the recording's own start or
+    end: rates over time that was not recorded would come out too low. Raises `IotraceError` naming ``text``.
     """
     manifest = recording.manifest
     first, dots, last = (part.strip() for part in text.partition(".."))
@@ -40,7 +43,7 @@ def parse_window(text: str, recording: Recording) -> tuple[int, int]:
     first_ns, last_ns = max(start_ns, manifest.window_start_ns), min(end_ns, manifest.window_end_ns + 1)
     if start_ns < first_ns or end_ns > last_ns + _NOT_SAID_NS:
         recorded = (
-            f"{_span(recording)}, so of --window '{text}' {(last_ns - first_ns) / 1e9:,.1f} s are taken"
+            f"{_span(recording)}, so of --window '{text}' {format_duration_ns(last_ns - first_ns)} are taken"
         )
         console.warn(f"the recording runs from {recorded}")
     return first_ns, last_ns
@@ -53,14 +56,14 @@ def parse_busiest(text: str, recording: Recording, *, layer: str) -> tuple[int, 
     """
     seconds = parse_seconds(text)
     if seconds * 10**9 >= recording.manifest.duration_ns:
-        whole = recording.manifest.duration_ns / 1e9
-        console.warn(f"the recording lasts {whole:,.1f} s, so --busiest '{text}' takes all of it")
+        whole = format_duration_ns(recording.manifest.duration_ns)
+        console.warn(f"the recording lasts {whole}, so --busiest '{text}' takes all of it")
         return None
     return busiest_window_ns(recording, seconds, layer=layer)
 
 
 def _instant(text: str, whole: str, recording: Recording, not_before_ns: int) -> int:
-    since = _SINCE.fullmatch(text)
+    since = _SINCE_CLOCK.fullmatch(text) or _SINCE.fullmatch(text)
     if since and any(since.groups()):
         hours, minutes, seconds = (int(since[group] or 0) for group in (1, 2, 3))
         return ((hours * 60 + minutes) * 60 + seconds) * 10**9 + _fraction_ns(since[4])
@@ -103,7 +106,7 @@ def _hint(recording: Recording) -> str:
     first, last = _ends(recording)
     return (
         f"the recording runs from {_span(recording)}; a window is such as "
-        f"{first:%H:%M}..{last:%H:%M}, or since its start 90s..15m"
+        f"{first:%H:%M}..{last:%H:%M}, or since its start 90s..15m or +0:01:30..+0:15:00"
     )
 
 

@@ -202,8 +202,10 @@ def write_source() -> None:
 
 
 def main() -> None:
-    """Write the source, and have Zensical make the site of it; a broken link fails the build."""
+    """Write the source, run the notebooks, and have Zensical make the site of it; a broken link fails the build."""
     write_source()
+    notebooks = Path(__file__).with_name("notebook_pages.py")
+    subprocess.run([sys.executable, notebooks, SOURCE / "notebooks"], check=True)
     zensical = Path(sys.executable).with_name("zensical")
     subprocess.run(
         [zensical, "build", "--clean", "--strict", "--config-file", ROOT / "zensical.toml"], check=True

@@ -93,7 +93,6 @@ def limits_ns(histogram: Histogram) -> list[int]:
 def slots_by_class(table: pa.Table, classes: list[dict[str, Any]], slots: int) -> dict[ClassKey, SlotCounts]:
     """Courses of each class, and of each operation; from the result of query ``class_slots`` and its parameter."""
     position = table["class_key"].to_numpy()
-    # A replay that starts a moment late, or ends one, has I/Os just outside the slots of what it replays.
     slot = np.clip(table["slot"].to_numpy(), 0, slots - 1)
     numbers = np.stack([table[name].to_numpy() for name in ("io_count", "latency_sum_ns")], axis=1)
     below, below_op = (

@@ -104,7 +104,7 @@ def pair_up(
                 lost = seen.manifest.quality.events_lost
                 pairs.unpaired.append(
                     f"{op}s at the {layer} layer are not held against themselves: of {total:,}, {count:,} have a "
-                    f"counterpart in what was recorded beside the replay, and {_PAIRED_MIN:.0%} would have to"
+                    f"counterpart in what was recorded beside the replay, and {100 * _PAIRED_MIN:.0f} % would have to"
                     + (f"; that recorder lost {counted(lost, 'event')}" if lost else "")
                 )
     if not pairs.found and not pairs.unpaired:

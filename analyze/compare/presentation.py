@@ -229,10 +229,7 @@ def _latency(found: Sequence[Comparison], metric: str, headlines: Iterable[str])
     several: list[tuple[Cell, ...]] = []
     for (name, quantity), figures in grouped.items():
         several.append((name, quantity, "A", Duration(figures[0][1].a_ns), ""))
-        several += [
-            (name, quantity, label, Duration(figure.b_ns), Ratio(figure.ratio, figure.ratio_interval))
-            for label, figure in figures
-        ]
+        several += [(name, quantity, label, _took(figure.b_ns), _ratio(figure)) for label, figure in figures]
     heads = columns("", "", "", "latency", "over A's", text=3)
     yield from section(_heading(found, metric), heads, several, shown=_SHOWN * len(found), detail=detail)
 
@@ -242,14 +239,23 @@ def _pairs(classes: Sequence[ClassComparison], metric: str) -> list[tuple[Cell, 
         (
             _class_name(entry),
             figure.quantity,
-            Duration(figure.a_ns),
-            Duration(figure.b_ns),
-            Ratio(figure.ratio, figure.ratio_interval),
+            _took(figure.a_ns),
+            _took(figure.b_ns),
+            _ratio(figure),
         )
         for entry in classes
         if entry.b_metric == metric
         for figure in _given(entry)
     ]
+
+
+def _took(value_ns: float | None) -> Duration:
+    """No storage answers in no time: a model that states none does, and a clock that is too coarse to tell."""
+    return Duration(value_ns or None)
+
+
+def _ratio(figure: Figure) -> Ratio:
+    return Ratio(figure.ratio, figure.ratio_interval) if figure.b_ns else Ratio(None)
 
 
 def _heading(found: Sequence[Comparison], metric: str) -> str:

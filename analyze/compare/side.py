@@ -22,6 +22,7 @@ from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.run import Replay
 
+from .class_counts import Chosen, class_latency, class_slots
 from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
 from .comparison import Side, WaterfallStep
 from .paired import replay_facts
@@ -131,7 +132,7 @@ class ComparedSide:
         """Latencies of each class, and of each operation."""
         key = ("histograms", metric, with_roles)
         if key not in self._kept:
-            table = self._ask("class_latency", layer=self.layer, metric=metric, with_roles=with_roles)
+            table = class_latency(self.recording, self._chosen(metric, with_roles=with_roles))
             self._kept[key] = histograms_by_class(table) if table.num_rows else {}
         found: dict[ClassKey, Histogram] = self._kept[key]
         return found
@@ -182,6 +183,9 @@ class ComparedSide:
     def _ask(self, query_name: str, **parameters: Any) -> pa.Table:  # noqa: ANN401 (whatever DuckDB can bind)
         return self._run(query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters)
 
+    def _chosen(self, metric: str, *, with_roles: bool) -> Chosen:
+        return Chosen(self.layer, metric, (self.from_ns, self.until_ns), with_roles=with_roles)
+
     def _courses(self, metric: str, *, with_roles: bool) -> dict[ClassKey, SlotCounts]:
         key = ("courses", metric, with_roles)
         if key not in self._kept:
@@ -198,14 +202,8 @@ class ComparedSide:
                 for position, (one, histogram) in enumerate(histograms.items())
                 if one.role is not None
             ]
-            table = self._ask(
-                "class_slots",
-                layer=self.layer,
-                metric=metric,
-                with_roles=with_roles,
-                slot_ns=self.slot_ns,
-                classes=classes,
-            )
+            chosen = self._chosen(metric, with_roles=with_roles)
+            table = class_slots(self.recording, chosen, self.slot_ns, self.slots, classes)
             self._kept[key] = slots_by_class(table, classes, self.slots)
         found: dict[ClassKey, SlotCounts] = self._kept[key]
         return found

@@ -144,9 +144,9 @@ def _by_pairs(label: str, one: Paired, tail: Verdict | None, work: Sequence[Work
     reservation = _reservation(label, direction, work)
     ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
     sentence = (
-        f"{_DOING[one.op]}, each held against the same one of A at the {one.layer} layer: {label} took {ratio} of A's "
-        f"time, {format_duration_with_interval(one.difference_ns, one.difference_interval_ns)} more at the mean: "
-        f"{_in_words(direction)}."
+        f"{_DOING[one.op]}: {_in_words(label, direction)}. Each held against the same one of A at the {one.layer} "
+        f"layer, {label} took {ratio} of A's time, "
+        f"{format_duration_with_interval(one.difference_ns, one.difference_interval_ns)} more at the mean."
     )
     if reservation:
         sentence += f" {reservation}"
@@ -189,16 +189,16 @@ def _verdict(
             direction = _direction((low - share, high), margin)
             own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
     reservation = _reservation(label, direction, work)
-    values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
+    values = f"{format_duration_ns(figure.b_ns)} against A's {format_duration_ns(figure.a_ns)}"
     ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
     sentence = (
-        f"{_DOING[entry.op]}: {label}'s {figure.quantity} {entry.b_metric} is {values}, {ratio} of A's{own}: "
-        f"{_in_words(direction)}"
+        f"{_DOING[entry.op]}: {_in_words(label, direction)}. {label}'s {figure.quantity} {entry.b_metric} is "
+        f"{values}, {ratio}{own}"
     )
     by_service = None if service is None else _same(service, figure.quantity)
     if by_service is not None and by_service.ratio is not None:
         ratio = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
-        sentence += f"; by service alone {ratio}"
+        sentence += f"; service alone {ratio}"
     sentence += f". {reservation}" if reservation else "."
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
@@ -232,10 +232,14 @@ def _direction(found: Interval | None, margin: float = 0.0) -> Direction:
     return "faster" if found[1] < 1 / (1 + margin) else "slower" if found[0] > 1 + margin else "no difference"
 
 
-def _in_words(direction: Direction) -> str:
+def _in_words(label: str, direction: Direction) -> str:
     if direction == "unknown":
-        return "too few independent stretches of time to say whether that is chance"
-    return "no difference that these recordings can show" if direction == "no difference" else direction
+        return (
+            f"whether {label} is faster cannot be told, for there are too few independent stretches of time"
+        )
+    if direction == "no difference":
+        return f"these recordings show no difference between A and {label}"
+    return f"{label} is {direction}"
 
 
 def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -> str:

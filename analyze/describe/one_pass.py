@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Sequence as Listed
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +55,7 @@ _READ_AHEAD: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _RowGroup:
+class RowGroup:
     """Where rows can be read, with the times of the first and last issue."""
 
     first_ns: int
@@ -71,14 +72,18 @@ def pieces(
     Raises `IotraceError` for words that the vocabulary lacks, and what pyarrow and DuckDB raise for damaged files.
     """
     columns = [*_ALWAYS, *more_columns]
-    groups = _row_groups(recording, columns)
+    groups = row_groups(recording, columns)
     if _overlap_rows(groups) > _OVERLAP_ROWS_MAX:
         yield from _sorted_by_duckdb(connection, columns)
     else:
         yield from _in_order(groups)
 
 
-def _row_groups(recording: Recording, columns: list[str]) -> list[_RowGroup]:
+def row_groups(recording: Recording, columns: list[str]) -> list[RowGroup]:
+    """Row groups of ``io`` in the order of their first I/O, to be read with these columns.
+
+    Raises what pyarrow raises for damaged files, and ``ValueError`` for columns that are missing.
+    """
     found = []
     for path in recording.parquet_paths("io"):
         metadata = pq.read_metadata(path)
@@ -92,7 +97,7 @@ def _row_groups(recording: Recording, columns: list[str]) -> list[_RowGroup]:
             statistics = group.column(column).statistics
             known = statistics is not None and statistics.has_min_max
             first, last = (int(statistics.min), int(statistics.max)) if known else (_FIRST_NS, _LAST_NS)
-            found.append(_RowGroup(first, last, group.num_rows, _reader(path, metadata, index, columns)))
+            found.append(RowGroup(first, last, group.num_rows, _reader(path, metadata, index, columns)))
     return sorted(found, key=lambda group: group.first_ns)
 
 
@@ -104,7 +109,7 @@ def _reader(path: Path, metadata: pq.FileMetaData, index: int, columns: list[str
     return read
 
 
-def _overlap_rows(groups: list[_RowGroup]) -> int:
+def _overlap_rows(groups: list[RowGroup]) -> int:
     """The most rows that have to be held at once to give them out in order."""
     changes = [(group.first_ns, group.row_count) for group in groups]
     changes += [(group.last_ns + 1, -group.row_count) for group in groups]
@@ -115,10 +120,10 @@ def _overlap_rows(groups: list[_RowGroup]) -> int:
     return most
 
 
-def _in_order(groups: list[_RowGroup]) -> Iterator[Piece]:
+def _in_order(groups: list[RowGroup]) -> Iterator[Piece]:
     ends = [group.first_ns for group in groups[1:]] + [_LAST_NS]
 
-    def decoded(group: _RowGroup) -> Columns:
+    def decoded(group: RowGroup) -> Columns:
         return decode(group.read())
 
     with ThreadPoolExecutor(1) as pool:
@@ -225,17 +230,24 @@ def measure(
     columns = [] if len({stream.layer for stream in streams}) <= 1 else ["layer"]
     columns += ["error"] if subject.has_errors else []
     columns += ["intended_ns"] if subject.metrics != ("service",) else []
-    try:
+    with readable(recording):
         for piece, until_ns in pieces(recording, connection, columns):
             tally.add(**(piece if subject.span_ns is None else _within(piece, subject.span_ns)))
             tally.advance(until_ns)
         tally.finish()
+    return Measured(tally, numbering, subject.window_ns, borders_ns)
+
+
+@contextmanager
+def readable(recording: Recording) -> Iterator[None]:
+    """Turn complaints about rows that cannot be read or taken in into an error for users."""
+    try:
+        yield
     except (OSError, ValueError, BufferError, pa.ArrowException, duckdb.IOException) as problem:
         raise IotraceError(
             f"'{recording.path}' has a damaged table io: {str(problem).splitlines()[0][:200]}",
             hint=f"iotrace validate {recording.path} tells what is left of it",
         ) from problem
-    return Measured(tally, numbering, subject.window_ns, borders_ns)
 
 
 def _within(piece: Columns, span_ns: tuple[int, int]) -> Columns:

@@ -108,7 +108,30 @@ def opening(found: Description, title_characters: int = _TITLE_CHARACTERS) -> li
             for words in (_busy(found, total), _slow(found, total), _whose(found, total))
             if words
         ]
+    elif not found.results:
+        said += [Sentence(words) for words in _counted(found.drives)]
     return said
+
+
+def _counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How busy and how slow the busiest drive or file was by its counters, which is all that some nights left."""
+    known = [one for one in drives if one["instance"] != "_Total" and one["ios_per_s"]]
+    if not known:
+        return
+    busiest = max(known, key=lambda one: float(one["ios_per_s"]))
+    bytes_per_s = (busiest["read_bytes_per_s"] or 0) + (busiest["written_bytes_per_s"] or 0)
+    moved = f", {format_figure(bytes_per_s / 1e6)} MB/s" if bytes_per_s else ""
+    peak = busiest["peak_ios_per_s"]
+    most = f"; {format_figure(peak)} in the busiest interval" if peak else ""
+    name = shortened(str(busiest["instance"] or "unknown"), 40)
+    yield f"Load: most on {name}, {format_figure(busiest['ios_per_s'])} I/Os/s{moved}{most}"
+    taken = [
+        f"{op}s {grade(latency)}, {format_duration_ns(latency)}"
+        for op in _READ_AND_WRITE
+        if (latency := busiest[f"{op}_latency_mean_ns"])
+    ]
+    if taken:
+        yield f"Latency there: {'; '.join(taken)}; counters know means only, no percentiles"
 
 
 def _cut(title: str, characters: int) -> str:
@@ -315,11 +338,11 @@ def _sizes(found: Description) -> Iterator[Section]:
 
 
 def _busiest(found: Description) -> Iterator[Section]:
-    ranked = {"io_count": "most I/Os", "size_bytes": "most bytes"}
+    ranked = {"io_count": "by I/Os", "size_bytes": "by bytes"}
     start_utc_ns = found.start_utc_ns - found.window_start_ns
     rows = [
         (
-            f"{row['window_ns'] / 1e9:.0f} s, {ranked[row['ranked_by']]}",
+            f"{row['window_ns'] / 1e9:.0f} s {ranked[row['ranked_by']]}",
             Instant(start_utc_ns + row["from_ns"]),
             Offset(row["from_ns"] - found.window_start_ns),
             Rate(row["io_count"] * 1e9 / row["window_ns"]),

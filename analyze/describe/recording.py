@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from iotrace.analyze import library
 from iotrace.analyze.stats.histogram import Histogram, Histograms
-from iotrace.analyze.units import format_duration_ns
+from iotrace.analyze.units import format_duration_ns, format_share
 from iotrace.schemas import Recording, counted
 
 from .description import (
@@ -233,15 +233,16 @@ class _Describer:
         if any(row["role"] == "unattributed" for row in self.streams):
             count = sum(row["io_count"] for row in self.streams if row["role"] == "unattributed")
             self.notes.append(
-                f"{count:,} I/Os ({count / layer['io_count']:.0%}) belong to no known file: role unattributed"
+                f"{count:,} I/Os ({format_share(count / layer['io_count'])}) belong to no known file: "
+                "their role is called unattributed"
             )
         transfers = sum(_count(self.streams, op) for op in MOVING)
         unplaced = transfers - int(self.measured.sequence.placed_count.sum())
         if unplaced:
             told = "those of the others" if unplaced < transfers else "not known"
             self.notes.append(
-                f"{unplaced:,} reads and writes ({unplaced / transfers:.0%}) have no known place: sequential share, "
-                f"working set and hot spots are {told}"
+                f"{unplaced:,} reads and writes ({format_share(unplaced / transfers)}) have no known place: "
+                f"sequential share, working set and hot spots are {told}"
             )
 
     def _workloads(self) -> Iterable[Workload]:

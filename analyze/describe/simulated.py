@@ -47,4 +47,4 @@ def _credits(limit: ModelLimit) -> str:
     if not limit.credits:
         return DASH
     least, end = ((one or 0.0) / limit.credits for one in (limit.credits_least, limit.credits_end))
-    return f"{end:.0%} (least {least:.0%})"
+    return f"{100 * end:.0f} % (least {100 * least:.0f} %)"

@@ -44,6 +44,11 @@ _BLAMED: Final = 10
 _BESIDE: Final = 6
 _ONE_NORMAL: Final = 1.25
 """Normal latency that stays within a quarter is printed as one figure."""
+_WHY: Final = {
+    "load-driven": "there was more load",
+    "service-driven": "slower at the same load",
+    "cannot tell": "cannot be told from what was recorded",
+}
 _LOAD_WORDS: Final = {
     "in_flight": "in flight", "bytes": "bytes per second", "size": "mean size", "bursts": "begun together"
 }  # fmt: skip
@@ -94,11 +99,11 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
             yield Sentence("Whether it was slow cannot be told: see the notes", "doubt")
         return
     worst = max(slow, key=lambda window: window.lost_ns)
-    count = "once" if len(slow) == 1 else f"{len(slow)} times"
+    count = {1: "once", 2: "twice"}.get(len(slow), f"{len(slow)} times")
     lasted = format_duration_ns(worst.end_ns - worst.start_ns)
     at = _words(worst.start_ns, found, start_utc_ns)
     yield Sentence(f"Slow {count}; worst {at}, {lasted}, {worst.factor:.2f}x slower", "doubt")
-    yield Sentence(f"Why: {worst.cause}, {worst.layer} layer")
+    yield Sentence(f"Why: {_WHY[worst.cause]}; {worst.layer} layer ({worst.cause})")
     if shown := _worth_showing(worst.blame):
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"
@@ -212,7 +217,7 @@ def _layers(window: SlowWindow) -> Iterable[Section]:
         for layer in window.layers
     ]
     heads = columns("mean by layer", "normally", "in it", "longer by", "of it added here", "share of it")
-    problems = [layer.problem for layer in window.layers if layer.problem]
+    problems = list(dict.fromkeys(layer.problem for layer in window.layers if layer.problem))
     return section(f"Window {window.number}: where the time went", heads, rows, notes=problems)
 
 

@@ -87,7 +87,7 @@ class Predicted:
         if not self.said:
             return "No step could be predicted from the ones before it."
         errors = [
-            f"{error:.0%} at the {name}"
+            f"{100 * error:.0f} % at the {name}"
             for name in QUANTILES
             if (error := self._error_median(name)) is not None
         ]

@@ -34,13 +34,13 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Time since the recording's start, in nanoseconds: ``0:02:35``."""
+    """Time since the recording's start, in nanoseconds: ``+0:02:35``, as --window takes it."""
 
     ns: int
 
     def __str__(self) -> str:
-        minutes, seconds = divmod(self.ns // 1_000_000_000, 60)
-        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+        minutes, seconds = divmod(abs(self.ns) // 1_000_000_000, 60)
+        return f"{'-' if self.ns < 0 else '+'}{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 @dataclass(frozen=True, slots=True)

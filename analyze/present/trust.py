@@ -91,4 +91,4 @@ def _judged(quality: Quality, findings: Sequence[Finding]) -> Quality:
 
 def _titles(findings: Sequence[Finding]) -> str:
     first, *rest = dict.fromkeys(entry.title for entry in findings)
-    return f"{first} (+{len(rest)} below)" if rest else first
+    return f"{first}; {len(rest)} more below" if rest else first

@@ -145,8 +145,8 @@ def _largest(rows: Sequence[tuple[str, WaterfallStep]]) -> str:
         who = f"{name} {op}s".strip()
         if top.problem is None and share <= 1:
             parts.append(
-                f"of {format_duration_ns(top.mean_ns)} that {who} take at the {top.layer} layer, {share:.0%} are spent "
-                f"in the {lowest.layer} layer"
+                f"of {format_duration_ns(top.mean_ns)} that {who} take at the {top.layer} layer, {100 * share:.0f} % "
+                f"are spent in the {lowest.layer} layer"
             )
     words = "; ".join(parts)
     return f"{words[:1].upper()}{words[1:]}." if words else ""

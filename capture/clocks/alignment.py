@@ -157,7 +157,7 @@ class _OneClock:
             return Alignment("reference", "others were measured against it", uncertainty_ns=0)
         own, others = source.clock.start_utc_uncertainty_ns, best.first.clock.start_utc_uncertainty_ns
         both_ns = None if own is None or others is None else own + others
-        basis = "UTC as each states it; different hosts' clocks may differ by more"
+        basis = "by the UTC that each states; clocks of different hosts may differ by more"
         if self is best:
             return Alignment("utc", basis, uncertainty_ns=own)
         return Alignment("utc", basis, uncertainty_ns=both_ns)
@@ -310,6 +310,8 @@ def _mark_repeated(clock: _OneClock, to: _OneClock, layer: str, found: ClockOffs
 def span_text(span_ns: int) -> str:
     """A length of time in the unit that people would take."""
     seconds = abs(span_ns) / 1e9
+    if seconds >= 2 * 365.25 * 86_400:
+        return f"{seconds / (365.25 * 86_400):,.1f} years"
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.2f} {unit}"

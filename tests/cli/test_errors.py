@@ -48,6 +48,19 @@ def make_zip_bomb(path: Path) -> None:
             member.write(bytes(1 << 20))
 
 
+@pytest.mark.parametrize(
+    "words", ["import a.blg -o", "replay a.iotrace --target t -o", "characterize --target t -o"]
+)
+def test_a_recording_is_not_called_like_a_file(
+    iotrace: Callable[..., Result], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = iotrace(*words.split(), "a.TXT")
+    assert_refused(told, "'a.TXT'", "folder")
+    assert "call it a.iotrace" in told.err
+    assert not entries(tmp_path)
+
+
 BAD_TRACES = {
     "truncated.etl": make_truncated_header,
     "random.etl": lambda path: path.write_bytes(os.urandom(100_000)),

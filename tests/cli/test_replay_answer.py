@@ -24,7 +24,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--mode", "superpose", "--scale", "2x"), ["superpose, 2 copies, disjoint footprint"]),
         (
             ("--mode", "think"),
-            ["were recorded, and the storage decides", "0% of the I/Os waited for another"],
+            ["were recorded, and the storage decides", "0 % of the I/Os waited for another"],
         ),
         (("--op", "read"), ["800 of 800 I/Os issued"]),
         (("--ramp", "1s"), ["the first 1 s are a ramp, and left out of the table"]),

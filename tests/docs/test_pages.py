@@ -85,6 +85,7 @@ def test_every_page_is_in_the_site_map() -> None:
     }
     decisions = {page for page in written if re.match(r"decisions/\d", page)}
     generated = {f"reference/{name}" for name in reference().PAGES}
+    generated |= {f"notebooks/{path.stem}.md" for path in (ROOT / "notebooks").glob("*.ipynb")}
     index = {"decisions/README.md": "decisions/index.md"}
     assert shown == {index.get(page, page) for page in written - decisions} | generated
 

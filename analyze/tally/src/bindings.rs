@@ -8,6 +8,7 @@ use pyo3::types::PyBytes;
 
 use crate::busiest::{Best, LENGTHS_NS};
 use crate::change_points;
+use crate::classes::{self, Chosen, ClassColumns, LIMITS, SIZE_CLASSES, SlotsOfTime, WORDS_MAX};
 use crate::flight::Flight;
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
@@ -230,6 +231,123 @@ impl Tally {
                 (page.key.0, touched.offset_bytes(page), io_count, by_slice)
             })
             .collect()
+    }
+}
+
+/// See `_tally.pyi`.
+#[pyclass]
+pub struct Classes {
+    inner: classes::Classes,
+}
+
+#[pymethods]
+#[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
+impl Classes {
+    #[new]
+    #[pyo3(signature = (roles, role_count, *, layer, is_response, span_ns, slots=None, limits_ns=vec![]))]
+    fn new(
+        roles: Vec<(i32, u8)>,
+        role_count: usize,
+        layer: u8,
+        is_response: bool,
+        span_ns: (i64, i64),
+        slots: Option<(i64, i64, usize)>,
+        limits_ns: Vec<(usize, [i64; LIMITS])>,
+    ) -> PyResult<Self> {
+        let is_known = |class: usize| class < WORDS_MAX * role_count * SIZE_CLASSES;
+        let is_sound = (1..=WORDS_MAX).contains(&role_count)
+            && roles.iter().all(|one| usize::from(one.1) < role_count)
+            && limits_ns.iter().all(|one| is_known(one.0))
+            && slots.is_none_or(|(_, length_ns, count)| length_ns > 0 && count > 0);
+        if !is_sound {
+            return Err(PyValueError::new_err(
+                "roles and classes are numbered from 0, and slots have a length",
+            ));
+        }
+        let (from_ns, until_ns) = span_ns;
+        let chosen = Chosen {
+            layer,
+            from_ns,
+            until_ns,
+            is_response,
+        };
+        let inner = classes::Classes::new(chosen, &roles, role_count);
+        let inner = match slots {
+            None => inner,
+            Some((from_ns, length_ns, count)) => inner.in_slots(
+                SlotsOfTime {
+                    from_ns,
+                    length_ns,
+                    count,
+                },
+                &limits_ns,
+            ),
+        };
+        Ok(Self { inner })
+    }
+
+    #[pyo3(signature = (*, op, issued_ns, completed_ns, size_bytes, file_id, layer, error, intended_ns=None))]
+    #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        op: PyBuffer<u8>,
+        issued_ns: PyBuffer<i64>,
+        completed_ns: PyBuffer<i64>,
+        size_bytes: PyBuffer<u32>,
+        file_id: PyBuffer<i32>,
+        layer: PyBuffer<u8>,
+        error: PyBuffer<i32>,
+        intended_ns: Option<PyBuffer<i64>>,
+    ) -> PyResult<()> {
+        let columns = ClassColumns {
+            op: column(&op)?,
+            issued_ns: column(&issued_ns)?,
+            completed_ns: column(&completed_ns)?,
+            intended_ns: intended_ns.as_ref().map(column).transpose()?,
+            size_bytes: column(&size_bytes)?,
+            file_id: column(&file_id)?,
+            layer: column(&layer)?,
+            error: column(&error)?,
+        };
+        if columns.op.iter().any(|&op| usize::from(op) >= WORDS_MAX) {
+            return Err(PyValueError::new_err("no operation has this number"));
+        }
+        let is_sound = py.detach(|| self.inner.add(&columns));
+        is_sound
+            .then_some(())
+            .ok_or_else(|| refused(Problem::Length))
+    }
+
+    fn histogram<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let rows = self.inner.histograms().flat_map(|(class, of)| {
+            let buckets = of.buckets().into_iter().enumerate();
+            buckets.map(move |(place, (bucket_ns, io_count))| {
+                let sum_ns = if place == 0 { of.sum_ns } else { 0 };
+                [class as i64, bucket_ns, io_count as i64, sum_ns]
+            })
+        });
+        int64s(py, rows)
+    }
+
+    fn course<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let rows = self.inner.courses().map(|(class, slot, cell)| {
+            let [a, b, c, d, e, f] = cell.below;
+            let (io_count, sum_ns) = (cell.io_count, cell.latency_sum_ns);
+            [
+                class as i64,
+                slot as i64,
+                io_count,
+                sum_ns,
+                a,
+                b,
+                c,
+                d,
+                e,
+                f,
+            ]
+        });
+        int64s(py, rows)
     }
 }
 

@@ -36,6 +36,11 @@ impl Latencies {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.doublings.is_empty()
+    }
+
     /// Names of the buckets that hold anything, ascending, with their counts.
     pub fn buckets(&self) -> Vec<(i64, u64)> {
         let mut whole = self.clone();

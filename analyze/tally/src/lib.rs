@@ -5,11 +5,14 @@
 //! them in order of time and hands each to what counts: `flight`, `latency`, `seconds`, in a thread of its own `touched`,
 //! and what other rooms state too, arrivals and sequences (`iotrace_load`).
 //!
+//! `classes` takes rows in any order: latencies by class of I/Os, and their course over time, for comparisons.
+//!
 //! `change_points` is a search of its own, over a series that was made of I/Os.
 
 mod bindings;
 mod busiest;
 mod change_points;
+mod classes;
 mod flight;
 mod latency;
 mod page;
@@ -25,5 +28,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _tally(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Tally>()?;
+    module.add_class::<bindings::Classes>()?;
     module.add_function(wrap_pyfunction!(bindings::best_borders, module)?)
 }

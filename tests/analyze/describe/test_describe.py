@@ -283,7 +283,7 @@ def test_offsets_that_no_device_can_have_are_no_place(make_recording):
     assert total.working_set_bytes == (5 + 1) * 4096
     # Two of the four that have a place begin where an earlier one ended.
     assert total.read.sequential_share == pytest.approx(2 / 4)
-    assert any(note.startswith("2 reads and writes (33%) have no known place") for note in found.notes)
+    assert any(note.startswith("2 reads and writes (33.3 %) have no known place") for note in found.notes)
 
 
 def test_ios_of_unknown_place_make_a_stream_no_less_sequential(make_recording):

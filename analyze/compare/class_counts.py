@@ -1,0 +1,138 @@
+"""What the queries ``class_latency`` and ``class_slots`` ask, in a quarter of the time: rows counted in native code.
+
+The order of the I/Os does not matter, so threads share the row groups; each counts by itself, and the tables they come
+to are added up by whoever reads them. The queries say what the columns mean.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from iotrace.analyze._tally import Classes
+from iotrace.analyze.describe.one_pass import RowGroup, decode, readable, row_groups
+from iotrace.analyze.describe.streams import LAYERS, OPS
+from iotrace.schemas import Recording
+from iotrace.schemas.arrays import Int64s
+
+_SIZE_CLASSES_BYTES: Final = (*(4096 << doublings for doublings in range(9)), 0)
+_COLUMNS: Final = ("layer", "op", "issued_ns", "completed_ns", "size_bytes", "file_id", "error")
+_UNATTRIBUTED: Final = "unattributed"
+_THREADS_MAX: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which I/Os count, by which of their latencies, and whether the roles of their files are told apart."""
+
+    layer: str
+    metric: str
+    span_ns: tuple[int, int]
+    with_roles: bool
+
+
+def class_latency(recording: Recording, chosen: Chosen) -> pa.Table:
+    """As query ``class_latency``, but that a bucket may have several rows, and the sum stands in one of a class's.
+
+    Raises `IotraceError` if the I/Os cannot be read.
+    """
+    roles = _Roles(recording, chosen)
+    found = [tally.histogram() for tally in _counted(recording, chosen, roles)]
+    rows = np.frombuffer(b"".join(found), np.int64).reshape(-1, 4)
+    role, op, size = roles.classes(rows[:, 0])
+    names = ("bucket_ns", "io_count", "latency_sum_ns")
+    return pa.table(
+        {"role": role, "op": op, "size_class_bytes": size}
+        | {name: rows[:, place] for place, name in enumerate(names, 1)}
+    )
+
+
+def class_slots(
+    recording: Recording, chosen: Chosen, slot_ns: int, slots: int, classes: Sequence[dict[str, Any]]
+) -> pa.Table:
+    """As query ``class_slots``, but that a class and slot may have several rows.
+
+    A replay that starts a moment late, or ends one, has I/Os just outside the ``slots`` of what it replays: they count
+    in the first or the last. Raises `IotraceError` if the I/Os cannot be read.
+    """
+    roles = _Roles(recording, chosen)
+    number_of = {roles.number(one): one["class_key"] for one in classes}
+    limits = [(roles.number(one), [*one["limits_ns"], *one["op_limits_ns"]]) for one in classes]
+    tallies = _counted(recording, chosen, roles, slots=(chosen.span_ns[0], slot_ns, slots), limits_ns=limits)
+    rows = np.frombuffer(b"".join(tally.course() for tally in tallies), np.int64).reshape(-1, 10)
+    keys = np.array([number_of[number] for number in rows[:, 0].tolist()], np.int64)
+    below = [
+        pa.FixedSizeListArray.from_arrays(rows[:, part].ravel(), 3) for part in (slice(4, 7), slice(7, 10))
+    ]
+    return pa.table(
+        {
+            "class_key": keys,
+            "slot": rows[:, 1],
+            "io_count": rows[:, 2],
+            "latency_sum_ns": rows[:, 3],
+            "below_class_count": below[0],
+            "below_op_count": below[1],
+        }
+    )
+
+
+class _Roles:
+    """Numbers the roles of files, and with them the classes."""
+
+    def __init__(self, recording: Recording, chosen: Chosen) -> None:
+        files = recording.read("files", ["file_id", "role"]).to_pylist() if chosen.with_roles else []
+        known = [(row["file_id"], row["role"]) for row in files if row["role"] is not None]
+        self.names = [_UNATTRIBUTED, *sorted({role for _, role in known} - {_UNATTRIBUTED})]
+        self.of_files = [(file_id, self.names.index(role)) for file_id, role in known]
+
+    def number(self, one: dict[str, Any]) -> int:
+        """The number of a class that is given by its role, operation and size."""
+        op, role = OPS.index(one["op"]), self.names.index(one["role"])
+        size = _SIZE_CLASSES_BYTES.index(one["size_class_bytes"])
+        return (op * len(self.names) + role) * len(_SIZE_CLASSES_BYTES) + size
+
+    def classes(self, numbers: Int64s) -> tuple[pa.Array, pa.Array, Int64s]:
+        """Role, operation and size of numbered classes."""
+        rest, size = np.divmod(numbers, len(_SIZE_CLASSES_BYTES))
+        op, role = np.divmod(rest, len(self.names))
+        words = (
+            pa.array(names).take(pa.array(places))
+            for names, places in ((self.names, role), ([one.value for one in OPS], op))
+        )
+        return *words, np.array(_SIZE_CLASSES_BYTES, np.int64)[size]
+
+
+def _counted(
+    recording: Recording,
+    chosen: Chosen,
+    roles: _Roles,
+    **course: Any,  # noqa: ANN401 (as Classes takes it)
+) -> list[Classes]:
+    columns = [*_COLUMNS, *(["intended_ns"] if recording.manifest.is_played else [])]
+    first_ns, end_ns = chosen.span_ns
+
+    def count(groups: Iterator[RowGroup]) -> Classes:
+        tally = Classes(
+            roles.of_files,
+            len(roles.names),
+            layer=LAYERS.index(chosen.layer),
+            is_response=chosen.metric == "response",
+            span_ns=chosen.span_ns,
+            **course,
+        )
+        for group in groups:
+            tally.add(**decode(group.read()))
+        return tally
+
+    with readable(recording):
+        within = [
+            one for one in row_groups(recording, columns) if one.last_ns >= first_ns and one.first_ns < end_ns
+        ]
+        shared = iter(within)
+        threads = min(os.cpu_count() or 1, _THREADS_MAX, max(len(within), 1))
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(count, [shared] * threads))

@@ -1,0 +1,244 @@
+//! Latencies by class of I/Os (operation, role, size), and their course over slots of time: what is compared with its like.
+//!
+//! Rows may come in any order, so threads may share the row groups of a recording, each with a `Classes` of its own.
+
+use std::collections::HashMap;
+
+use crate::latency::Latencies;
+use crate::rows::{Column, NEVER_NS};
+
+/// Size classes: powers of two from 4 KiB to 1 MiB, and what is larger.
+pub const SIZE_CLASSES: usize = 10;
+/// Limits whose I/Os are counted: those of a class, then those of its operation.
+pub const LIMITS: usize = 6;
+/// Roles and operations there may be.
+pub const WORDS_MAX: usize = 64;
+
+const FILES_LISTED: usize = 1 << 16;
+
+/// Columns of `io`, as in `rows`.
+pub struct ClassColumns<'a> {
+    /// Position in the vocabulary.
+    pub op: Column<'a, u8>,
+    /// Start.
+    pub issued_ns: Column<'a, i64>,
+    /// End, or `NEVER_NS`.
+    pub completed_ns: Column<'a, i64>,
+    /// When it was due, or `NEVER_NS`.
+    pub intended_ns: Option<Column<'a, i64>>,
+    /// Bytes asked for.
+    pub size_bytes: Column<'a, u32>,
+    /// Id or `NOBODY`.
+    pub file_id: Column<'a, i32>,
+    /// Position in the vocabulary.
+    pub layer: Column<'a, u8>,
+    /// 0 for success.
+    pub error: Column<'a, i32>,
+}
+
+/// Which I/Os count, and from when on they took time.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen {
+    /// Position in the vocabulary.
+    pub layer: u8,
+    /// First start.
+    pub from_ns: i64,
+    /// End of the starts, not included.
+    pub until_ns: i64,
+    /// Whether time runs from when an I/O was due.
+    pub is_response: bool,
+}
+
+/// Slots of time that a course is counted in. What lies outside of them counts in the nearest.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotsOfTime {
+    /// Start of the first.
+    pub from_ns: i64,
+    /// Length of each.
+    pub length_ns: i64,
+    /// How many.
+    pub count: usize,
+}
+
+/// A class in a slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cell {
+    /// I/Os.
+    pub io_count: i64,
+    /// Sum of their latencies; as much as fits.
+    pub latency_sum_ns: i64,
+    /// I/Os that did not exceed each limit.
+    pub below: [i64; LIMITS],
+}
+
+struct Course {
+    limits_ns: [i64; LIMITS],
+    cells: Vec<Cell>,
+}
+
+/// Counts I/Os by class.
+pub struct Classes {
+    chosen: Chosen,
+    role_count: usize,
+    listed: Vec<u8>,
+    others: HashMap<i32, u8>,
+    histograms: Vec<Latencies>,
+    slots: Option<SlotsOfTime>,
+    courses: Vec<Option<Course>>,
+}
+
+/// Latencies of each class, or their course where slots of time are given.
+impl Classes {
+    /// Nothing counted yet; ``roles`` has the number of each file's role, which is 0 for all others.
+    pub fn new(chosen: Chosen, roles: &[(i32, u8)], role_count: usize) -> Self {
+        let (mut listed, mut others) = (Vec::new(), HashMap::new());
+        for &(file_id, role) in roles {
+            match usize::try_from(file_id) {
+                Ok(place) if place < FILES_LISTED => {
+                    if listed.len() <= place {
+                        listed.resize(place + 1, 0);
+                    }
+                    listed[place] = role;
+                }
+                _ => drop(others.insert(file_id, role)),
+            }
+        }
+        Self {
+            chosen,
+            role_count,
+            listed,
+            others,
+            histograms: Vec::new(),
+            slots: None,
+            courses: Vec::new(),
+        }
+    }
+
+    /// Counts courses instead of histograms: of the classes whose limits are given.
+    pub fn in_slots(mut self, slots: SlotsOfTime, limits_ns: &[(usize, [i64; LIMITS])]) -> Self {
+        for &(class, limits_ns) in limits_ns {
+            let cells = vec![Cell::default(); slots.count];
+            grown(&mut self.courses, class).replace(Course { limits_ns, cells });
+        }
+        self.slots = Some(slots);
+        self
+    }
+
+    /// Takes in rows; false if columns are of different lengths.
+    pub fn add(&mut self, columns: &ClassColumns<'_>) -> bool {
+        let count = columns.issued_ns.len();
+        let lengths = [
+            columns.op.len(),
+            columns.completed_ns.len(),
+            columns.intended_ns.map_or(count, <[_]>::len),
+            columns.size_bytes.len(),
+            columns.file_id.len(),
+            columns.layer.len(),
+            columns.error.len(),
+        ];
+        if lengths != [count; 7] {
+            return false;
+        }
+        for place in 0..count {
+            let (issued_ns, completed_ns) = (columns.issued_ns[place], columns.completed_ns[place]);
+            let due_ns = columns.intended_ns.map_or(NEVER_NS, |due| due[place]);
+            let begun_ns = if self.chosen.is_response {
+                due_ns
+            } else {
+                issued_ns
+            };
+            let counts = columns.layer[place] == self.chosen.layer
+                && columns.error[place] == 0
+                && completed_ns != NEVER_NS
+                && begun_ns != NEVER_NS
+                && issued_ns >= self.chosen.from_ns
+                && issued_ns < self.chosen.until_ns;
+            if !counts {
+                continue;
+            }
+            let class = self.class(
+                columns.op[place],
+                columns.file_id[place],
+                columns.size_bytes[place],
+            );
+            let latency_ns = completed_ns.saturating_sub(begun_ns).max(0);
+            let Some(slots) = self.slots else {
+                grown(&mut self.histograms, class).add(latency_ns);
+                continue;
+            };
+            if let Some(Some(course)) = self.courses.get_mut(class) {
+                let at_ns = if due_ns == NEVER_NS {
+                    issued_ns
+                } else {
+                    due_ns
+                };
+                let slot = at_ns.saturating_sub(slots.from_ns) / slots.length_ns;
+                let slot = usize::try_from(slot).unwrap_or(0).min(slots.count - 1);
+                let cell = &mut course.cells[slot];
+                cell.io_count += 1;
+                cell.latency_sum_ns = cell.latency_sum_ns.saturating_add(latency_ns);
+                for (below, limit_ns) in cell.below.iter_mut().zip(course.limits_ns) {
+                    *below += i64::from(latency_ns <= limit_ns);
+                }
+            }
+        }
+        true
+    }
+
+    /// Latencies by class, those that have any.
+    pub fn histograms(&self) -> impl Iterator<Item = (usize, &Latencies)> {
+        let numbered = self.histograms.iter().enumerate();
+        numbered.filter(|(_, latencies)| !latencies.is_empty())
+    }
+
+    /// Class, slot and what is in it, where anything is.
+    pub fn courses(&self) -> impl Iterator<Item = (usize, usize, &Cell)> {
+        let numbered = self.courses.iter().enumerate();
+        numbered
+            .filter_map(|(class, course)| Some((class, course.as_ref()?)))
+            .flat_map(|(class, course)| {
+                let cells = course.cells.iter().enumerate();
+                cells.map(move |(slot, cell)| (class, slot, cell))
+            })
+            .filter(|(.., cell)| cell.io_count > 0)
+    }
+
+    #[inline]
+    fn class(&self, op: u8, file_id: i32, size_bytes: u32) -> usize {
+        let listed = usize::try_from(file_id)
+            .ok()
+            .and_then(|place| self.listed.get(place));
+        let role = match listed {
+            Some(&role) => role,
+            None if self.others.is_empty() => 0,
+            None => self.others.get(&file_id).copied().unwrap_or(0),
+        };
+        (usize::from(op) * self.role_count + usize::from(role)) * SIZE_CLASSES
+            + size_class(size_bytes)
+    }
+}
+
+#[inline]
+fn size_class(size_bytes: u32) -> usize {
+    let bits = u32::BITS - (size_bytes.max(1) - 1).leading_zeros();
+    (bits.saturating_sub(12) as usize).min(SIZE_CLASSES - 1)
+}
+
+#[inline]
+fn grown<T: Default>(places: &mut Vec<T>, place: usize) -> &mut T {
+    if places.len() <= place {
+        places.resize_with(place + 1, T::default);
+    }
+    &mut places[place]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_class;
+
+    #[test]
+    fn size_classes_are_powers_of_two_from_4_kib_to_1_mib() {
+        let sizes = [0, 1, 4096, 4097, 8192, 1 << 20, (1 << 20) + 1, u32::MAX];
+        assert_eq!(sizes.map(size_class), [0, 0, 0, 1, 1, 8, 9, 9]);
+    }
+}
