@@ -228,6 +228,14 @@ def test_a_matrix_is_refused_with_what_to_do_about_it(tmp_path):
     assert "each series by itself" in caught.value.hint
 
 
+def test_two_sizes_at_the_same_loads_are_two_series(tmp_path):
+    steps = [
+        sqlio(tmp_path, f"{size}-{load}", "read", load, size) for size in (8192, 65536) for load in (1, 2, 4)
+    ]
+    with pytest.raises(IotraceError, match="they have 2 sizes, patterns or mixes"):
+        knee(steps)
+
+
 def test_numbers_that_are_not_known_are_null_in_json(tmp_path):
     rows = zip((1, 2, 4, 8), (10, 20, 40, 40), strict=True)
     steps = [run(tmp_path, count, {"outstanding": count, "iops": float(iops)}) for count, iops in rows]

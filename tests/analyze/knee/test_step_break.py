@@ -79,3 +79,11 @@ def test_a_stall_to_the_end_that_drains_fast_is_not_kept_up(tmp_path):
     ends[stalled] = 10.6 + np.arange(stalled.sum()) / 50_000
     step, _ = measure(simulator.write_step(tmp_path, arrival, ends, scale=1.0))
     assert step.is_saturated
+
+
+def test_bytes_are_those_of_the_ios(tmp_path):
+    """1,000 I/Os of 8 KiB a second are 8.192 MB a second, offered and carried."""
+    arrival = np.arange(0, 10, 1e-3)
+    step, _ = measure(simulator.write_step(tmp_path, arrival, arrival + 2e-4, scale=1.0))
+    assert step.offered_mb_per_s == pytest.approx(8.192, rel=1e-3)
+    assert step.achieved_mb_per_s == pytest.approx(8.192, rel=1e-3)
