@@ -332,20 +332,20 @@ impl Classes {
 
     fn course<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let rows = self.inner.courses().map(|(class, slot, cell)| {
-            let [a, b, c, d, e, f] = cell.below;
-            let (io_count, sum_ns) = (cell.io_count, cell.latency_sum_ns);
-            [
+            let mut row = [
                 class as i64,
                 slot as i64,
-                io_count,
-                sum_ns,
-                a,
-                b,
-                c,
-                d,
-                e,
-                f,
-            ]
+                cell.io_count,
+                cell.latency_sum_ns,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+            ];
+            row[4..].copy_from_slice(&cell.below);
+            row
         });
         int64s(py, rows)
     }
