@@ -396,7 +396,7 @@ FURTHER = [
         "unlike-work",
         Case("captured", io=io(op=np.where(np.arange(COUNT) % 10 == 0, "write", "read")), other=CAPTURED),
         "warning",
-        "10%",
+        "10 %",
     ),
 ]
 """More ways to fire: rule, case, level, a word of the detail."""
