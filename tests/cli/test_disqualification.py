@@ -58,7 +58,7 @@ def test_compare_says_first_that_it_must_not_be_relied_on(two, capsys):
 def test_compare_of_what_is_valid_begins_with_the_answer(two, capsys):
     run(["compare", str(two[0]), str(two[0])])
     text = capsys.readouterr().out
-    assert text.startswith("Reads: B's ")
+    assert text.startswith("Reads: these recordings show no difference between A and B")
 
 
 def test_describe_and_incident_say_it_first_too_and_json_has_it_first(two, capsys):
