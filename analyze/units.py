@@ -99,10 +99,10 @@ def format_quantity(value: float, unit: str | None) -> str:
             return f"{format_figure(value)} {unit or ''}".rstrip()
 
 
-def format_share(share: float | None) -> str:
+def format_share(share: float | None, decimals: int = 1) -> str:
     """A share of 1 as a percentage: ``12.3 %``."""
     # Adding 0 makes a nought of minus nought.
-    return DASH if share is None else f"{round(share * 100, 1) + 0.0:.1f} %"
+    return DASH if share is None else f"{round(share * 100, decimals) + 0.0:.{decimals}f} %"
 
 
 def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:
@@ -145,8 +145,8 @@ def format_share_with_interval(share: float | None, interval: tuple[float, float
     if share is None:
         return DASH
     if interval is None:
-        return f"{share * 100:.0f} %"
-    return f"{share * 100:.0f} % [{interval[0] * 100:.0f}, {interval[1] * 100:.0f}]"
+        return format_share(share, 0)
+    return f"{format_share(share, 0)} [{interval[0] * 100:.0f}, {interval[1] * 100:.0f}]"
 
 
 def _three_digits_signed(value: float) -> str:

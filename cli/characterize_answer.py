@@ -6,7 +6,7 @@ from typing import Final
 from iotrace.analyze.present import Answer, Cell, Number, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns, section
 from iotrace.analyze.present.trust import disqualified, findings_section, trust_of_findings
-from iotrace.analyze.units import DASH, format_figure
+from iotrace.analyze.units import DASH, format_figure, format_share
 from iotrace.analyze.validity import Finding
 from iotrace.replay.characterize import kind_text, size_text
 
@@ -122,9 +122,7 @@ def _row(one: CellResult, *, by_size: bool) -> list[Cell]:
     return [
         size_text(one.cell.size_bytes) if by_size else str(one.cell.outstanding),
         format_figure(step.achieved_iops),
-        DASH
-        if reach is None
-        else f"{100 * ((reach[1] - reach[0]) / 2 / max(step.achieved_iops, 1e-9)):.1f} %",
+        DASH if reach is None else format_share((reach[1] - reach[0]) / 2 / max(step.achieved_iops, 1e-9)),
         f"{step.achieved_mb_per_s:,.1f}",
         _ms(step.response_ns_mean),
         *(_ms(step.service_ns[name]) for name in ("p50", "p95", "p99", "p99_9")),

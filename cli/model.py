@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from iotrace.analyze.present.program import ProgramAnswer
-from iotrace.analyze.units import DASH
+from iotrace.analyze.units import DASH, format_share
 from iotrace.replay.virtual.fit import fit, to_toml
 from iotrace.schemas import Recording, Sweep, counted
 from iotrace.schemas.models import BySize, Disk, Limit, Machine, catalogue, catalogue_names, example
@@ -126,7 +126,8 @@ def fit_command(
     tested = model.tested
     console.paragraph(
         f"each run predicted from the others: response off by up to "
-        f"{100 * tested.response_p50_error:.0f} % at the p50 and {100 * tested.response_p99_error:.0f} % at the p99"
+        f"{format_share(tested.response_p50_error, 0)} at the p50 and "
+        f"{format_share(tested.response_p99_error, 0)} at the p99"
     )
     within = (
         f"{low:.2g} to {high:.2g} times at the {name}"

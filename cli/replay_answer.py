@@ -99,7 +99,7 @@ def _exactly(run: Replay) -> Iterator[str]:
         yield f"{format_duration_ns(span)} where {recorded} were recorded, and the storage decides"
     else:
         whole = planned and run.issued_ios == run.planned_ios
-        off = f" (off by {100 * (abs(span - planned) / planned):.3f} %)" if whole else ""
+        off = f" (off by {format_share(abs(span - planned) / planned, 3)})" if whole else ""
         yield f"{format_duration_ns(span)} where {format_duration_ns(planned)} were planned{off}"
     counts = {
         "failed": run.failed_ios,
@@ -125,7 +125,7 @@ def _exactly(run: Replay) -> Iterator[str]:
     if dependencies:
         waiting, clocked = dependencies.waiting_ios, dependencies.clocked_ios
         yield (
-            f"{100 * (waiting / max(1, waiting + clocked)):.0f} % of the I/Os waited for another on their thread or "
+            f"{format_share(waiting / max(1, waiting + clocked), 0)} of the I/Os waited for another on their thread or "
             f"log, {format_count(clocked)} kept to the clock"
         )
 

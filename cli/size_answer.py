@@ -8,7 +8,7 @@ from iotrace.analyze.fleet import Unread, hosts_text
 from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.present.program import ProgramAnswer
-from iotrace.analyze.units import DASH
+from iotrace.analyze.units import DASH, format_share
 from iotrace.replay.virtual.size import Sized, Tried
 from iotrace.schemas import counted
 from iotrace.schemas.models import Disk, Machine, catalogue_names
@@ -300,7 +300,7 @@ def _row(one: Tried, costs: dict[str, float]) -> tuple[Cell, ...]:
         _p99(one),
         _room(one),
         Number(one.throttled_seconds, 1),
-        DASH if one.credits_end_share is None else f"{100 * one.credits_end_share:.0f} %",
+        format_share(one.credits_end_share, 0),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the queries ``class_latency`` and ``class_slots`` ask, in a quarter of the time: rows counted in native code.
+"""What the queries ``class_latency`` and ``class_slots`` ask, counted in native code, which takes less time.
 
 The order of the I/Os does not matter, so threads share the row groups; each counts by itself, and the tables they come
 to are added up by whoever reads them. The queries say what the columns mean.

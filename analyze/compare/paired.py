@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from iotrace.analyze import library
 from iotrace.analyze.stats.bootstrap import SLOTS_MAX, SLOTS_MIN, interval, resampled_errors
+from iotrace.analyze.units import format_share
 from iotrace.schemas import Layer, Recording, counted
 from iotrace.schemas.run import Replay
 from iotrace.schemas.sweep import watched_path
@@ -104,8 +105,8 @@ def pair_up(
                 lost = seen.manifest.quality.events_lost
                 pairs.unpaired.append(
                     f"{op}s at the {layer} layer are not held against themselves: of {total:,}, {count:,} have a "
-                    f"counterpart in what was recorded beside the replay, and {100 * _PAIRED_MIN:.0f} % would have to"
-                    + (f"; that recorder lost {counted(lost, 'event')}" if lost else "")
+                    f"counterpart in what was recorded beside the replay, and {format_share(_PAIRED_MIN, 0)} would "
+                    "have to" + (f"; that recorder lost {counted(lost, 'event')}" if lost else "")
                 )
     if not pairs.found and not pairs.unpaired:
         pairs.unpaired.append(

@@ -208,11 +208,11 @@ def _aspect(
 
 def _in_words(aspect: WorkAspect) -> str:
     if aspect.name == "other operations or sizes":
-        without = 100 * (aspect.b or 0.0)
-        return f"the mix of operations and sizes differs: {without:.0f} % of the I/Os have no counterpart"
+        without = format_share(aspect.b or 0.0, 0)
+        return f"the mix of operations and sizes differs: {without} of the I/Os have no counterpart"
     expected, b = aspect.expected or 0.0, aspect.b or 0.0
     if aspect.unit == "share":
-        figures = f"{100 * b:.0f} % instead of {100 * expected:.0f} %"
+        figures = f"{format_share(b, 0)} instead of {format_share(expected, 0)}"
     elif aspect.unit == "ns":
         figures = f"{format_duration_ns(b)} instead of {format_duration_ns(expected)}"
     elif aspect.unit == "CV of gaps":

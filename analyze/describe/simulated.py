@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from iotrace.analyze.present import Cell, Count, Duration, Section, Sentence
 from iotrace.analyze.present.answer import columns, section
-from iotrace.analyze.units import DASH, format_duration_ns
+from iotrace.analyze.units import DASH, format_duration_ns, format_share
 from iotrace.schemas.models import tested_words
 from iotrace.schemas.run import ModelFacts, ModelLimit
 
@@ -47,4 +47,4 @@ def _credits(limit: ModelLimit) -> str:
     if not limit.credits:
         return DASH
     least, end = ((one or 0.0) / limit.credits for one in (limit.credits_least, limit.credits_end))
-    return f"{100 * end:.0f} % (least {100 * least:.0f} %)"
+    return f"{format_share(end, 0)} (least {format_share(least, 0)})"

@@ -7,7 +7,7 @@ from statistics import median
 from iotrace.analyze.present import Cell, Duration, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.present.program import figure
-from iotrace.analyze.units import DASH, format_duration_ns
+from iotrace.analyze.units import DASH, format_duration_ns, format_share
 from iotrace.schemas.run import PredictedNs, Prediction
 
 from .step import Step
@@ -87,7 +87,7 @@ class Predicted:
         if not self.said:
             return "No step could be predicted from the ones before it."
         errors = [
-            f"{100 * error:.0f} % at the {name}"
+            f"{format_share(error, 0)} at the {name}"
             for name in QUANTILES
             if (error := self._error_median(name)) is not None
         ]

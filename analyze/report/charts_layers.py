@@ -8,6 +8,7 @@ from iotrace.analyze.units import (
     format_count,
     format_duration_ns,
     format_duration_with_interval,
+    format_share,
     format_share_with_interval,
 )
 
@@ -145,8 +146,8 @@ def _largest(rows: Sequence[tuple[str, WaterfallStep]]) -> str:
         who = f"{name} {op}s".strip()
         if top.problem is None and share <= 1:
             parts.append(
-                f"of {format_duration_ns(top.mean_ns)} that {who} take at the {top.layer} layer, {100 * share:.0f} % "
-                f"are spent in the {lowest.layer} layer"
+                f"of {format_duration_ns(top.mean_ns)} that {who} take at the {top.layer} layer, "
+                f"{format_share(share, 0)} are spent in the {lowest.layer} layer"
             )
     words = "; ".join(parts)
     return f"{words[:1].upper()}{words[1:]}." if words else ""

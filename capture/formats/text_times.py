@@ -54,8 +54,8 @@ class TextTimes:
         """Find from some times whether days go before months. Raises `IotraceError` where they leave that open.
 
         Any day after the 12th tells. So does a log that goes on past midnight: read the wrong way, it leaps a month.
-        ``from_c_library``: a program of Linux wrote them in its user's locale. Of glibc's locales with AM and PM in
-        Latin letters and years of four digits, none of an English-speaking country puts the day first.
+        ``from_c_library``: a program of Linux wrote them in its user's locale. Of glibc's English ones only that of
+        the United States writes AM and PM beside slashes and a year of four digits.
         """
         found = [match for text in texts if (match := _SLASHED.fullmatch(text.strip().strip('"')))]
         if not found:

@@ -98,10 +98,10 @@ def _rows(reading: Reading) -> Iterator[dict[str, str]]:
         raise IotraceError(f"'{reading.name}' is over {_BYTES_MAX >> 30} GiB", hint="export a shorter time")
     csv.field_size_limit(_CELL_CHARACTERS_MAX)
     with path.open("rb") as raw:
-        head = raw.read(4)
-        raw.seek(-1, 2)
-        reading.cut = raw.read(1) not in {b"\n", b"\0"}
-    with path.open(encoding=text_encoding(head), errors="replace", newline="") as file:
+        encoding = text_encoding(raw.read(4))
+        raw.seek(-min(4, raw.seek(0, 2)), 2)
+        reading.cut = not raw.read().decode(encoding, "replace").endswith("\n")
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
         separator, names = _cells(file.readline().lstrip("\ufeff").rstrip("\r\n"))
         before: dict[str, str] | None = None
         try:
@@ -130,5 +130,4 @@ FORMAT = Counters(
         "texts of queries and names of logins, hosts and programs are not kept",
     ),
     "export the table that sp_WhoIsActive's @destination_table fills, with its column collection_time",
-    "Windows",
 ).format(_recognises)
