@@ -1,6 +1,7 @@
 """Where real samples lie, and what a test needs of the machine."""
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Generator
@@ -54,6 +55,9 @@ class _Skips:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold the skips of the whole run, in the process that sees them all, against the list of those in order."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs like this, and every program that a test starts would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # The settings of whoever runs the tests are none of theirs.
     os.environ["IOTRACE_CONFIG"] = str(Path(__file__).parent / "fixtures" / "settings.toml")
     if os.environ.get(skips.VARIABLE) == "1" and not hasattr(config, "workerinput"):

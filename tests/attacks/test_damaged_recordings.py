@@ -3,9 +3,7 @@
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +17,7 @@ from iotrace.schemas.streams import read_stream
 
 from .. import hostile_names
 from .damaged_recordings import damages
+from .measured import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
 
@@ -73,20 +72,14 @@ WHOLES = {"recording": hostile, "sweep": sweep, "unfinished": unfinished}
 
 def holds(words, folder):
     """Nothing unexpected came of it, within the memory that is allowed; what was tried."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen(
-            [sys.executable, PROGRAM, *map(str, words)],
-            stdout=out,
-            stderr=err,
-            env=os.environ | {"TMPDIR": str(folder), "ARROW_DEFAULT_MEMORY_POOL": "system"},
-        )
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        told = [json.loads(line) for line in out]
-        assert child.returncode == 0, f"after {told[-1:]}: {child.returncode} {err.read()[-2000:]!r}"
-    assert used.ru_maxrss << 10 < MEMORY_MAX, f"{used.ru_maxrss >> 10} MiB"
+    done = run(
+        [sys.executable, PROGRAM, *words],
+        wait_s=7200,
+        env=os.environ | {"TMPDIR": str(folder), "ARROW_DEFAULT_MEMORY_POOL": "system"},
+    )
+    told = [json.loads(line) for line in done.out.splitlines()]
+    assert done.status == 0, f"after {told[-1:]}: {done.status} {done.err[-2000:]}"
+    assert done.peak_bytes < MEMORY_MAX, f"{done.peak_bytes >> 20} MiB"
     wrong = [
         (one["damage"], command, status)
         for one in told
@@ -96,7 +89,7 @@ def holds(words, folder):
     assert wrong == []
     statuses = [status for one in told for status in one["statuses"].values()]
     assert statuses
-    print(f"{len(told)} damaged, {len(statuses)} commands, {used.ru_maxrss >> 10} MiB")
+    print(f"{len(told)} damaged, {len(statuses)} commands, {done.peak_bytes >> 20} MiB")
 
 
 @pytest.mark.parametrize("kind", WHOLES)

@@ -2,14 +2,12 @@
 
 import io
 import os
-import resource
 import signal
 import stat
 import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zipfile
 from pathlib import Path
@@ -21,6 +19,8 @@ import pytest
 from iotrace.schemas import Recording
 from iotrace.schemas.spilling import private_room
 from iotrace.schemas.writer import parquet_writer
+
+from .measured import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux has them")
 
@@ -37,29 +37,17 @@ def rest_slow(values, quick):
     return [pytest.param(*value, marks=() if value in quick else pytest.mark.slow) for value in values]
 
 
-class Done:
-    def __init__(self, words, **options):
-        command = [sys.executable, "-m", "iotrace.cli", *map(str, words)]
-        with tempfile.TemporaryFile() as err:
-            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, **options)
-            watch = threading.Timer(WAIT_S, child.kill)
-            watch.start()
-            resource.prlimit(child.pid, resource.RLIMIT_CPU, (CPU_S, CPU_S))
-            resource.prlimit(child.pid, resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
-            _, status, used = os.wait4(child.pid, 0)
-            watch.cancel()
-            child.returncode = self.status = os.waitstatus_to_exitcode(status)
-            err.seek(0)
-            self.err = err.read().decode("utf-8", "replace")
-        self.peak = used.ru_maxrss << 10
-        self.cpu_s = used.ru_utime + used.ru_stime
+def iotrace(words, **options):
+    limits = {"RLIMIT_CPU": CPU_S, "RLIMIT_AS": ADDRESSES_MAX}
+    command = [sys.executable, "-m", "iotrace.cli", *words]
+    return run(command, wait_s=WAIT_S, at_most=limits, stdout=subprocess.DEVNULL, **options)
 
 
 def holds(done, *statuses):
     assert done.status in statuses, done.err[-2000:]
     assert "itself went wrong" not in done.err
-    assert done.peak < MEMORY_MAX, f"{done.peak >> 20} MiB"
-    print(f"{done.peak >> 20} MiB, {done.cpu_s:.1f} s of processor time")
+    assert done.peak_bytes < MEMORY_MAX, f"{done.peak_bytes >> 20} MiB"
+    print(f"{done.peak_bytes >> 20} MiB, {done.cpu_s:.1f} s of processor time")
 
 
 def packed(path, members, method=zipfile.ZIP_DEFLATED):
@@ -89,14 +77,14 @@ def overlapping(path, count):
 def test_many_members_of_a_zip_take_little_memory(tmp_path, command, size):
     path = packed(tmp_path / "many.zip", ((f"{number}.bin", bytes(size)) for number in range(9_999)))
     words = [command, path] + (["-o", tmp_path / "r.iotrace"] if command == "import" else [])
-    holds(Done(words), 1, 2)
+    holds(iotrace(words), 1, 2)
 
 
 @pytest.mark.parametrize(
     "count", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1_000, 5_000, 10_000))]
 )
 def test_overlapping_members_are_refused(tmp_path, count):
-    done = Done(["import", overlapping(tmp_path / "o.zip", count), "-o", tmp_path / "r.iotrace"])
+    done = iotrace(["import", overlapping(tmp_path / "o.zip", count), "-o", tmp_path / "r.iotrace"])
     holds(done, 2)
     assert "overlap" in done.err
 
@@ -108,14 +96,14 @@ def test_partly_overlapping_members_are_refused(tmp_path):
     entry = data.index(b"PK\x01\x02")
     struct.pack_into("<II", data, entry + 20, 5100, 5100)
     path.write_bytes(data)
-    done = Done(["import", path, "-o", tmp_path / "r.iotrace"])
+    done = iotrace(["import", path, "-o", tmp_path / "r.iotrace"])
     holds(done, 2)
     assert "overlap" in done.err
 
 
 def test_more_members_than_are_read(tmp_path):
     path = packed(tmp_path / "m.zip", ((str(number), b"") for number in range(10_001)))
-    done = Done(["import", path, "-o", tmp_path / "r.iotrace"])
+    done = iotrace(["import", path, "-o", tmp_path / "r.iotrace"])
     holds(done, 2)
     assert "10,001 files" in done.err
 
@@ -127,7 +115,7 @@ def test_a_folder_of_large_files_takes_little_memory(tmp_path):
     for number in range(9_000):
         with (folder / str(number)).open("wb") as file:
             file.truncate(1 << 20)
-    holds(Done(["inspect", folder]), 1, 2)
+    holds(iotrace(["inspect", folder]), 1, 2)
 
 
 PLAYED = {
@@ -189,7 +177,7 @@ def test_what_never_ends_is_refused_at_once(tmp_path, make, source, command):
             path = path.rename(tmp_path / "waits.toml")
         recording = make(tmp_path).path
         words = [word.format(recording, path, tmp_path / "o.iotrace") for word in PLAYED[command]]
-    holds(Done(words, stdin=subprocess.DEVNULL), 2)
+    holds(iotrace(words, stdin=subprocess.DEVNULL), 2)
 
 
 @pytest.mark.parametrize("index", ["sweep.json", "manifest.json"])
@@ -197,7 +185,7 @@ def test_an_index_nested_too_deep_is_refused(tmp_path, index):
     folder = tmp_path / "r.iotrace"
     folder.mkdir()
     (folder / index).write_text("[" * 200_000)
-    done = Done(["knee" if index == "sweep.json" else "describe", folder])
+    done = iotrace(["knee" if index == "sweep.json" else "describe", folder])
     holds(done, 2)
     assert f"damaged {index}" in done.err
 
@@ -238,13 +226,13 @@ def test_a_toml_nested_too_deep_or_too_long_is_refused(tmp_path, make, command, 
     path = tmp_path / "deep.toml"
     path.write_text(NESTED[nested])
     if command == "ceiling":
-        done = Done(["ceiling", path])
+        done = iotrace(["ceiling", path])
     elif command in PLAYED:
         recording = make(tmp_path).path
-        done = Done([word.format(recording, path, tmp_path / "o.iotrace") for word in PLAYED[command]])
+        done = iotrace([word.format(recording, path, tmp_path / "o.iotrace") for word in PLAYED[command]])
     else:
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-        done = Done(["import", tmp_path / "t.csv", "--map", path, "-o", tmp_path / "r.iotrace"])
+        done = iotrace(["import", tmp_path / "t.csv", "--map", path, "-o", tmp_path / "r.iotrace"])
     holds(done, 2)
     assert "deep.toml" in done.err
 
@@ -263,7 +251,7 @@ def test_a_toml_nested_too_deep_or_too_long_is_refused(tmp_path, make, command, 
 def test_a_model_without_end_ends(tmp_path, make, limit):
     (tmp_path / "slow.toml").write_text(f"[[disk]]\n[[disk.limit]]\n{limit}\n")
     words = ["replay", make(tmp_path, 10_000).path, "--target", f"model:{tmp_path / 'slow.toml'}"]
-    holds(Done([*words, "-o", tmp_path / "o.iotrace"]), 0, 1, 2)
+    holds(iotrace([*words, "-o", tmp_path / "o.iotrace"]), 0, 1, 2)
 
 
 def test_an_index_of_a_sweep_beyond_its_bound_is_refused(tmp_path):
@@ -271,7 +259,7 @@ def test_an_index_of_a_sweep_beyond_its_bound_is_refused(tmp_path):
     folder.mkdir()
     with (folder / "sweep.json").open("wb") as file:
         file.truncate(3 << 30)
-    done = Done(["knee", folder])
+    done = iotrace(["knee", folder])
     holds(done, 2)
     assert "over 16 MiB" in done.err
 
@@ -302,7 +290,7 @@ def test_a_fifo_in_a_recording_is_not_waited_for(tmp_path, make, inside, command
         path.parent.mkdir()
     os.mkfifo(path)
     question = ["SELECT count(*) FROM io"] if command == "query" else []
-    holds(Done([command, recording.path, *question]), 0, 1, 2)
+    holds(iotrace([command, recording.path, *question]), 0, 1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -365,7 +353,7 @@ def test_a_small_file_that_claims_many_rows(tmp_path, claiming, command):
         word.replace("{}", str(claiming.path)).replace("{out}", str(tmp_path / "out"))
         for word in COMMANDS[command]
     ]
-    holds(Done(words), 0, 1, 2)
+    holds(iotrace(words), 0, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -386,7 +374,7 @@ def test_a_small_table_of_one_long_name_many_times(tmp_path, make, command):
     assert path.stat().st_size < 8 << 20
     question = ["SELECT count(*) FROM processes"] if command == "query" else []
     output = ["-o", tmp_path / "r.html"] if command == "report" else []
-    holds(Done([command, recording.path, *question, *output]), 0, 1, 2)
+    holds(iotrace([command, recording.path, *question, *output]), 0, 1, 2)
 
 
 ENDLESS = [
@@ -404,7 +392,7 @@ ENDLESS = [
 )
 def test_a_query_ends_after_its_time(tmp_path, make, sql):
     recording = make(tmp_path)
-    done = Done(["query", recording.path, sql, "--limit", "1000000000", "--timeout", "2s", "--csv"])
+    done = iotrace(["query", recording.path, sql, "--limit", "1000000000", "--timeout", "2s", "--csv"])
     assert done.status == 2, done.err
     assert "--timeout" in done.err
 
@@ -502,7 +490,7 @@ def test_a_killed_export_s_spill_goes_with_the_next_command(tmp_path, make):
         time.sleep(0.01)
     child.kill()
     child.wait()
-    Done(["query", recording.path, "SELECT 1"], env=environment)
+    iotrace(["query", recording.path, "SELECT 1"], env=environment)
     assert spill_folders(place) == []
 
 
