@@ -102,7 +102,13 @@ def _rows(reading: Reading) -> Iterator[dict[str, str]]:
         raw.seek(-min(4, raw.seek(0, 2)), 2)
         reading.cut = not raw.read().decode(encoding, "replace").endswith("\n")
     with path.open(encoding=encoding, errors="replace", newline="") as file:
-        separator, names = _cells(file.readline().lstrip("\ufeff").rstrip("\r\n"))
+        heading = next((line for line in file if line.strip("\ufeff\r\n\t ")), "")
+        separator, names = _cells(heading.lstrip("\ufeff").rstrip("\r\n"))
+        if missing := sorted(_COLUMNS - set(names)):
+            raise IotraceError(
+                f"'{reading.name}' has no column {' and '.join(missing)} in its first line",
+                hint="export the log's table with its column names in the first line",
+            )
         before: dict[str, str] | None = None
         try:
             for cells in csv.reader(file, delimiter=separator):

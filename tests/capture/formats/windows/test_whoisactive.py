@@ -82,3 +82,7 @@ def test_output_without_the_time_of_its_moments_is_refused(imported):
     with pytest.raises(IotraceError, match="sp_WhoIsActive without the time") as refused:
         imported(LOG.replace("collection_time", "start_time"))
     assert "@destination_table" in refused.value.hint
+
+
+def test_an_empty_first_line_is_passed_over(imported):
+    assert values(imported("\r\n" + LOG)) == values(imported(LOG))
