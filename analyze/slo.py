@@ -102,7 +102,7 @@ def _parse_scope(words: list[str], where: str) -> tuple[str | None, str | None]:
     op: str | None = None
     while words:
         pair = "_".join(words[:2])
-        if role is None and pair in set(Role) and len(words) > 1:
+        if role is None and pair in set(Role):
             role, words = pair, words[2:]
         elif role is None and words[0] in set(Role):
             role, words = words[0], words[1:]

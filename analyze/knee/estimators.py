@@ -169,13 +169,15 @@ def _residuals(x: Floats, rows: Floats) -> tuple[Floats, Floats]:
 def kneedle(x: Floats, y: Floats) -> float | None:
     """Load of the knee of an increasing convex curve by Kneedle, S = 1; None if the curve has none.
 
-    Both axes are scaled to 0…1, the curve is mirrored to a concave one and the highest local maximum of its distance
-    to the diagonal is taken, if the distance falls below the threshold d - S * mean spacing before the curve ends.
+    Both axes are scaled to a length of 1, the curve is mirrored to a concave one and the highest local maximum of its
+    distance to the diagonal is taken, if the distance falls below the threshold d - S * mean spacing before the curve
+    ends.
     """
     if len(x) < 4 or x[-1] <= x[0] or y.max() <= y.min():
         return None
-    across = (x - x[0]) / (x[-1] - x[0])
-    up = (y - y.min()) / (y.max() - y.min())
+    # Only differences of either count, so that where an axis begins does not.
+    across = x / (x[-1] - x[0])
+    up = y / (y.max() - y.min())
     # Mirrored in both axes, a convex rise becomes a concave one that starts at the steep end.
     distance = (across - up)[::-1]
     spacing = float(np.mean(np.diff(across)))

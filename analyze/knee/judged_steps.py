@@ -181,15 +181,14 @@ def _rate_without_credits(steps: Sequence[Step], found: Sorted) -> float | None:
             found.fell_behind.remove(index)
             known.remove(index)
     broke = [index for index in broke if index in known]
-    top = found.kept_up[-1] if found.kept_up else -1
-    rates = np.array([steps[index].sustained_iops or 0.0 for index in known])
+    rates = [rate for index in known if (rate := steps[index].sustained_iops) is not None]
     if broke:
         # The longer one is watched, the less of what it carried was saved before.
         longest = max(steps[index].busy_s for index in broke)
         watched = [steps[index] for index in broke if steps[index].busy_s >= WATCHED_SHARE * longest]
         return float(np.median([step.sustained_iops or 0.0 for step in watched]))
-    is_below = any(index < top for index in known)
-    if len(known) >= 2 and is_below and rates.max() <= (1 + _AGREE) * rates.min():
+    is_below = any(index < other for index in known for other in found.kept_up)
+    if len(rates) >= 2 and is_below and max(rates) <= (1 + _AGREE) * min(rates):
         return float(np.median(rates))
     return None
 
