@@ -24,7 +24,7 @@ from .factor import Factor, factor_of
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
 from .result import Change, Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
-from .series import LayerSlots, Stream, pooled_series, read_slots, series_of
+from .series import LayerSlots, Series, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
 from .words import caveats, headline, periodic_headline, what_slowed, where
 
@@ -32,6 +32,7 @@ _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _SENSITIVITY_S: Final = (60, 300)
 _WINDOWS_MAX: Final = 50
 _DRIFTS_MAX: Final = 10
+_SEEN_IN_MAX: Final = 20
 _PERIODS_LOOKED_AT: Final = 12
 """Windows of a pattern that are accounted for, spread over it."""
 _EXPLAINED: Final = float(np.log(1.2))
@@ -91,6 +92,7 @@ class _Finder:
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
+        self._levels: dict[tuple[str, tuple[int, ...]], Series | None] = {}
         self._loads_of: dict[tuple[str, int | None, str | None], list[Floats]] = {}
 
     def incidents(self) -> Incidents:
@@ -408,7 +410,10 @@ class _Finder:
             for index, stream in enumerate(slots.streams)
             if not mine or (stream.device_id, stream.instance) in mine
         ]
-        level = pooled_series(slots.chosen(rows))
+        key = (layer, tuple(rows))
+        if key not in self._levels:
+            self._levels[key] = pooled_series(slots.chosen(rows))
+        level = self._levels[key]
         if level is None:
             return 0.0
         inside = (level.at >= window[0]) & (level.at < window[1])
@@ -430,7 +435,7 @@ class _Finder:
 
     def _seen_in(self, group: Group) -> list[SeenIn]:
         found = []
-        for entry, stretch in sorted(group.parts, key=lambda part: -part[1].evidence):
+        for entry, stretch in sorted(group.parts, key=lambda part: -part[1].evidence)[:_SEEN_IN_MAX]:
             stream = entry.series.stream
             factor, interval = self._factor(entry, stretch)
             found.append(

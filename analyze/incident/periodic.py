@@ -1,11 +1,14 @@
 """Slow windows that recur: a checkpoint every minute is one answer, not twenty.
 
 Starts of windows are a pattern if they lie a whole number of periods apart, each within an eighth of a period of where
-the one before it puts it: so the period may wander, as that of checkpoints does. Of all distances between two starts
-the one that links most windows is the period. What lasts much longer or is much slower than the others of a pattern
-breaks it, and stays a window of its own; so does what lies between.
+the one before it puts it: so the period may wander, as that of checkpoints does. Where windows are many, some always
+happen to lie so. What is no chance counts: that as many starts lie as near to where they are due must have a
+probability below `_CHANCE_MAX` for windows that come at random at the same rate, times the periods tried (Bonferroni).
+Of all distances between two starts the one that links most windows is the period. What lasts much longer or is much
+slower than the others of a pattern breaks it, and stays a window of its own; so does what lies between.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,11 +19,12 @@ from .groups import Group
 _TOLERANCE: Final = 0.125
 _MEMBERS_LEAST: Final = 5
 _SPANNED: Final = 0.5
-_FILLED: Final = 0.6
-_MEMBERS_SPARSE: Final = 6
-_FILLED_SPARSE: Final = 0.3
-_GAPS_MAX: Final = 3
-_GROUPS_MAX: Final = 400
+_FILLED: Final = 0.3
+_MISSED_MAX: Final = 6
+"""Cycles without a window, one after the other, that a pattern outlives; and windows between two that belong to it."""
+_CHANCE_MAX: Final = 0.01
+_ANCHORS_MAX: Final = 60
+_GROUPS_MAX: Final = 5000
 _LONGER: Final = 1.75
 _SLOWER: Final = float(np.log(1.75))
 
@@ -56,47 +60,72 @@ def patterns_of(groups: list[Group], slots: int) -> tuple[list[Pattern], list[Gr
 
 def _longest(groups: list[Group], slots: int) -> Pattern | None:
     starts = [group.first for group in groups]
-    gaps = sorted(
-        {
-            later - start
-            for index, start in enumerate(starts)
-            for later in starts[index + 1 : index + 1 + _GAPS_MAX]
-        }
-    )
-    best: tuple[float, list[int], float] | None = None
-    for gap in gaps:
-        if gap < 3:
-            continue
-        for anchor in range(min(len(starts), 2 * _GAPS_MAX)):
-            members, period = _chain(starts, anchor, gap)
-            count = len(members)
-            if count < _MEMBERS_LEAST or starts[members[-1]] - starts[members[0]] + period < _SPANNED * slots:
-                continue
-            filled = count / (round((starts[members[-1]] - starts[members[0]]) / period) + 1)
-            is_pattern = filled >= _FILLED or (
-                count >= _MEMBERS_SPARSE and filled >= _FILLED_SPARSE and count >= 0.75 * len(groups)
-            )
-            score = count * filled
-            if is_pattern and (best is None or score > best[0]):
-                best = (score, members, period)
-    return Pattern([groups[index] for index in best[1]], best[2]) if best else None
+    pairs = [
+        (anchor, other)
+        for anchor in range(0, len(starts), len(starts) // _ANCHORS_MAX + 1)
+        for other in range(anchor + 1, min(anchor + 1 + _MISSED_MAX, len(starts)))
+        if starts[other] - starts[anchor] >= 3
+    ]
+    chains = [_chain(starts, anchor, starts[other] - starts[anchor]) for anchor, other in pairs]
+    fit = [
+        chain
+        for chain in chains
+        if len(chain.members) >= _MEMBERS_LEAST
+        and (chain.cycles + 1) * chain.period >= _SPANNED * slots
+        and chain.filled >= _FILLED
+        and len(pairs) * chain.chance(len(starts) / slots) < _CHANCE_MAX
+    ]
+    best = max(fit, key=lambda chain: len(chain.members) * chain.filled, default=None)
+    return Pattern([groups[index] for index in best.members], best.period) if best else None
 
 
-def _chain(starts: list[int], anchor: int, period: float) -> tuple[list[int], float]:
-    """Positions of the starts that follow one another at whole multiples of ``period``, and the period they have."""
-    members, cycles = [anchor], [0]
-    last = float(starts[anchor])
-    for index in range(anchor + 1, len(starts)):
-        steps = round((starts[index] - last) / period)
-        off = abs(starts[index] - last - steps * period)
-        if 1 <= steps <= 2 * _GAPS_MAX and off <= max(1.0, _TOLERANCE * period):
-            members.append(index)
-            cycles.append(cycles[-1] + steps)
-            last = float(starts[index])
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Starts that follow one another at whole multiples of a period."""
+
+    members: list[int]
+    period: float
+    cycles: int
+    """Periods from the first member to the last."""
+    off: float
+    """The most slots that one lies from where its neighbour puts it."""
+
+    @property
+    def filled(self) -> float:
+        return len(self.members) / (self.cycles + 1)
+
+    def chance(self, starts_per_slot: float) -> float:
+        """That random starts fill as many cycles, each as near to where it is due; two of them gave the period."""
+        from scipy.special import bdtrc  # noqa: PLC0415 - it takes long to import, and every command would wait for it
+
+        near = -np.expm1(-starts_per_slot * (2 * self.off + 1))
+        return float(bdtrc(len(self.members) - 3, self.cycles - 1, near))
+
+
+def _chain(starts: list[int], anchor: int, period: float) -> _Chain:
+    before, after = (_linked(starts, anchor, way * period) for way in (-1, 1))
+    linked = [*((index, -cycle, off) for index, cycle, off in reversed(before)), (anchor, 0, 0.0), *after]
+    members, cycles, offs = (list(column) for column in zip(*linked, strict=True))
     if len(members) >= _MEMBERS_LEAST:
-        slope = float(np.polyfit(cycles, [starts[index] for index in members], 1)[0])
-        return members, max(slope, 1.0)
-    return members, period
+        period = max(float(np.polyfit(cycles, [starts[index] for index in members], 1)[0]), 1.0)
+    return _Chain(members, period, cycles[-1] - cycles[0], max(offs))
+
+
+def _linked(starts: list[int], anchor: int, step: float) -> list[tuple[int, int, float]]:
+    """From ``anchor`` on, later or earlier: positions of the starts, their cycles, and how far off each is."""
+    found = []
+    reach = max(1.0, _TOLERANCE * abs(step))
+    last, cycle, missed = starts[anchor], 0, 0
+    while missed < _MISSED_MAX:
+        missed += 1
+        due = last + missed * step
+        after = bisect_left(starts, due)
+        index = min((max(after - 1, 0), min(after, len(starts) - 1)), key=lambda at: abs(starts[at] - due))
+        off = abs(starts[index] - due)
+        if off <= reach:
+            cycle, last, missed = cycle + missed, starts[index], 0
+            found.append((index, cycle, off))
+    return found
 
 
 def _typical(members: list[Group]) -> list[Group]:

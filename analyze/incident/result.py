@@ -153,6 +153,7 @@ class SlowWindow:
     load: list[Change]
     layers: list[LayerTime]
     seen_in: list[SeenIn]
+    """Layers and streams whose level shows it, the clearest first; of many, twenty."""
     blame: list[BlameRow]
     markers: list[MarkerBeside]
     waits: list[WaitBeside]

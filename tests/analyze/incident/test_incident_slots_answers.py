@@ -122,7 +122,7 @@ def finder(monkeypatch):
         one.is_means, one.has_losses = is_means(number), False
         one.span_ns = (slots.start_ns, slots.at_ns(slots.count))
         one.load_layer = next(iter(slots.layers))
-        one._factors, one._loads_of = {}, {}
+        one._factors, one._loads_of, one._levels = {}, {}, {}
         return one
 
     return make

@@ -2,6 +2,9 @@
 
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
 from iotrace.analyze.incident.periodic import patterns_of
 
 
@@ -34,3 +37,33 @@ def test_what_recurs_for_less_than_half_of_the_recording_is_no_pattern():
     every = [window(20 * index) for index in range(5)]
     assert patterns_of(every, 300) == ([], every)
     assert len(patterns_of(every, 190)[0]) == 1
+
+
+def at_random(seed, count, slots=60_000):
+    chance = np.random.default_rng(seed)
+    starts = np.sort(chance.integers(0, slots, count))
+    return [window(int(first), int(chance.integers(2, 7))) for first in starts]
+
+
+@pytest.mark.parametrize("count", [6, 12, 40, 100])
+def test_windows_at_random_moments_have_no_period(count):
+    """Some always happen to lie a whole number of any periods apart: of 100 windows, most of them."""
+    claimed = sum(bool(patterns_of(at_random(seed, count), 60_000)[0]) for seed in range(50))
+    assert claimed <= 2
+
+
+@pytest.mark.parametrize("others", [0, 10, 40])
+def test_a_period_among_windows_at_random_moments_is_found(others):
+    """Every 3,000 slots, give or take 2 % from one to the next."""
+    for seed in range(10):
+        steps = np.random.default_rng(1000 + seed).normal(3000, 60, 20)
+        every = [window(int(first)) for first in np.cumsum(steps) - 2000]
+        pattern = patterns_of([*every, *at_random(seed, others)], 60_000)[0][0]
+        assert abs(pattern.period / 3000 - 1) < 0.03
+        assert len([one for one in pattern.members if one in every]) >= 17
+
+
+def test_a_checkpoint_every_minute_of_a_whole_day_is_one_pattern():
+    every = [window(30 * index + index % 3, length=2) for index in range(1440)]
+    (pattern,), rest = patterns_of(every, 43_200)
+    assert (len(pattern.members), rest) == (1440, [])
