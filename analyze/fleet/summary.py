@@ -15,7 +15,7 @@ from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.arrays import Int64s
 from iotrace.schemas.stored import Place, brought
 
-_NONE: Final = pa.array([], pa.int64())
+_NONE: Final = pa.nulls(0, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from iotrace.capture.clocks.common_time import Span, shared_time
 from iotrace.capture.clocks.zones import OPTION
@@ -228,8 +227,7 @@ def _told(capture: Recording) -> tuple[int, int]:
     """From when to when ``capture`` tells anything: its counters may begin before its I/Os and go on after them."""
     first_ns, last_ns = capture.manifest.window_start_ns, capture.manifest.window_end_ns
     if "counters" in capture.table_names():
-        paths = [str(path) for path in capture.parquet_paths("counters")]
-        ends = pc.min_max(ds.dataset(paths, format="parquet").to_table(columns=["at_ns"])["at_ns"]).as_py()
+        ends = pc.min_max(capture.read("counters", ["at_ns"])["at_ns"]).as_py()
         if ends["min"] is not None:
             first_ns, last_ns = min(first_ns, ends["min"]), max(last_ns, ends["max"])
     return first_ns, last_ns
@@ -247,6 +245,9 @@ class _Part:
         return self.recording.manifest.clock.start_utc_ns + (self.window[0] if self.window else 0)
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        # Not at the top: it brings pandas where that is installed, a second at the start of every command.
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
         for table_name in self.recording.table_names():
             paths = [str(path) for path in self.recording.parquet_paths(table_name)]
             table = ds.dataset(paths, format="parquet")
