@@ -119,7 +119,7 @@ def describe_command(
 
     Example: iotrace describe prod.iotrace
     """
-    found = named_recordings(recordings)
+    found = cluster.named(recordings, scheduler, certificates)
     cluster.refuse_for_one(found, scheduler)
     if len(found) > 1:
         return _describe_fleet(found, scheduler, certificates, full=full, json=json)
@@ -131,7 +131,8 @@ def describe_command(
 def _describe_fleet(
     paths: list[Place], scheduler: str | None, certificates: Path | None, *, full: bool, json: bool
 ) -> int:
-    refuse_missing(paths)
+    if scheduler is None:
+        refuse_missing(paths)
     with (
         cluster.executor(scheduler, certificates) as pool,
         console.counting("describing", len(paths)) as done,

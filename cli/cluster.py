@@ -10,15 +10,18 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import typer
 
+from iotrace.analyze.fleet import named_recordings, refuse_missing
 from iotrace.schemas import IotraceError
-from iotrace.schemas.stored import Place
+from iotrace.schemas.stored import Place, stored_at
 
 from . import console
 
@@ -29,6 +32,10 @@ CA_FILE: Final = "ca.pem"
 CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "key.pem"
 _TIMEOUT_S: Final = 15
+_DASHBOARD_TIMEOUT_S: Final = 2
+_NEEDS_BOKEH: Final = b"Dask needs bokeh"
+"""What Dask shows in place of its charts."""
+_LOOPBACK: Final = "127.0.0.1"
 
 Scheduler = Annotated[
     str | None,
@@ -115,10 +122,11 @@ def is_loopback(host: str) -> bool:
 
 
 @contextmanager
-def connected(address: str, certificates: Path | None) -> Iterator["Client"]:
+def connected(address: str, certificates: Path | None, *, tell: bool = True) -> Iterator["Client"]:
     """A client of the scheduler at ``address`` that has workers with this version of iotrace.
 
-    Says where its dashboard is. Raises `IotraceError` for an address that may not be used or where nobody answers.
+    With ``tell`` the user hears where its dashboard is. Raises `IotraceError` for an address that may not be used or
+    where nobody answers.
     """
     distributed = dask()
     security = security_of(certificates)
@@ -137,7 +145,8 @@ def connected(address: str, certificates: Path | None) -> Iterator["Client"]:
         ) from problem
     try:
         _check_cluster(client, address)
-        console.say(f"dashboard: {client.dashboard_link}")
+        if tell and (dashboard := _dashboard(client)) is not None:
+            console.say(f"dashboard: {dashboard}")
         yield client
     finally:
         client.close(timeout=_TIMEOUT_S)
@@ -165,6 +174,50 @@ def refuse_for_one(places: Sequence[Place], address: str | None) -> None:
         raise IotraceError(
             f"--scheduler lets many recordings be read at once, and '{places[0]}' is one", hint="leave it out"
         )
+
+
+def named(words: Sequence[Path], address: str | None, certificates: Path | None) -> list[Place]:
+    """The recordings that ``words`` name here or, where this machine lacks one, on the workers of ``address``.
+
+    Raises `IotraceError` for what is nowhere, and where workers see different recordings under the same path.
+    """
+    if address is None:
+        return named_recordings(words)
+    try:
+        found = named_recordings(words)
+        refuse_missing(found)
+    except IotraceError:
+        with connected(address, certificates, tell=False) as client:
+            return _named_on(client, [word if stored_at(word) else word.absolute() for word in words])
+    return found
+
+
+def _named_on(client: "Client", words: Sequence[Path]) -> list[Place]:
+    seen: dict[str, list[Place] | str] = client.run(_seen, words)
+    if problem := next((one for one in seen.values() if isinstance(one, str)), None):
+        raise IotraceError(
+            f"{problem}; neither here nor on every worker",
+            hint="name what lies here, or what all workers can read",
+        )
+    (first, found), *others = seen.items()
+    for worker, other in others:
+        if other != found:
+            raise IotraceError(
+                f"the workers {first} and {worker} have different recordings at '{words[0]}'",
+                hint="put them where all workers see the same ones: a share, or object storage",
+            )
+    assert not isinstance(found, str)
+    return found
+
+
+def _seen(words: Sequence[Path]) -> list[Place] | str:
+    """What the worker that runs this finds, or why it does not."""
+    try:
+        found = named_recordings(words)
+        refuse_missing(found)
+    except IotraceError as problem:
+        return problem.message
+    return found
 
 
 def as_workers_see(places: Sequence[Place], pool: Executor | None) -> list[Place]:
@@ -201,6 +254,42 @@ def refuse_open(info: Mapping[str, Any], address: str) -> None:
                 f"{one} of the cluster at {address} can be reached from other machines, and without TLS",
                 hint="start scheduler and workers with --host 127.0.0.1, or with TLS; see docs/fleet.md",
             )
+
+
+def _dashboard(client: "Client") -> str | None:
+    """Where the pages of the cluster are seen; None where it has none.
+
+    Dask makes the link of the scheduler's address, though the pages may listen on the scheduler's own machine alone,
+    and leads to its charts, though they may not be installed there.
+    """
+    if (port := client.scheduler_info(n_workers=0)["services"].get("dashboard")) is None:
+        return None
+    link: str = client.dashboard_link
+    parts = urlsplit(link)
+    if parts.scheme != "http" or parts.hostname is None or parts.port != port:
+        return link  # as Dask's own settings say, of a proxy
+    tables = parts._replace(path="/info/main/workers.html")
+    try:
+        if _opens(parts):
+            return link
+        if _opens(tables):
+            return f"{tables.geturl()} (tables only; for charts, install bokeh where the scheduler runs)"
+    except OSError:
+        return f"{parts.scheme}://{_LOOPBACK}:{port}{parts.path} on the scheduler's machine"
+    except HTTPException:
+        return link
+    return None
+
+
+def _opens(page: SplitResult) -> bool:
+    """Whether something is shown at an address, and not what has to be installed for that."""
+    asked = HTTPConnection(page.hostname or "", page.port, timeout=_DASHBOARD_TIMEOUT_S)
+    try:
+        asked.request("GET", page.path)
+        found = asked.getresponse()
+        return found.status == HTTPStatus.OK and _NEEDS_BOKEH not in found.read()
+    finally:
+        asked.close()
 
 
 def _version() -> str:

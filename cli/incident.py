@@ -12,7 +12,6 @@ from iotrace.analyze.fleet import (
     fleet_incidents_answer,
     incident_fleet,
     incidents_of_each,
-    named_recordings,
     read_groups,
     refuse_missing,
 )
@@ -121,7 +120,7 @@ def incident_command(
         )
     if margin is not None and cut_number is None:
         raise IotraceError("--margin says how much --cut takes", hint="add --cut N -o NAME.iotrace")
-    named = named_recordings(recordings)
+    named = cluster.named(recordings, scheduler, certificates)
     cluster.refuse_for_one(named, scheduler)
     if len(named) > 1:
         if cut_number is not None:
@@ -157,7 +156,8 @@ def _incident_fleet(
     full: bool,
     json: bool,
 ) -> int:
-    refuse_missing(paths)
+    if scheduler is None:
+        refuse_missing(paths)
     title = "looking for slow windows"
     with cluster.executor(scheduler, certificates) as pool, console.counting(title, len(paths)) as done:
         each = incidents_of_each(cluster.as_workers_see(paths, pool), done, pool)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iotrace.analyze import library, query
-from iotrace.analyze.fleet import Unread, named_recordings, read_each, refuse_missing
+from iotrace.analyze.fleet import Unread, read_each, refuse_missing
 from iotrace.analyze.units import DASH
 from iotrace.replay.export import defused
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepStep
@@ -93,7 +93,7 @@ def query_command(
             hint='for example iotrace query prod.iotrace "SELECT * FROM devices", or iotrace query --list',
         )
     seconds = parse_seconds(timeout)
-    named = named_recordings([recording])
+    named = cluster.named([recording], scheduler, certificates)
     cluster.refuse_for_one(named, scheduler)
     if not _is_name(question) and parameters:
         raise IotraceError(
@@ -158,7 +158,8 @@ def _ask_each(
     scheduler: str | None,
     certificates: Path | None,
 ) -> pa.Table:
-    refuse_missing(places)
+    if scheduler is None:
+        refuse_missing(places)
     with cluster.executor(scheduler, certificates) as pool, console.counting("asking", len(places)) as done:
         asked = partial(query.ask_host, question, words, seconds)
         found = read_each(asked, cluster.as_workers_see(places, pool), done, pool)

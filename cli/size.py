@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from iotrace.analyze import slo as objectives
-from iotrace.analyze.fleet import Unread, distinct_hosts, named_recordings, read_each, refuse_missing
+from iotrace.analyze.fleet import Unread, distinct_hosts, read_each, refuse_missing
 from iotrace.analyze.report.sizing import Demand, write_sizing
 from iotrace.replay import ReplayOptions, choose_layer, parse_scale
 from iotrace.replay.virtual.size import Sized, Tried, Wanted, size_catalogue
@@ -123,7 +123,7 @@ def size_command(
 
     Example: iotrace size prod.iotrace --need 2x --slo "p99<15ms" --catalogue azure
     """
-    named = named_recordings(recordings)
+    named = cluster.named(recordings, scheduler, certificates)
     cluster.refuse_for_one(named, scheduler)
     if window is not None and busiest is not None:
         raise IotraceError("--window and --busiest each name the part to play", hint="leave one of them out")
@@ -186,7 +186,8 @@ def _size_fleet(
     *,
     json: bool,
 ) -> int:
-    refuse_missing(paths)
+    if scheduler is None:
+        refuse_missing(paths)
     with (
         cluster.executor(scheduler, certificates) as pool,
         console.counting("trying disks", len(paths)) as done,

@@ -34,9 +34,12 @@ def named_recordings(words: Sequence[Path], wanted: Sequence[str] = (RECORDING_F
 
 
 def refuse_missing(paths: Sequence[Place]) -> None:
-    """Raises `IotraceError` for a path with nothing at it: a slip of the pen, and no damaged recording."""
+    """Raises `IotraceError` for a path with nothing at it, or a folder with no recordings in it.
+
+    That is a slip of the pen, or a share that is not mounted here, and no damaged recording.
+    """
     for path in paths:
-        if isinstance(path, Path) and not path.exists():
+        if isinstance(path, Path) and (not path.exists() or _is_plain_folder(path)):
             Recording.open(path)
 
 
@@ -63,7 +66,7 @@ def stands_for_many(word: Path) -> bool:
 def _named_by(word: Path, wanted: Sequence[str]) -> Sequence[Place]:
     if (stored := stored_at(word)) is not None:
         return stored_recordings(stored, wanted)
-    if word.is_dir() and word.suffix != SUFFIX and not any((word / name).exists() for name in OWN_FILES):
+    if _is_plain_folder(word):
         for depth in _DEPTHS:
             if inside := _holding(word.glob(depth + SUFFIX), wanted):
                 return inside
@@ -75,6 +78,11 @@ def _named_by(word: Path, wanted: Sequence[str]) -> Sequence[Place]:
             )
         return fitting
     return [word]
+
+
+def _is_plain_folder(path: Path) -> bool:
+    """Whether it is a folder, and neither a recording nor a sweep."""
+    return path.is_dir() and path.suffix != SUFFIX and not any((path / name).exists() for name in OWN_FILES)
 
 
 def _holding(paths: Iterable[Path], wanted: Sequence[str]) -> list[Path]:

@@ -1,12 +1,15 @@
 """Which Dask scheduler may be talked to: one on this machine alone, or one that shows and asks for a certificate."""
 
+import importlib.util
 import json
+import re
 import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +25,9 @@ from iotrace.schemas.host import Host
 
 sys.path.append(str(Path(__file__).parent))  # processes and workers import by its name what they are to run
 import reads_that_die
+
+from .emulated_network import needs_namespaces
+from .fleets import Processes
 
 
 @pytest.fixture
@@ -215,3 +221,110 @@ def test_what_kills_every_worker_is_left_out_by_name(pool, fleet):
     [lost] = [one for one in found if isinstance(one, Unread)]
     assert "sql2.iotrace" in lost.problem
     assert [one.host for one in found if isinstance(one, HostSummary)] == ["sql0", "sql1", "sql3", "sql4"]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders for two machines, and for one of another authority, as `iotrace fleet certificates` makes them."""
+    folder = tmp_path_factory.mktemp("keys")
+    assert run(["fleet", "certificates", "workers", "desk", "-o", str(folder / "ours")]) == 0
+    assert run(["fleet", "certificates", "thief", "-o", str(folder / "others")]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tls_workers(keys: Path) -> Iterator[LocalCluster]:
+    """Two workers that know one another, and who asks, by certificates. Their pages are on 127.0.0.1 alone."""
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        protocol="tls",
+        host="127.0.0.2",
+        security=cluster.security_of(keys / "ours" / "workers"),
+        dashboard_address="127.0.0.1:0",
+        memory_limit=0,
+    ) as started:
+        yield started
+
+
+def test_a_cluster_knows_who_asks_by_certificate(tls_workers, keys, fleet, capsys):
+    address = tls_workers.scheduler_address
+    assert address.startswith("tls://127.0.0.2:")
+    shown = ["--scheduler", address, "--certificates", keys / "ours" / "desk"]
+    for command in ("describe", "incident"):
+        here = answer(capsys, command, fleet, "--json")
+        assert answer(capsys, command, fleet, "--json", *shown) == here
+
+
+@pytest.mark.parametrize(
+    ("protocol", "folder"), [("tls", None), ("tls", "others/thief"), ("tcp", None), ("tcp", "ours/desk")]
+)
+def test_who_shows_no_certificate_of_its_authority_is_turned_away(
+    tls_workers, keys, fleet, capsys, monkeypatch, protocol, folder
+):
+    monkeypatch.setattr(cluster, "_TIMEOUT_S", 3)
+    address = tls_workers.scheduler_address.replace("tls", protocol)
+    shown = [] if folder is None else ["--certificates", str(keys / folder)]
+    assert run(["describe", str(fleet), "--scheduler", address, *shown]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert "certificates" in said.err
+
+
+def test_the_dashboard_named_is_a_page_that_opens(workers, fleet, capsys):
+    """Dask's charts where bokeh is installed, its tables where it is not."""
+    port = workers.scheduler.services["dashboard"].port
+    assert run(["describe", str(fleet), "--json", "--scheduler", workers.scheduler_address]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    [link] = re.findall(r"dashboard: (\S+)", said)
+    charts = importlib.util.find_spec("bokeh") is not None
+    assert link == f"http://127.0.0.1:{port}/{'status' if charts else 'info/main/workers.html'}"
+    assert ("install bokeh" in said) is not charts
+    with urlopen(link) as page:
+        assert b"Dask needs bokeh" not in page.read()
+
+
+def test_a_dashboard_that_only_the_schedulers_machine_shows_is_said_to_be_there(
+    tls_workers, keys, fleet, capsys
+):
+    port = tls_workers.scheduler.services["dashboard"].port
+    shown = ["--certificates", str(keys / "ours" / "desk")]
+    assert run(["describe", str(fleet), "--json", "--scheduler", tls_workers.scheduler_address, *shown]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"dashboard: http://127.0.0.1:{port}/status on the scheduler's machine" in said
+
+
+@pytest.mark.root
+@pytest.mark.xdist_group("root")
+def test_recordings_that_only_the_workers_have(fleet, capsys, tmp_path):
+    """Two workers to whom a folder shows the fleet that is empty for everybody else."""
+    needs_namespaces()
+    away, file = tmp_path / "away", tmp_path / "scheduler.json"
+    away.mkdir()
+    dask = str(Path(sys.executable).with_name("dask"))
+    with Processes(tmp_path) as processes:
+        words = [dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        processes.start("scheduler", [*words, "--scheduler-file", str(file)])
+        processes.wait_until_said("scheduler", "Scheduler at")
+        mounted = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', fleet, away]
+        options = ["--scheduler-file", file, "--host", "127.0.0.1", "--nworkers", "2", "--nthreads", "1"]
+        processes.start("workers", [*map(str, mounted), dask, "worker", *map(str, options), "--no-dashboard"])
+        processes.wait_until_said("workers", "Registered to")
+        address = ["--scheduler", json.loads(file.read_text())["address"]]
+
+        some = [away / f"sql{number}.iotrace" for number in range(3)]
+        sql = "SELECT host, count(*) AS n FROM io GROUP BY host ORDER BY host"
+        for command, named, options in (
+            ("describe", [away], []),
+            ("incident", some, []),
+            ("query", [away], [sql]),
+            ("query", [away], ["size_distribution"]),
+        ):
+            there = answer(capsys, command, *named, *options, "--json", *address)
+            seen_here = [fleet / one.relative_to(away) for one in named]
+            assert there.replace(str(away), str(fleet)) == answer(
+                capsys, command, *seen_here, *options, "--json"
+            )
+
+        assert run(["describe", str(tmp_path / "nowhere"), *address]) == 2
+        assert "neither here nor on every worker" in " ".join(capsys.readouterr().err.split())
