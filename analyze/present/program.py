@@ -37,6 +37,8 @@ class ProgramAnswer:
 
 def plain(value: Any) -> Any:  # noqa: ANN401
     """``value`` as JSON takes it: dataclasses as dictionaries of their figures, tuples as lists, paths as text."""
+    if isinstance(value, float):  # first: the series of a long recording hold a million
+        return value if value == value else None  # noqa: PLR0124 - NaN
     if is_dataclass(value) and not isinstance(value, type):
         found: dict[str, Any] = {}
         for name, one in _figures(type(value)):
@@ -47,8 +49,6 @@ def plain(value: Any) -> Any:  # noqa: ANN401
         return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN
-        return None
     return value.value if isinstance(value, Enum) else str(value) if isinstance(value, Path) else value
 
 

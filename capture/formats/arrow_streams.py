@@ -273,8 +273,10 @@ class ArrowStreamsTrace:
         return io
 
     def _without_impossible_ends(self, io: pa.Table) -> pa.Table:
-        completed = io.column("completed_ns")
-        backwards = pc.fill_null(pc.less(completed, io.column("issued_ns")), fill_value=False)
+        issued, completed = io.column("issued_ns"), io.column("completed_ns")
+        # Damaged times may lie so far apart that their difference does not fit, and comes out negative.
+        is_impossible = pc.or_(pc.less(completed, issued), pc.less(pc.subtract(completed, issued), 0))
+        backwards = pc.fill_null(is_impossible, fill_value=False)
         count = pc.sum(backwards).as_py()
         if not count:
             return io

@@ -94,6 +94,7 @@ def fuzz(entry, folder, grown, seconds, seed):
         return rows
 
     reading.limit_memory()
+    reading.CPU_S *= 3  # every line is watched
     for data in pool:
         run(data)
     for kept in sorted(grown.iterdir()):

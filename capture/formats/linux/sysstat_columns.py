@@ -5,6 +5,7 @@ block are 512 bytes. ``svctm`` is left out: the manual itself says not to trust 
 """
 
 import re
+import sys
 from typing import Final
 
 from iotrace.capture.counters.names import METRICS, Meaning
@@ -84,6 +85,6 @@ def column_of(name: str) -> str | None:
 def number(text: object) -> float | None:
     """A cell's number, with a point or a comma; None for what is none, as with units behind it (``iostat -h``)."""
     if isinstance(text, int | float):
-        return float(text)
+        return float(text) if abs(text) <= sys.float_info.max else None
     word = str(text).strip()
     return float(word.replace(",", ".")) if _NUMBER.fullmatch(word) else None

@@ -240,10 +240,11 @@ def json_reports(data: Json, times: TextTimes, odd: Odd) -> Iterator[Report]:
     """Reports of ``iostat -o JSON`` or ``sadf -j``."""
     for host in data["sysstat"]["hosts"]:
         is_first = True
-        for entry in host.get("statistics", ()):
-            disks = entry.get("disk")
-            if not isinstance(disks, list):
+        for entry in _objects(host.get("statistics")):
+            if not isinstance(entry.get("disk"), list):
                 continue
+            disks = _objects(entry["disk"])
+            odd.cells += len(entry["disk"]) - len(disks)
             stamp = entry.get("timestamp")
             report = Report(None, str(host.get("nodename", "")), "iostat")
             if isinstance(stamp, dict):
@@ -270,6 +271,11 @@ def json_reports(data: Json, times: TextTimes, odd: Odd) -> Iterator[Report]:
                 )
             is_first = False
             yield from _told(report)
+
+
+def _objects(value: object) -> list[Json]:
+    """The objects of a JSON array; damage may have left anything else in its place."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def load(text: str) -> Json | None:

@@ -62,9 +62,9 @@ def _recognises_xml(head: bytes, _path: Path) -> bool:
 
 def _frequency(text: str) -> int | None:
     """Ticks of the performance counter in a second, as the header event tells in either form."""
-    tag = re.search(r'<Data Name="PerfFreq">\s*([0-9]+|0x[0-9A-Fa-f]+)\s*<', text)
+    tag = re.search(r'<Data Name="PerfFreq">\s*(?:0x([0-9A-Fa-f]{1,16})|([0-9]{1,19}))\s*<', text)
     if tag:
-        return int(tag[1], 0) or None
+        return (int(tag[1], 16) if tag[1] else int(tag[2])) or None
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if (
