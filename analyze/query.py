@@ -253,8 +253,10 @@ def limited(
         watch.start()
         try:
             batch = next(batches, None)
-        except duckdb.InterruptException as problem:
-            if time.monotonic() - begun < left:
+        except (duckdb.InterruptException, OSError) as problem:
+            # Arrow tells of an interruption between two batches as of a file that cannot be read.
+            is_stop = isinstance(problem, duckdb.InterruptException) or "INTERRUPT Error" in str(problem)
+            if not is_stop or time.monotonic() - begun < left:
                 raise
             raise IotraceError(
                 f"the query was stopped after {seconds:g} s",

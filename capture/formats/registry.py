@@ -18,7 +18,7 @@ from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
 from . import array, linux, monitoring, public, windows
-from .entry import GROUP, Certainty, Entry, entry
+from .entry import GROUP, Certainty, Entry, Head, entry
 from .format import Format, Outcome, Progress, Trace
 
 OURS: Final[tuple[Entry, ...]] = (
@@ -50,8 +50,9 @@ def installed() -> tuple[Entry, ...]:
 
 def candidates(head: bytes, path: Path) -> Iterator[Format]:
     """Formats that a file at ``path`` that begins with ``head`` may have, ours first. Raises `IotraceError`."""
+    start = Head(head)
     for one in (*OURS, *installed()):
-        if one.may_be(head, path):
+        if one.may_be(start, path):
             yield one.load()
 
 

@@ -80,9 +80,13 @@ def head_lines(head: bytes, count: int) -> list[str]:
     text = head.decode(text_encoding(head), "replace").removeprefix("\ufeff")
     if "\0" in text[:4096]:
         return []
-    lines = text.split("\n")
-    whole = lines[:-1] if len(lines) > 1 else lines
-    return [line.strip("\r") for line in whole if line.strip()][:count]
+    lines: list[str] = []
+    start = 0
+    while len(lines) < count and (end := text.find("\n", start)) >= 0:
+        line = text[start:end].strip("\r")
+        lines += [line] if line.strip() else []
+        start = end + 1
+    return [text.strip("\r")] if not start and text.strip() else lines
 
 
 def columns_of(block: bytes, names: list[str], delimiter: str) -> tuple[dict[str, pa.Array], int]:

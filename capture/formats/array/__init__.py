@@ -9,7 +9,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "ontap",
         f"{__name__}.ontap_polls:FORMAT",
-        rb"<instance-data>",
+        (b"<instance-data>",),
         r"\d\.xml\Z",
         words="poll of NetApp ONTAP",
         certainty=Certainty.CERTAIN,

@@ -20,19 +20,22 @@ FORMATS: Final[tuple[Entry, ...]] = (
         words="text of blkparse",
     ),
     entry(
-        "perf", f"{__name__}.blktrace:PERF", rb"block:block_", words="block events as perf script prints them"
+        "perf",
+        f"{__name__}.blktrace:PERF",
+        (b"block:block_",),
+        words="block events as perf script prints them",
     ),
     entry(
         "perf-trace",
         f"{__name__}.perf_trace:FORMAT",
-        rb" ms\): |\[continued\]|Summary of events:",
+        (b" ms): ", b"[continued]", b"summary of events:"),
         words="system calls as perf trace prints them",
     ),
-    entry("biosnoop", f"{__name__}.biosnoop:FORMAT", rb"LAT\(ms\)", words="printout of biosnoop"),
+    entry("biosnoop", f"{__name__}.biosnoop:FORMAT", (b"lat(ms)",), words="printout of biosnoop"),
     entry(
         "fio",
         f"{__name__}.fio_iolog:FORMAT",
-        rb"fio version [23] iolog",
+        (b"fio version 2 iolog", b"fio version 3 iolog"),
         words="I/O log of fio",
         certainty=Certainty.CERTAIN,
     ),
@@ -45,17 +48,20 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "collectl",
         f"{__name__}.collectl:FORMAT",
-        rb"\[DSK:|SvcTim\s+Util",
+        (b"[dsk:", b"svctim"),
         words="disks as collectl prints them",
         certainty=Certainty.CERTAIN,
     ),
     entry(
-        "biolatency", f"{__name__}.biolatency:FORMAT", rb"[num]secs", words="latency histograms of biolatency"
+        "biolatency",
+        f"{__name__}.biolatency:FORMAT",
+        (b"nsecs", b"usecs", b"msecs"),
+        words="latency histograms of biolatency",
     ),
     entry(
         "sysstat",
         f"{__name__}.sysstat:FORMAT",
-        rb'"sysstat"|Device|DEV|Linux \S+ \(',
+        (b'"sysstat"', b"dev", b"linux "),
         words="reports of iostat or sar",
     ),
 )

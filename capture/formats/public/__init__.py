@@ -38,7 +38,7 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "disksim-validation",
         f"{__name__}.disksim:VALIDATION",
-        rb"[RW][ \t]+(?:Hit|Miss)[ \t]",
+        rb"R[ \t]+(?:Hit|Miss)[ \t]|W[ \t]+(?:Hit|Miss)[ \t]",
         words="validation trace of DiskSim",
     ),
     entry(

@@ -4,13 +4,13 @@ from typing import Final
 
 from iotrace.capture.formats.entry import TEXT, Certainty, Entry, entry
 
-_CONTAINER: Final = rb"(?s)\A.{74}[\x01\x02][\xc0-\xff]..\0\0"
+_CONTAINER: Final = rb".{74}[\x01\x02][\xc0-\xff]..\0\0"
 
 FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "blg",
         f"{__name__}.blg:FORMAT",
-        _CONTAINER + rb"|This is|PDH-BIN|\AP\0D\0H\0",
+        rb"(?s)\A(?:" + _CONTAINER + rb"|This is|.{0,200}This is Biber|.{0,64}PDH-BIN|.{0,64}P\0D\0H\0)",
         words="counter log of Performance Monitor",
         certainty=Certainty.CERTAIN,
     ),
@@ -28,12 +28,16 @@ FORMATS: Final[tuple[Entry, ...]] = (
         certainty=Certainty.CERTAIN,
     ),
     entry(
-        "etl", f"{__name__}.etl:FORMAT", _CONTAINER, words="Windows event trace", certainty=Certainty.CERTAIN
+        "etl",
+        f"{__name__}.etl:FORMAT",
+        rb"(?s)\A" + _CONTAINER,
+        words="Windows event trace",
+        certainty=Certainty.CERTAIN,
     ),
     entry(
         "perfmon-csv",
         f"{__name__}.perfmon_csv:FORMAT",
-        rb"PDH-[CT]SV|ServerName,DatabaseName,",
+        (b"pdh-csv", b"pdh-tsv", b"servername,databasename,"),
         words="counter log as text, of Performance Monitor or esxtop",
         certainty=Certainty.CERTAIN,
     ),
@@ -54,16 +58,14 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "whoisactive",
         f"{__name__}.whoisactive:FORMAT",
-        rb"(?i)wait_info",
+        (b"wait_info",),
         words="log of sp_WhoIsActive",
     ),
-    entry(
-        "wpa", f"{__name__}.wpa:FORMAT", rb"(?i)IO Type", words="Disk Usage of Windows Performance Analyzer"
-    ),
+    entry("wpa", f"{__name__}.wpa:FORMAT", (b"io type",), words="Disk Usage of Windows Performance Analyzer"),
     entry(
         "xperf",
         f"{__name__}.xperf:DUMPER",
-        rb"BeginHeader",
+        (b"beginheader",),
         words="events as xperf dumps them",
         certainty=Certainty.CERTAIN,
     ),
@@ -76,13 +78,13 @@ FORMATS: Final[tuple[Entry, ...]] = (
     entry(
         "tracerpt-csv",
         f"{__name__}.tracerpt:CSV",
-        rb"(?i)event name\s*,",
+        (b"event name",),
         words="events as tracerpt writes them",
     ),
     entry(
         "tracerpt-xml",
         f"{__name__}.tracerpt:XML",
-        rb"<Events>",
+        (b"<events>",),
         words="events as tracerpt writes them",
         certainty=Certainty.CERTAIN,
     ),

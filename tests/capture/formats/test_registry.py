@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.capture.formats import registry
-from iotrace.capture.formats.entry import GROUP, Entry
+from iotrace.capture.formats.entry import GROUP, Entry, Head
 from iotrace.capture.formats.format import HEAD_BYTES, Format
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
@@ -46,7 +46,7 @@ def test_what_the_table_denies_the_format_denies():
         for some in damaged(head, chance) if head else [head]:
             for one in registry.OURS:
                 if one.load().recognises(some, path):
-                    assert one.may_be(some, path), (one.name, path)
+                    assert one.may_be(Head(some), path), (one.name, path)
                     agreed[one.name] += 1
     assert all(agreed.values()), [name for name, count in agreed.items() if not count]
 
