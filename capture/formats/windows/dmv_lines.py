@@ -208,6 +208,8 @@ def _layout_of_line(line: str, separator: str, encoding: str) -> Layout | None:
 def _layout_of_names(
     names: Sequence[str], encoding: str, separator: str, container: Container, table: str = ""
 ) -> Layout | None:
+    if len(names) < len(WAIT_COUNTS) + 2:  # fewer cannot do, and most lines of other files have fewer
+        return None
     columns = list(meanings(names))
     known = set(columns)
     is_utc = CAPTURE_COLUMN in known and _is_utc(names, columns)
