@@ -1,11 +1,12 @@
 """Runs tests against small faults: all of them once without any, then for each fault those that call what it changes.
 
-The tests are imported and collected once. `Collected.record` runs them in a fork and notes which functions of the
-modules in question each test calls and how long it takes. `Collected.fails` forks again, puts the changed function in
-the place of the one in memory, and runs only the tests that call it, the quickest first, until one fails. What is
-needed while modules are imported (constants, what decorators and tables call) is tried in a process of its own.
+The tests are imported and collected once. `Collected.record` runs them in a fork and notes (by coverage.py) which lines
+of the modules in question each test runs and how long it takes. `Collected.fails_in` forks again, puts the changed
+function in the place of the one in memory, and runs only the tests that run the changed line, the quickest first, until
+one fails. What is needed while modules are imported (constants, what decorators and tables call) is tried in a process
+of its own.
 
-What a fixture of a whole file or session calls counts for all tests of that file; a test that starts a program may call
+What a fixture of a whole file or session runs counts for all tests of that file; a test that starts a program may run
 anything, and the program reads the fault from the file.
 """
 
@@ -17,7 +18,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 import traceback
 import warnings
@@ -27,14 +27,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 import pytest
+from coverage import Coverage
 
 WAIT_S: Final = 900
 RECORD_S: Final = 4 * 3600
-FAULT_S: Final = 45.0
+FAULT_S: Final = 30.0
 """Processor time of the tests that are run for one fault; what they do not notice counts as a fault that survived."""
 _ANYTHING: Final = ("", 0)
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+\.py)", re.MULTILINE)
@@ -45,57 +46,53 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True)
 class Tests:
-    """What one group's tests call, as (module, first line of a function), and how long each takes, in seconds."""
+    """What one group's tests run, as (module, line), and how long each takes, in seconds."""
 
-    calls: Mapping[str, frozenset[tuple[str, int]]]
+    lines: Mapping[str, frozenset[tuple[str, int]]]
     seconds: Mapping[str, float]
-    imported: frozenset[tuple[str, int]]
-    """What is called while modules are imported."""
 
     @classmethod
     def read(cls, path: Path) -> "Tests":
         """What `write` wrote; nothing where it did not."""
         if not path.exists():
-            return cls({}, {}, frozenset())
+            return cls({}, {})
         noted = json.loads(path.read_text("utf-8"))
-        calls = {name: _places(one) for name, one in noted["calls"].items()}
-        return cls(calls, noted["seconds"], _places(noted["imported"]))
+        lines = {
+            name: frozenset((module, line) for module, lines in one.items() for line in lines)
+            for name, one in noted["lines"].items()
+        }
+        return cls(lines, noted["seconds"])
 
     def write(self, path: Path) -> None:
         """Keep it in a file."""
-        calls = {name: sorted(places) for name, places in self.calls.items()}
-        noted = {"calls": calls, "seconds": dict(self.seconds), "imported": sorted(self.imported)}
-        path.write_text(json.dumps(noted), "utf-8")
+        lines: dict[str, dict[str, list[int]]] = {}
+        for name, places in self.lines.items():
+            of_test = lines.setdefault(name, {})
+            for module, line in sorted(places):
+                of_test.setdefault(module, []).append(line)
+        path.write_text(json.dumps({"lines": lines, "seconds": dict(self.seconds)}), "utf-8")
 
     def without(self, files: Collection[str]) -> "Tests":
         """All but the tests in these files."""
-        calls = {name: places for name, places in self.calls.items() if name.split("::")[0] not in files}
-        return replace(self, calls=calls)
+        lines = {name: places for name, places in self.lines.items() if name.split("::")[0] not in files}
+        return replace(self, lines=lines)
 
-    def calling(self, functions: Iterable[tuple[str, int, int]]) -> list[str]:
-        """The tests that call one of these (module, first and last line)."""
-        lines: dict[str, set[int]] = {}
-        for module, first, last in functions:
-            lines.setdefault(module, set()).update(range(first, last + 1))
+    def running(self, parts: Iterable[tuple[str, int, int]]) -> list[str]:
+        """The tests that run a line of one of these (module, first and last line)."""
+        asked = {(module, line) for module, first, last in parts for line in range(first, last + 1)}
         return [
-            name
-            for name, places in self.calls.items()
-            if _ANYTHING in places or any(line in lines.get(path, ()) for path, line in places)
+            name for name, places in self.lines.items() if _ANYTHING in places or not asked.isdisjoint(places)
         ]
 
-    def calling_any(self) -> list[str]:
-        """The tests that call anything in the group's modules."""
-        return [name for name, places in self.calls.items() if places]
+    def running_any(self) -> list[str]:
+        """The tests that run anything in the group's modules."""
+        return [name for name, places in self.lines.items() if places]
 
     def affordable(self, names: Iterable[str]) -> list[str]:
         """The quickest first, and no more of them than take `FAULT_S`, but one at least."""
         found = sorted(names, key=lambda name: self.seconds[name])
         taken = list(accumulate(self.seconds[name] for name in found))
         return found[: max(bisect_right(taken, FAULT_S), 1)]
-
-
-def _places(rows: list[list[Any]]) -> frozenset[tuple[str, int]]:
-    return frozenset((str(path), int(line)) for path, line in rows)
 
 
 @dataclass(eq=False)
@@ -106,17 +103,20 @@ class Collected:
     modules: Mapping[str, str]
     """By the name of the file that is imported."""
     work: Callable[["Collected"], None]
-    calls: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
-    shared: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    now: str = ""
+    """What is being run: a test, a file where a fixture of the whole file is, nothing during import."""
+    coverage: Coverage | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    now: set[tuple[str, int]] = field(default_factory=set)
-    imported: set[tuple[str, int]] = field(default_factory=set)
+    programs: set[str] = field(default_factory=set)
+    """What starts programs."""
+    imported: frozenset[tuple[str, int]] = frozenset()
+    """The lines that run while modules are imported."""
     items: dict[str, pytest.Item] = field(default_factory=dict)
     session: pytest.Session | None = None
 
     def record(self, into: Path, files: Collection[str]) -> bool:
         """Run the tests of ``files`` that ``into`` does not know, and note there what they call; false if one fails."""
-        known = Tests.read(into).calls
+        known = Tests.read(into).lines
         new: dict[str, list[pytest.Item]] = {}
         for name, item in self.items.items():
             if name not in known and (file := name.split("::")[0]) in files:
@@ -131,41 +131,67 @@ class Collected:
         known, started = Tests.read(into), subprocess.Popen.__init__
 
         def start(*args: Any, **options: Any) -> None:  # noqa: ANN401 - whatever Popen takes
-            self.now.add(_ANYTHING)
+            self.programs.add(self.now)
             started(*args, **options)
 
         subprocess.Popen.__init__ = start  # type: ignore[method-assign]
-        threading.settrace(self._trace)
-        sys.settrace(self._trace)
+        self.watch()
         status = self._run(items)
-        sys.settrace(None)
-        shared = {file: frozenset(places) for file, places in self.shared.items()}
-        every = {
-            name: frozenset(places)
-            | shared.get(name.split("::")[0], frozenset())
-            | shared.get("", frozenset())
-            for name, places in self.calls.items()
-        }
         if status == 0:
-            Tests(
-                {**known.calls, **every}, {**known.seconds, **self.seconds}, frozenset(self.imported)
-            ).write(into)
+            lines = self.watched()
+            for name in self.programs:
+                lines.setdefault(name, set()).add(_ANYTHING)
+            every = {
+                name: frozenset().union(*(lines.get(one, ()) for one in (name, name.split("::")[0], "")))
+                for name in self.seconds
+            }
+            Tests({**known.lines, **every}, {**known.seconds, **self.seconds}).write(into)
         return status
 
-    def fails_in(self, tests: Tests, names: list[str], path: str, after: str, line: int | None) -> str | None:
+    def watch(self) -> None:
+        """Note from now on which lines of the modules are run, under `now`."""
+        self.coverage = Coverage(data_file=None, config_file=False, include=list(self.modules))
+        self.coverage.set_option("run:core", "ctrace")  # another one cannot tell who ran a line
+        self.coverage.start()
+
+    def watched(self) -> dict[str, set[tuple[str, int]]]:
+        """Stop noting; what was run since `watch`, by what ran it."""
+        assert self.coverage is not None
+        self.coverage.stop()
+        data, found = self.coverage.get_data(), dict[str, set[tuple[str, int]]]()
+        for path, module in self.modules.items():
+            for line, names in data.contexts_by_lineno(path).items():
+                for name in names:
+                    found.setdefault(name, set()).add((module, line))
+        self.coverage = None
+        return found
+
+    def _switch(self, to: str) -> str:
+        """Note under another name; the one before."""
+        before, self.now = self.now, to
+        if self.coverage is not None:
+            self.coverage.switch_context(to)
+        return before
+
+    def fails_in(
+        self, tests: Tests, names: list[str], path: str, after: str, function: tuple[int, int, int] | None
+    ) -> str | None:
         """The file of the test that fails with ``after`` as the text of the file ``path``, in which it stands already.
 
-        None where none fails; empty where it cannot be told which did. Taking twenty times as long as it should, or
-        never ending, is failing. ``line`` is the first of the changed function, None for what is no function's.
+        None where none fails; empty where it cannot be told which did. Taking ten times as long as it should, or never
+        ending, is failing. ``function`` is the first line of the outermost that is changed, that of its first statement
+        and its last; None for what is no function's.
         """
         names = [name for name in names if name in self.items]
         if not names:
             return None
-        seconds = 60 + 20 * sum(tests.seconds[name] for name in names)
-        module = self.modules[path]
-        in_place = line is not None and (module, line) not in tests.imported
-        with warnings.catch_warnings(action="ignore"):
-            changed = _code_at(compile(after, path, "exec"), line) if in_place else None
+        seconds = 10 + 10 * sum(tests.seconds[name] for name in names)
+        changed = None
+        if function is not None:
+            first, body, last = function
+            if self.imported.isdisjoint((self.modules[path], line) for line in range(body, last + 1)):
+                with warnings.catch_warnings(action="ignore"):
+                    changed = _code_at(compile(after, path, "exec"), first)
 
         def run() -> int:
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
@@ -189,16 +215,10 @@ class Collected:
                 return 1
         return 0
 
-    def _trace(self, frame: FrameType, event: str, _: object) -> None:
-        """Note a call; nothing is followed line by line."""
-        module = self.modules.get(frame.f_code.co_filename)
-        if event == "call" and module is not None:
-            self.now.add((module, frame.f_code.co_firstlineno))
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Everything is imported: do the work instead."""
-        sys.settrace(None)
+        self.imported = frozenset(self.watched().get("", ()))
         if session.testsfailed:
             return True
         self.session = session
@@ -214,7 +234,7 @@ class Collected:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:
         """One test."""
-        self.now = self.calls.setdefault(item.nodeid, set())
+        self._switch(item.nodeid)
         began = time.process_time()
         yield
         self.seconds[item.nodeid] = time.process_time() - began
@@ -224,11 +244,11 @@ class Collected:
         self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
     ) -> Generator[None]:
         """What lasts longer than one test."""
-        before = self.now
-        if fixturedef.scope != "function":
-            self.now = self.shared.setdefault(request.node.nodeid.split("::")[0], set())
+        before = self._switch(
+            self.now if fixturedef.scope == "function" else request.node.nodeid.split("::")[0]
+        )
         yield
-        self.now = before
+        self._switch(before)
 
 
 def collected(copy: Path, files: list[str], modules: list[Path], work: Callable[[Collected], None]) -> bool:
@@ -237,8 +257,7 @@ def collected(copy: Path, files: list[str], modules: list[Path], work: Callable[
     plugin = Collected(copy, {str(rooms / module): module.as_posix() for module in modules}, work)
 
     def run() -> int:
-        plugin.now = plugin.imported
-        sys.settrace(plugin._trace)  # noqa: SLF001 - its own
+        plugin.watch()
         pytest.main([*_OPTIONS, *files], plugins=[plugin])
         return int(plugin.session is None)
 

@@ -2,7 +2,7 @@
 
 Cosmic Ray makes the faults (a comparison turned, a number changed, a condition negated); what this adds is which tests
 answer for which modules, a sample of stated size, and the list of survivors that are in order (`tests/mutants.toml`).
-Of a group's tests those are run that call the changed function (`mutant_tests`). Everything happens in a copy of the
+Of a group's tests those are run that run the changed line (`mutant_tests`). Everything happens in a copy of the
 checkout; the checkout itself is not touched. A run that was interrupted goes on where it stopped. Where only files of
 tests were added or changed since, what a test noticed that is as it was stays noticed, and what none did is tried on
 the new ones (`State`). A group's ``then`` are files of slow tests, on which only what all others leave is tried.
@@ -206,8 +206,8 @@ def folder_of_this_state() -> Path:
         if now.is_newer_by_tests(before):
             changed = now.changed_tests(before)
             Tried(FOLDER / "tried.jsonl").doubt(changed)
-            for calls in FOLDER.glob("calls-*.json"):
-                Tests.read(calls).without(changed).write(calls)
+            for lines in FOLDER.glob("lines-*.json"):
+                Tests.read(lines).without(changed).write(lines)
         else:
             shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -222,14 +222,34 @@ def changed_lines(before: str, after: str) -> str:
     return f"{was.strip()}  ->  {became.strip()}"
 
 
-def functions_at(module: Path, line: int) -> list[tuple[int, int]]:
-    """First and last line of the functions around a line, decorators included, from the outermost to the innermost."""
+def function_at(module: Path, line: int) -> tuple[int, int, int] | None:
+    """First line (decorators included), first of the body and last of the outermost function whose body has a line."""
     tree = ast.parse((ROOT / module).read_text("utf-8"))
-    return sorted(
-        (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= line <= (node.end_lineno or 0)
+    return min(
+        (
+            (first_line(node), node.body[0].lineno, node.end_lineno or node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= line <= (node.end_lineno or 0)
+        ),
+        default=None,
     )
+
+
+def first_line(function: ast.FunctionDef) -> int:
+    """Where a function begins, decorators included."""
+    return min([function.lineno, *(one.lineno for one in function.decorator_list)])
+
+
+def statement_at(module: Path, line: int) -> tuple[int, int]:
+    """First and last line of the innermost statement at a line; of one with others inside, what stands above these."""
+    found = (line, line)
+    for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):  # from the outside inwards
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            inside = getattr(node, "body", [])
+            start = node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
+            last = max(start, inside[0].lineno - 1) if inside else node.end_lineno or start
+            found = (start, last) if start <= line <= last else found
+    return found
 
 
 def constant_at(module: Path, line: int) -> str | None:
@@ -242,13 +262,12 @@ def constant_at(module: Path, line: int) -> str | None:
 
 
 def functions_with(module: Path, name: str) -> Iterator[tuple[str, int, int]]:
-    """The functions of a module that say a name: module, first and last line."""
+    """The bodies of a module's functions that say a name: module, first and last line."""
     for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
         if isinstance(node, ast.FunctionDef) and any(
             isinstance(one, ast.Name) and one.id == name for one in ast.walk(node)
         ):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            yield module.as_posix(), first, node.end_lineno or node.lineno
+            yield module.as_posix(), node.body[0].lineno, node.end_lineno or node.lineno
 
 
 @dataclass(frozen=True)
@@ -278,13 +297,13 @@ def judged(
         path.write_text(original, "utf-8")
         return Verdict(None)
     change = changed_lines(before, after)
-    around = functions_at(mutant.module, mutant.line)
-    if around:
-        names = tests.calling([(mutant.module.as_posix(), *around[-1])])
+    function = function_at(mutant.module, mutant.line)
+    if function:
+        names = tests.running([(mutant.module.as_posix(), *statement_at(mutant.module, mutant.line))])
     else:
         constant = constant_at(mutant.module, mutant.line)
         used = [place for module in modules for place in functions_with(module, constant)] if constant else []
-        names = tests.calling(used) if used else tests.calling_any()
+        names = tests.running(used) if used else tests.running_any()
     try:
         with warnings.catch_warnings(
             action="ignore"
@@ -293,7 +312,7 @@ def judged(
         path.write_text(after, "utf-8")
         imported = str(copy / "build" / "rooms" / "iotrace" / mutant.module)
         names = tests.affordable(name for name in names if name.split("::")[0] in only)
-        noticed_in = collected.fails_in(tests, names, imported, after, around[0][0] if around else None)
+        noticed_in = collected.fails_in(tests, names, imported, after, function)
         return Verdict(noticed_in is None, change, noticed_in or "")
     except (SyntaxError, ValueError):
         return Verdict(None, change)
@@ -374,7 +393,7 @@ def files_of(tests: list[str]) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for paths in found for path in paths}
 
 
-def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, calls: Path, until: float) -> bool:
+def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, lines: Path, until: float) -> bool:
     """Try what was not tried yet, until that time; false where the tests fail without any fault planted."""
     tried = Tried(folder / "tried.jsonl")
     rounds = [files_of(group["tests"]), files_of(group["tests"] + group.get("then", []))]
@@ -390,9 +409,9 @@ def try_group(group: dict[str, Any], mutants: list[Mutant], folder: Path, calls:
     def work(collected: Collected) -> None:
         for files in rounds:
             mine = left(files)
-            if mine and not collected.record(calls, files):
+            if mine and not collected.record(lines, files):
                 return
-            tests = Tests.read(calls)
+            tests = Tests.read(lines)
             for mutant in mine:
                 if time.monotonic() > until:
                     return
@@ -423,7 +442,7 @@ def main() -> int:
     folder = folder_of_this_state()
     tried = unexplained = 0
     for name, mutants in chosen.items():
-        if not try_group(plan["groups"][name], mutants, folder, folder / f"calls-{name}.json", until):
+        if not try_group(plan["groups"][name], mutants, folder, folder / f"lines-{name}.json", until):
             print(
                 f"{name}: its tests fail without any fault planted; mend that first ({folder / 'tests.txt'})"
             )
