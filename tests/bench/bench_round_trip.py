@@ -210,6 +210,8 @@ class Turns:
                         continue
                     if self.database is not None:
                         self.database.restore(self.target)
+                        if name != "recorded":  # a replay writes on nothing that bears a file system's mark
+                            run("wipefs", "--all", self.target)
                     self.take_turn(name, number, recorded)
         (self.folder / "turns.json").write_text(json.dumps(self.made))
 
@@ -341,8 +343,12 @@ def measure(folder: Path, words: argparse.Namespace) -> None:
             number = len(list(folder.glob(f"{load}-{place}-{words.scale:g}x-*")))
             one = folder / f"{load}-{place}-{words.scale:g}x-{number:02}"
             one.mkdir()
-            with loop_over(mine.image if mine is not None else image) as device:
-                turns = Turns(load, str(image) if place == "file" else device, one, words, mine)
+            # A file that a loop device has open is not played on.
+            place_to_play = (
+                nullcontext(str(image)) if place == "file" else loop_over(mine.image if mine else image)
+            )
+            with place_to_play as device:
+                turns = Turns(load, device, one, words, mine)
                 with throttle(Path(device)) if place == "throttled" else nullcontext():
                     turns.measure(folder / f"{load}-{place}.source.iotrace", until)
 
