@@ -3,7 +3,10 @@
 from datetime import UTC, datetime
 from typing import Final
 
-DASH: Final = "–"  # noqa: RUF001 (the dash is what is meant)
+from iotrace.schemas import text
+
+DASH: Final = text.DASH
+format_share = text.format_share
 
 _FIRST_DATE_NS: Final = 400 * 86_400 * 10**9
 """Recordings that name no date begin at 1970-01-01."""
@@ -73,17 +76,21 @@ def format_figure(value: float) -> str:
 
 
 def format_rate(per_second: float | None, unit: str = "") -> str:
-    """Events or bytes per second: ``1,250/s``, ``3.2/s``; with unit ``B``: ``105 MiB/s``."""
+    """Events or bytes per second: ``1,250/s``, ``3.2/s``; with unit ``B``: ``105 MB/s``.
+
+    Throughput is in MB/s, of a million bytes, as data sheets and clouds state it; what is small in kB/s.
+    """
     if per_second is None:
         return DASH
     if unit == "B":
-        return f"{format_bytes(per_second)}/s"
+        is_small = 0 < abs(per_second) < 99_950
+        return f"{format_figure(per_second / (1e3 if is_small else 1e6))} {'kB' if is_small else 'MB'}/s"
     number = f"{per_second:,.0f}" if abs(per_second) >= 99.95 else _three_digits(per_second)
     return f"{number}{' ' + unit if unit else ''}/s"
 
 
 def format_quantity(value: float, unit: str | None) -> str:
-    """A counter's value in the unit that it was recorded in: ``0.60 ms``, ``399 MiB/s``, ``49.5/s``, ``2.5 I/Os``."""
+    """A counter's value in the unit that it was recorded in: ``0.60 ms``, ``399 MB/s``, ``49.5/s``, ``2.5 I/Os``."""
     match unit:
         case "ns":
             return format_duration_ns(value)
@@ -97,12 +104,6 @@ def format_quantity(value: float, unit: str | None) -> str:
             return f"{format_figure(value)} %"
         case _:
             return f"{format_figure(value)} {unit or ''}".rstrip()
-
-
-def format_share(share: float | None, decimals: int = 1) -> str:
-    """A share of 1 as a percentage: ``12.3 %``."""
-    # Adding 0 makes a nought of minus nought.
-    return DASH if share is None else f"{round(share * 100, decimals) + 0.0:.{decimals}f} %"
 
 
 def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:

@@ -235,11 +235,12 @@ def report_command(
     scheduler: Scheduler = None,
     certificates: Certificates = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Write a report as HTML, Markdown, Excel workbook or PDF.
 
     One file that needs nothing else. The verdict comes first, then the evidence. Of a folder of recordings: their load
-    together, what slowed together, and a row for each.
+    together, what slowed together, and a row for each. Exit status 1 unless --need is answered YES; without it, if an
+    SLO is missed or cannot be told.
 
     Example: iotrace report prod.iotrace sweep.iotrace -o report.html --need 2x --slo "p99<15ms"
     """
@@ -286,6 +287,7 @@ def report_command(
         for sentence in facts.also:
             console.paragraph(sentence)
         console.paragraph(f"wrote {output}: {format_bytes(output.stat().st_size)}")
+    return 1 if facts.is_no else 0
 
 
 def _is_fleet(inputs: list[Path], named: list[Place]) -> bool:

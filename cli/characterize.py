@@ -215,9 +215,10 @@ def characterize_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Measure storage under synthetic load, one parameter at a time.
+    """Measure storage under synthetic load.
 
-    As with SQLIO or DiskSpd: IOPS, MB/s and latency for each number of I/Os outstanding, and where it saturates.
+    As with SQLIO or DiskSpd, one parameter at a time: IOPS, MB/s and latency for each number of I/Os outstanding, and
+    where it saturates.
     Reading needs no permission. Exit status 1 if a run says nothing about the storage.
 
     Example: iotrace characterize --target /data/test.bin --size 8K,64K --outstanding 1..256

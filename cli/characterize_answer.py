@@ -140,9 +140,10 @@ def _notes(result: SeriesResult) -> list[str]:
                 f"{_where(result, one)}: {one.step.in_flight_mean:.3g} in flight on average, not "
                 f"{one.cell.outstanding}"
             )
-        if abs(one.step.littles_law_ratio - 1) > _LAW_ERROR_NOTED:
+        error = one.step.littles_law_ratio - 1
+        if abs(error) > _LAW_ERROR_NOTED:
             notes.append(
-                f"{_where(result, one)}: Little's law is off by {one.step.littles_law_ratio - 1:+.0%}"
+                f"{_where(result, one)}: Little's law is off by {format_share(error, 0, signed=True)}"
             )
     return notes
 

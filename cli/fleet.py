@@ -87,8 +87,9 @@ def plan_command(
             "plan needs a PLAN.toml", hint="iotrace fleet plan --example > plan.toml makes one to edit"
         )
     load = load_of(read_plan(plan), plan.parent)
+    play = "plays" if len(load.parts) == 1 else "play"
     console.paragraph(
-        f"{counted(len(load.parts), 'generator')} play {load.name} at {load.options.scale:g}x ({load.options.mode}): "
+        f"{counted(len(load.parts), 'generator')} {play} {load.name} at {load.options.scale:g}x ({load.options.mode}): "
         + ", ".join(load.options.targets)
     )
     return 0
@@ -111,7 +112,7 @@ def certificates_command(
         int, typer.Option("--days", min=1, max=825, metavar="N", help="They expire then.")
     ] = DAYS,
 ) -> int:
-    """Make the certificates by which the machines of a fleet know one another.
+    """Make the certificates that the machines trust.
 
     A folder for each machine, to be carried there and named with --certificates. Whoever has one of its keys commands
     every generator, so keep them private. The authority's own key is not kept: another machine takes a new set.
@@ -134,9 +135,9 @@ def scheduler_command(
     port: Annotated[int, typer.Option("--port", min=1, max=65535, metavar="N", help="And port.")] = PORT,
     certificates: Certificates = None,
 ) -> int:
-    """Run the scheduler that generators and commands meet at, until Ctrl-C.
+    """Run the scheduler that all meet at, until Ctrl-C.
 
-    Without certificates it listens to this machine alone.
+    Generators and commands name its address. Without certificates it listens to this machine alone.
 
     Example: iotrace fleet scheduler --host 10.0.0.1 --certificates certificates/conductor
     """
@@ -174,7 +175,7 @@ def generator_command(
         ),
     ] = None,
 ) -> int:
-    """Let this machine play what a fleet replay asks of it, until Ctrl-C.
+    """Let this machine play what is asked of it, until Ctrl-C.
 
     It plays on targets by the rules of iotrace replay: what iotrace did not make is not written to unless the plan
     allows it by name. Whoever may command it runs programs as its user. When the conductor falls silent, it stops.
@@ -239,7 +240,7 @@ def sweep_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Walk the load of all machines up together until the storage they share bends.
+    """Walk the load of all up until their storage bends.
 
     Exit status 1 unless --need is answered YES; without it, if an SLO is missed at 1x or cannot be told, too few steps
     can be judged, or a machine was lost; 130 if it was stopped.

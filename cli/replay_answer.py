@@ -87,6 +87,8 @@ def _played(run: Replay) -> str:
 
 
 def _slow(run: Replay) -> str:
+    if run.backend == "model" and run.response_ns_p50 == 0:
+        return "Latency: the model states none, and its limits held back fewer than half of the I/Os"
     response, service = (format_duration_ns(one) for one in (run.response_ns_p50, run.service_ns_p50))
     return f"Latency: median response {response}, service {service}"
 
@@ -118,7 +120,7 @@ def _exactly(run: Replay) -> Iterator[str]:
         kinds = ", ".join(f"{count:,} {kind}s" for kind, count in thinning.streams_are.items())
         yield (
             f"a fraction of {thinning.asked_share:g} was asked of one copy; whole streams make "
-            f"{thinning.achieved_share:.3g} of its I/Os ({thinning.error:+.1%}) and "
+            f"{thinning.achieved_share:.3g} of its I/Os ({format_share(thinning.error, signed=True)}) and "
             f"{thinning.achieved_share_of_bytes or 0:.3g} of its bytes: {thinning.streams_kept:,} of "
             f"{thinning.streams:,} streams ({kinds or 'none'})"
         )

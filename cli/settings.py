@@ -189,7 +189,7 @@ def config_command(
 
 def _set_by(one: Chosen, path: Path) -> str:
     if one.value is None:
-        return f"nobody; {one.setting.variable} may"
+        return f"nothing yet; {one.setting.variable}, or the file"
     return "the file" if one.origin == str(path) else one.origin
 
 

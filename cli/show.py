@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 from iotrace.analyze.present import Answer, Column, Section, Sentence, Strip, Table
-from iotrace.schemas.text import printable
+from iotrace.schemas.text import printable, shortened
 
 from . import console
 
@@ -36,7 +36,7 @@ def show(answer: Answer, *, full: bool = False) -> None:
 def show_section(section: Section, *, full: bool = False) -> None:
     """Print a heading and what belongs to it."""
     if section.heading:
-        console.heading(shortened_to(section.heading, console.data.width))
+        console.heading(shortened(section.heading, console.data.width, cell_len))
     for sentence in section.sentences:
         say(sentence)
     if section.strip is not None:
@@ -159,18 +159,7 @@ def _lines(heads: list[Column], cells: list[list[str]], block: dict[int, int]) -
 def _line(heads: list[Column], texts: list[str], block: dict[int, int]) -> str:
     parts = []
     for text, (place, width) in zip(texts, block.items(), strict=True):
-        shown = shortened_to(text, width)
+        shown = shortened(text, width, cell_len)
         blanks = " " * (width - cell_len(shown))
         parts.append(shown + blanks if heads[place].is_text else blanks + shown)
     return _GAP.join(parts).rstrip()
-
-
-def shortened_to(text: str, width: int) -> str:
-    """``text`` in at most ``width`` cells: of what is longer the middle is left out, a name's end says most."""
-    if cell_len(text) <= width:
-        return text
-    head = width // 3
-    tail = text
-    while cell_len(tail) > width - head - 1:
-        tail = tail[max(1, (cell_len(tail) - width + head + 1) // 2) :]
-    return set_cell_size(set_cell_size(text, head) + "…" + tail, width)

@@ -177,7 +177,7 @@ def _fleet_table(
     costs: dict[str, float],
     notes: Sequence[str] = (),
 ) -> Section:
-    heads = ["host", "", "carries", *(["price"] if costs else []), "p99", "room", "seconds held"]
+    heads = ["host", "", "carries", *(["price"] if costs else []), "p99", "headroom", "seconds held"]
     return Section(
         heading, Table(columns(*heads, text=3), [tuple(_fleet_row(*row, costs)) for row in rows]), notes=notes
     )
@@ -186,7 +186,7 @@ def _fleet_table(
 def _fleet_row(host: str, one: Candidate | None, costs: dict[str, float]) -> Iterator[Cell]:
     yield shortened(host, _HOST_CHARACTERS)
     yield one.name.partition("/")[2] if one is not None else "none"
-    yield "no" if one is None else "credits" if one.on_credits else "yes"
+    yield "no" if one is None else "on credits" if one.on_credits else "yes"
     if costs:
         yield Number(one.price if one is not None else None, 2)
     yield Duration(one.response_ns_p99 or None if one is not None else None)
@@ -202,6 +202,9 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     notes = [f"and {len(tried) - len(shown)} others, which --json has"] if len(tried) > len(shown) else []
     if machine is not None:
         notes.append(f"All of them are behind {machine}.")
+    notes.append("binds: the limit that is nearest; held: how long it kept I/Os waiting")
+    if any(one.carries and one.on_credits for one in shown):
+        notes.append("on credits: carried for as long as was recorded, by saved credits, not for ever")
     if any("burst" in one.binds for one in shown):
         notes.append("* a burst rate: above it no credits help")
     left_out = catalogue_of(tried[0].name.partition("/")[0]).left_out()
@@ -213,7 +216,7 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
         "binds",
         *(["price"] if costs else []),
         "p99",
-        "room",
+        "headroom",
         "seconds held",
         "credit left",
     ]
@@ -269,7 +272,7 @@ def _machines(sized: Sized, costs: dict[str, float]) -> Section:
         )
         for one in sized.machines[:_COMBINED_SHOWN]
     ]
-    heads = ["", "machine", "carries", *(["price"] if costs else []), "p99", "room"]
+    heads = ["", "machine", "carries", *(["price"] if costs else []), "p99", "headroom"]
     notes = [
         f"The smallest of {sized.machines_tried} machines that carry the load, with the smallest disks that do."
     ]
@@ -277,7 +280,7 @@ def _machines(sized: Sized, costs: dict[str, float]) -> Section:
 
 
 def _carries(one: Tried) -> str:
-    return "no" if not one.carries else "credits" if one.on_credits else "yes"
+    return "no" if not one.carries else "on credits" if one.on_credits else "yes"
 
 
 def _room(one: Tried | Candidate) -> Cell:

@@ -18,13 +18,13 @@ from iotrace.analyze.fleet import (
     Unread,
     distinct_hosts,
     fleet_knees_answer,
-    is_no,
     knee_of,
     named_recordings,
     read_each,
 )
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need as Needed
+from iotrace.analyze.knee.need import is_no
 from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
@@ -262,7 +262,9 @@ def knee_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Find the load at which the storage bends, or those of many candidates.
+    """Find the load at which storage bends.
+
+    Of several sweeps, or a folder of them, a row for each candidate.
 
     Exit status 1 unless --need is answered YES by each; without it, if an SLO is missed at 1x or cannot be told, or too
     few steps can be judged.
@@ -425,12 +427,8 @@ def _answer(
             console.paragraph(
                 "nothing can be held against the ceiling: no step tells of the storage, or nothing limits"
             )
-    return _exit_status(found, findings, needed)
+    return 1 if is_no(found, needed, is_spoiled=has_invalid(findings)) else 0
 
 
 def _titles(findings: list[Finding]) -> list[str]:
     return list(dict.fromkeys(entry.title for entry in disqualifying(findings)))
-
-
-def _exit_status(found: Knee, findings: list[Finding], needed: Needed | None) -> int:
-    return 1 if is_no(found, findings, needed) else 0

@@ -13,6 +13,7 @@ from .errors import IotraceError
 from .host import Host, host_with_todays_names
 from .run import ClosedLoop, ModelFacts, Replay, Watched
 from .tables import FORMAT_VERSION
+from .text import format_share
 from .vocabulary import Kind, counted
 
 QUALITY_WORDS: Final = {
@@ -137,7 +138,7 @@ class Quality:
             kept = max(events, events_recorded)
             share = self.events_lost / (kept + self.events_lost)
             # Of nothing that was kept no share can be told.
-            told = f" ({share:.2%})" if kept else ""
+            told = f" ({format_share(share, 2)})" if kept else ""
             (poor if share >= HEAVY_LOSS else usable).append(
                 f"{counted(self.events_lost, 'event')} lost{told}"
             )
@@ -149,8 +150,8 @@ class Quality:
             )
             ios = f"{counted(self.missing_ios, 'I/O')} and " if self.missing_ios else ""
             (poor if share >= HEAVY_LOSS else usable).append(
-                f"{ios}{counted(self.missing_bytes, 'byte')} ({share:.2%}) that the kernel's own counters of the disks "
-                "show are not in the trace"
+                f"{ios}{counted(self.missing_bytes, 'byte')} ({format_share(share, 2)}) that the kernel's own "
+                "counters of the disks show are not in the trace"
             )
         for count, one, many, rest in (
             (self.sequence_holes, "hole", "holes", " in the buffer sequence"),

@@ -31,7 +31,7 @@ from iotrace.analyze.units import (
 )
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality
-from iotrace.schemas.text import shortened
+from iotrace.schemas.text import beginning, shortened
 
 from .description import WITHHELD, Description, Flow, Latency, Workload, grade
 from .results import Row, result_tables
@@ -99,7 +99,7 @@ def results_sections(rows: Sequence[Row]) -> list[Section]:
 
 def opening(found: Description, title_characters: int = _TITLE_CHARACTERS) -> list[Sentence]:
     """What was recorded and when, how busy and how slow it was, and whose I/O it was."""
-    said = [Sentence(_what(found, _cut(found.title, title_characters)), "answer")]
+    said = [Sentence(_what(found, beginning(found.title, title_characters)), "answer")]
     said += [Sentence(f"not the same time: {words}", "doubt") for words in found.shared_time]
     total = found.total
     if total is not None and total.ios_per_s:
@@ -132,11 +132,6 @@ def _counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
     ]
     if taken:
         yield f"Latency there: {'; '.join(taken)}; counters know means only, no percentiles"
-
-
-def _cut(title: str, characters: int) -> str:
-    """The beginning of a title says most."""
-    return title if len(title) <= characters else f"{title[: characters - 1].rstrip()}…"
 
 
 def _what(found: Description, title: str) -> str:

@@ -9,7 +9,7 @@ from .description import Fleet, describe_fleet
 from .incidents import FleetIncidents, incident_fleet, read_groups
 from .incidents_presentation import fleet_incidents_answer
 from .inputs import distinct_hosts, named_recordings, refuse_missing, stands_for_many
-from .knees import SweptHost, fleet_knees_answer, is_no, knee_of
+from .knees import SweptHost, fleet_knees_answer, knee_of
 from .presentation import fleet_answer, hosts_text
 from .summary import Unread
 from .workers import HostTold, incidents_of_each, read_each, summaries, told_of_each
@@ -28,7 +28,6 @@ __all__ = [
     "hosts_text",
     "incident_fleet",
     "incidents_of_each",
-    "is_no",
     "knee_of",
     "named_recordings",
     "read_each",

@@ -4,17 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from iotrace.analyze.knee.answer import Knee, State
-from iotrace.analyze.knee.need import Need
+from iotrace.analyze.knee.answer import State
+from iotrace.analyze.knee.need import Need, is_no
 from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.presentation import NEED_TONES
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.present import Answer, Cell, Number, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
-from iotrace.analyze.present.trust import disqualifying, has_invalid
+from iotrace.analyze.present.trust import disqualifying
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import DASH
-from iotrace.analyze.validity import Finding
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.schemas import IotraceError, Sweep, counted
 from iotrace.schemas.models import model_words
@@ -82,18 +81,10 @@ def _swept(sweep: Sweep, path: str, slo: str | None, needed: float | None) -> Sw
         highest_kept_up_scale=found.highest_kept_up_scale,
         objectives_met=found.objectives_met,
         need=need,
-        is_no=is_no(found, findings, need),
+        is_no=is_no(found, need, is_spoiled=bool(titles)),
         spoilt_by=titles,
         sentence=need.sentence if need is not None else found.sentence,
     )
-
-
-def is_no(found: Knee, findings: Sequence[Finding], need: Need | None) -> bool:
-    """Whether the answer is no: by ``need``; without it if an objective is missed at 1x or cannot be told."""
-    if need is not None:
-        return need.verdict != "yes"
-    untold = any(one.state in {"contradicted", "not_judged"} for one in found.objectives)
-    return found.objectives_met is False or found.state == "not_judged" or untold or has_invalid(findings)
 
 
 def fleet_knees_answer(
@@ -106,7 +97,9 @@ def fleet_knees_answer(
             Section(
                 "Each sweep",
                 Table(
-                    columns("sweep", "carries it", "knee", "from", "to IOPS", "knee at load", "room", text=2),
+                    columns(
+                        "sweep", "carries it", "knee", "from", "to IOPS", "knee at load", "headroom", text=2
+                    ),
                     [tuple(_row(one)) for one in hosts],
                     _SHOWN,
                 ),

@@ -108,7 +108,7 @@ def mean_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) 
     slot_ns = max(slot_ns, slot_length_ns(end_ns - start_ns, streams))
     grid = _Grid(start_ns, slot_ns, max(-(-(end_ns - start_ns) // slot_ns), 1))
     found = {name: _layer(name, instances, grid) for name, instances in layers.items()}
-    return Slots(start_ns, slot_ns, grid.count, found)
+    return Slots(start_ns, slot_ns, grid.count, found, end_ns=end_ns)
 
 
 def _instances(table: pa.Table, span_ns: tuple[int, int]) -> list[tuple[str, str, Who, _Segments]]:

@@ -262,7 +262,7 @@ class _Finder:
             layer=layer,
             cause=drive.cause,
             headline=headline(
-                factor, interval, normal_ns * factor, span_ns, gradual, drive, what_slowed(layer, times),
+                factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
                 where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
             ),

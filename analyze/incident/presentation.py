@@ -32,7 +32,7 @@ from iotrace.analyze.units import (
 )
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality
-from iotrace.schemas.text import shortened
+from iotrace.schemas.text import beginning, shortened
 
 from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
 from .words import sensitivity_sentences
@@ -88,8 +88,7 @@ def incident_sections(found: Incidents, start_utc_ns: int) -> list[Section]:
 def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     when = format_moment(start_utc_ns + found.start_ns) or "at no known date"
     length = format_duration_ns(found.end_ns - found.start_ns)
-    title = found.title if len(found.title) <= 34 else f"{found.title[:33].rstrip()}…"
-    yield Sentence(f"{title}: {found.kind} {when}, {length}", "answer")
+    yield Sentence(f"{beginning(found.title, 34)}: {found.kind} {when}, {length}", "answer")
     slow = [*found.windows, *found.drifts]
     if not slow:
         if found.timelines:

@@ -91,10 +91,13 @@ class Slots:
     layers: dict[str, LayerSlots]
     waiting: dict[str, Floats] = field(default_factory=dict)
     """By layer, how many I/Os without an end had begun by each slot's end."""
+    end_ns: int | None = None
+    """Where the recording ends, which may be within the last slot; None: at that slot's end."""
 
     def at_ns(self, slot: int) -> int:
-        """When a slot begins, since the recording's start."""
-        return self.start_ns + slot * self.slot_ns
+        """When a slot begins, since the recording's start; of the one after the last, when the recording ends."""
+        at_ns = self.start_ns + slot * self.slot_ns
+        return at_ns if self.end_ns is None else min(at_ns, self.end_ns)
 
     @property
     def slot_seconds(self) -> float:
@@ -164,7 +167,7 @@ def read_slots(
         kept_files=kept,
         longest_slots=_LONGEST_SLOTS,
     )
-    found = Slots(start_ns, slot_ns, count, {})
+    found = Slots(start_ns, slot_ns, count, {}, end_ns=end_ns)
     for layer in layers:
         found.layers[layer], found.waiting[layer] = _layer_slots(
             table, layer, count, slot_ns, has_losses=has_losses

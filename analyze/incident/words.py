@@ -42,7 +42,7 @@ def where(seen: str, added: str | None) -> str:
 def headline(
     factor: float,
     interval: Interval,
-    slow_ns: float,
+    normal_ns: float,
     span_ns: tuple[int, int],
     gradual: Gradual | None,
     drive: Drive,
@@ -66,7 +66,8 @@ def headline(
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
         return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
-    level = ", ".join(part for part in (format_duration_ns(slow_ns), subject) if part)
+    levels = f"{format_duration_ns(normal_ns * factor)} instead of {format_duration_ns(normal_ns)}"
+    level = ", ".join(part for part in (levels, subject) if part)
     return f"{slower} slower than normal ({level}) for {format_duration_ns(span_ns[1] - span_ns[0])}, {where}: {why}"
 
 

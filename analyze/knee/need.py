@@ -18,6 +18,8 @@ Verdict = Literal["yes", "no", "cannot_tell"]
 
 _SAME_LOAD: Final = 1.01
 """Steps at one scale differ by this much in the rate they offer."""
+_UNTOLD: Final = frozenset({"contradicted", "not_judged", "too_few_ios", "no_such_io"})
+"""States of an objective of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,19 @@ def need(found: Knee, scale: float, *, spoiled: Sequence[str] = (), model: str =
     """
     judged = _judged(found, scale, spoiled)
     return replace(judged, sentence=f"{judged.sentence} That is {model}.") if model else judged
+
+
+def is_no(found: Knee, need: Need | None, *, is_spoiled: bool) -> bool:
+    """Whether a run on it ends as a no: by ``need``; else if nothing is known, or an objective does not hold at 1x.
+
+    What cannot be told is no yes. Without a 1x an objective that is passed somewhere is told. ``is_spoiled``: a finding
+    forbids to use the figures.
+    """
+    if need is not None:
+        return need.verdict != "yes"
+    is_untold = any(one.state in _UNTOLD for one in found.objectives)
+    is_missed = bool(found.objectives) and found.iops_at_1x is not None and found.objectives_met is not True
+    return is_spoiled or found.state == "not_judged" or is_untold or is_missed
 
 
 def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:

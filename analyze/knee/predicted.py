@@ -129,7 +129,7 @@ def predicted_sections(found: Predicted) -> Iterator[Section]:
             f"{format_duration_ns(one.low_ns)} to {format_duration_ns(one.high_ns)}",
             Duration(one.measured_ns),
             "yes" if one.is_within else "no",
-            f"{one.error:+.0%}" if abs(one.error) < 10 else DASH,
+            format_share(one.error, 0, signed=True) if abs(one.error) < 10 else DASH,
         )
         for one in found.said
     ]

@@ -231,6 +231,8 @@ def _level(judged: list[Step]) -> str:
             else "latency not known"
         )
     first, last = kept[0].response_ns["p50"] or 0, kept[-1].response_ns["p50"] or 0
+    if not first and not last:  # a model of limits alone: storage takes its time
+        return "the model states no latency"
     return f"median response {latency_text(first)} at the lowest load judged, {latency_text(last)} there"
 
 

@@ -113,6 +113,8 @@ class ReportFacts:
     is_enough: bool | None
     """Whether the load that is needed is carried, else whether every objective is met at 1x; None where there is none,
     or the inputs do not tell."""
+    is_no: bool = False
+    """Whether a load or an objective was asked about, and the answer is not yes: no, or it cannot be told."""
     answer: str = ""
     """The same as a sentence that names what meets them; where a load is needed, whether it is carried."""
     needs: list[Need] = field(default_factory=list)

@@ -7,6 +7,7 @@ from iotrace.analyze.compare.comparison import Comparison, Verdict
 from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.need import Need, need
+from iotrace.analyze.knee.need import is_no as is_no_of_knee
 from iotrace.analyze.knee.words import latency_text, load_text, scale_text
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
@@ -179,6 +180,23 @@ def is_enough(sweeps: Sequence[SweepFacts], checks: Sequence[ObjectiveCheck]) ->
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) else True
+
+
+def is_no(
+    sweeps: Sequence[SweepFacts],
+    checks: Sequence[ObjectiveCheck],
+    needs: Sequence[Need],
+    findings: Sequence[FindingFacts],
+    *,
+    is_asked: bool,
+) -> bool:
+    """Whether the answer is not yes: to ``needs``, else to the objectives; without either nothing was asked."""
+    if needs or not is_asked:
+        return any(one.verdict != "yes" for one in needs)
+    spoilt = {entry.name for entry in findings if entry.level == "invalid"}
+    if sweeps:
+        return any(is_no_of_knee(one.knee, None, is_spoiled=one.name in spoilt) for one in sweeps)
+    return bool(spoilt) or not all(check.is_met for check in checks)
 
 
 def needs(

@@ -156,6 +156,7 @@ def _facts(
         verdict=sentence,
         also=also,
         is_enough=is_enough,
+        is_no=verdict.is_no(sweeps, checks, [one for _, one in needs], findings, is_asked=bool(objectives)),
         answer=answer,
         needs=[one for _, one in needs],
         sweeps=sweeps,

@@ -12,6 +12,7 @@ import numpy as np
 
 from iotrace.schemas import Alignment, Clock, IotraceError, Layer
 from iotrace.schemas.host import Host
+from iotrace.schemas.text import format_share
 
 from .offsets import ClockOffset, NoOffset, measure
 from .samples import IN_FILES, LayerSample, comparable, joined
@@ -298,12 +299,13 @@ def _mark_repeated(clock: _OneClock, to: _OneClock, layer: str, found: ClockOffs
         to_root = to.found.offset_ns if to.found else 0
         clock.repeated[layer] = (first_ns - slack + to_root, last_ns + slack + to_root)
         clock.notes.append(
-            f"{name}: its I/Os of layer {layer} are in {other} too ({share:.0%} of a sample) and are left out where "
-            "both ran"
+            f"{name}: its I/Os of layer {layer} are in {other} too ({format_share(share, 0)} of a sample) and are left "
+            "out where both ran"
         )
     else:
         clock.notes.append(
-            f"{name}: {share:.0%} of its I/Os of layer {layer} are in {other} too while both ran, and count twice"
+            f"{name}: {format_share(share, 0)} of its I/Os of layer {layer} are in {other} too while both ran, and "
+            "count twice"
         )
 
 

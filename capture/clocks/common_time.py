@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Final
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.text import format_share
 
 from .alignment import span_text
 
@@ -88,8 +89,8 @@ def shared_time(spans: Iterable[Span]) -> SharedTime:
             continue
         share = common_ns / _length_ns(shorter) if _length_ns(shorter) else 1.0
         sentence = (
-            f"'{first[0].name}' and '{second[0].name}' were both recording for {span_text(common_ns)}, {share:.1%} of "
-            f"the {span_text(_length_ns(shorter))} of '{shorter[0].name}'"
+            f"'{first[0].name}' and '{second[0].name}' were both recording for {span_text(common_ns)}, "
+            f"{format_share(share)} of the {span_text(_length_ns(shorter))} of '{shorter[0].name}'"
         )
         if share < LITTLE_SHARE:
             found.little.append(sentence)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from iotrace.capture import roles
 from iotrace.capture._recorder import BlockTrace, FileTrace
 from iotrace.schemas import IotraceError, Layer, Quality, Role, conform
+from iotrace.schemas.text import format_share
 
 from .devices import BlockDevice, Selection, mounts, partitions
 from .tracefs import TraceInstance, reading_the_trace
@@ -240,7 +241,7 @@ def _notes(counts: dict[str, int]) -> Iterator[str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "none"
+    return format_share(part / whole) if whole else "none"
 
 
 class _Instance(TraceInstance):

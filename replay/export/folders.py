@@ -11,6 +11,7 @@ from iotrace.schemas import IotraceError
 from iotrace.schemas.durable import sync_tree
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index, sums_of
+from iotrace.schemas.text import format_share
 from iotrace.schemas.writer import refuse_over_source
 
 from .diskspd import DiskSpd, command_line, diskspd, profile_xml, run_line
@@ -224,9 +225,9 @@ def _sizes(regions: Mapping[str, Region]) -> list[str]:
 def _readme(tool: str, workload: Workload, how: Sequence[str], facts: Facts) -> str:
     of = facts.workload
     covered = (
-        f"Covered: {facts.covered_ios:.1%} of the I/Os and {facts.covered_bytes:.1%} of the bytes of the layer "
-        f"{workload.layer}: {of.iops:,.1f} IOPS, {of.bytes_per_s / 1e6:,.1f} MB/s, {of.read_share:.1%} reads "
-        f"over {workload.seconds:,.1f} s."
+        f"Covered: {format_share(facts.covered_ios)} of the I/Os and {format_share(facts.covered_bytes)} of the "
+        f"bytes of the layer {workload.layer}: {of.iops:,.1f} IOPS, {of.bytes_per_s / 1e6:,.1f} MB/s, "
+        f"{format_share(of.read_share)} reads over {workload.seconds:,.1f} s."
     )
     lines = [f"{one_line(workload.recording.manifest.title)}, for {tool}", "", covered]
     if of.left_out:

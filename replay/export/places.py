@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iotrace.schemas import IotraceError
-from iotrace.schemas.text import printable
+from iotrace.schemas.text import beginning, printable
 
 from .workload import Workload
 
@@ -98,8 +98,7 @@ def one_line(text: str, characters_max: int = 200) -> str:
 
     Programs that read a line into a buffer take what does not fit for the next line, so it is short.
     """
-    line = printable(text)
-    return line if len(line) <= characters_max else f"{line[: characters_max - 1]}…"
+    return beginning(printable(text), characters_max)
 
 
 def plain(name: str) -> str:

@@ -18,7 +18,7 @@ from iotrace.schemas import Recording
 from iotrace.schemas.models.model import Disk, Limit, Model
 from iotrace.schemas.run import ModelTest
 from iotrace.schemas.sections import toml_text
-from iotrace.schemas.text import shortened
+from iotrace.schemas.text import format_share, shortened
 
 from .compiled import compiled
 from .runs import Run, run_of
@@ -87,7 +87,7 @@ def arrivals_of(run: Run) -> pa.RecordBatch:
 
 
 def _reads_words(least: float, most: float) -> str:
-    low, high = f"{least:.0%}", f"{most:.0%}"
+    low, high = format_share(least, 0), format_share(most, 0)
     return (
         f"another share of reads than {low}" if low == high else f"reads beyond {low} to {high} of the I/Os"
     )

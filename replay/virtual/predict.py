@@ -23,6 +23,7 @@ from iotrace.replay.plan.survey import survey
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.models.model import Disk, Model
 from iotrace.schemas.run import ModelTest, PredictedNs, Prediction
+from iotrace.schemas.text import format_share
 
 from .compiled import compiled
 from .fit import QUANTILES, arrivals_of, held_out, model_of, predicted
@@ -97,15 +98,14 @@ class Bracket:
         share = self._reads / max(1, self._ios)
         shares = self.tested.read_shares
         if shares and not min(shares) - MIX_SLACK <= share <= max(shares) + MIX_SLACK:
-            tested = f"{min(shares):.0%} to {max(shares):.0%}"
-            found.refused = f"{share:.0%} of the I/Os are reads; it was tested with {tested}"
+            tested = f"{format_share(min(shares), 0)} to {format_share(max(shares), 0)}"
+            found.refused = f"{format_share(share, 0)} of the I/Os are reads; it was tested with {tested}"
             return found
         beyond = sum(disk["beyond_ios"] for disk in figures["disks"]) / max(1, self._ios)
         for name, quantile in QUANTILES.items():
             if beyond > min(BEYOND_SHARE, 1 - quantile):
-                found.refused = (
-                    f"{beyond:.1%} of the I/Os are larger, or meet more in flight, than was measured"
-                )
+                more = format_share(beyond)
+                found.refused = f"{more} of the I/Os are larger, or meet more in flight, than was measured"
                 continue
             value = int(figures["response"][f"{name}_ns"] or 0)
             edges = [value * ratio for ratio in self.ratios[name]]

@@ -9,6 +9,7 @@ from typing import Final
 from iotrace.schemas.errors import IotraceError
 from iotrace.schemas.recording import Recording
 from iotrace.schemas.run import ModelFacts
+from iotrace.schemas.text import format_share
 from iotrace.schemas.vocabulary import Role
 
 from .catalogue import catalogue_names, find_disk, find_machine
@@ -118,6 +119,6 @@ def tested_words(facts: ModelFacts) -> str:
     beyond = f"; not tested: {tested.beyond}" if tested.beyond else ""
     return (
         f"from the model '{facts.title}'{of}; held against {tested.runs} runs on {tested.on} "
-        f"({tested.date}) it was off by up to {tested.response_p50_error:.0%} at the p50 and "
-        f"{tested.response_p99_error:.0%} at the p99 of response{beyond}"
+        f"({tested.date}) it was off by up to {format_share(tested.response_p50_error, 0)} at the p50 and "
+        f"{format_share(tested.response_p99_error, 0)} at the p99 of response{beyond}"
     )

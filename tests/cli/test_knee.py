@@ -3,9 +3,18 @@
 import json
 
 import numpy as np
+import pytest
 
 from ..analyze.knee import knee_simulator as simulator
 from ..analyze.report.report_inputs import write_sweep
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """One of the two sweeps in a folder."""
+    folder = tmp_path_factory.mktemp("swept")
+    write_sweep(folder / "old.iotrace")
+    return write_sweep(folder / "new.iotrace").path
 
 
 def sweep(folder, device, loads, *, seconds, late=()):
@@ -43,6 +52,43 @@ def test_an_objective_missed_below_and_met_above_is_no_answer(iotrace, tmp_path)
     told = iotrace("knee", *steps, "--slo", "p50<5ms")
     assert told.status == 1
     assert "cannot be told" in " ".join(told.out.split())
+
+
+STATUS_OF = {
+    "p50<15ms": 0,
+    "p50<0.1ms": 1,
+    "p99<15ms": 1,  # 4,000 I/Os a step are too few
+    "log write p50<15ms": 1,  # none of them is one
+    "p50<15ms, p99<15ms": 1,
+}
+"""Status of an objective on `write_sweep`, whose 1x is 500 IOPS at some 0.2 ms on storage that carries 2,000."""
+
+
+@pytest.mark.parametrize("slo", STATUS_OF)
+def test_only_an_objective_that_is_known_to_hold_ends_in_0(iotrace, swept, tmp_path, slo):
+    report = tmp_path / "report.md"
+    for words in (["knee", swept], ["report", swept, "-o", report, "--overwrite"]):
+        told = iotrace(*words, "--slo", slo)
+        assert told.status == STATUS_OF[slo], told.out
+
+
+def test_one_of_many_sweeps_of_which_an_objective_is_not_known_ends_in_1(iotrace, swept):
+    assert iotrace("knee", swept.parent, "--slo", "p99<15ms").status == 1
+
+
+@pytest.mark.parametrize(("scale", "answer"), [("2x", "YES"), ("6x", "NO"), ("3.95x", "CANNOT TELL")])
+def test_only_a_load_that_is_carried_ends_in_0(iotrace, swept, tmp_path, scale, answer):
+    for words in (["knee", swept], ["report", swept, "-o", tmp_path / "report.md"]):
+        told = iotrace(*words, "--need", scale)
+        assert (told.out.startswith(answer), told.status) == (True, 0 if answer == "YES" else 1)
+
+
+def test_a_report_on_a_recording_that_misses_an_objective_ends_in_1(iotrace, reads, tmp_path):
+    """Its reads take 0.2 to 0.9 ms."""
+    for slo, status in (("p50<5ms", 0), ("p50<0.1ms", 1), ("p99.9<5ms", 1)):
+        told = iotrace("report", reads.path, "-o", tmp_path / "report.md", "--overwrite", "--slo", slo)
+        assert told.status == status, told.out
+    assert iotrace("report", reads.path, "-o", tmp_path / "other.md").status == 0
 
 
 def test_the_load_that_is_needed_is_answered_in_the_first_line(iotrace, tmp_path):

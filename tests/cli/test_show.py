@@ -7,7 +7,8 @@ from rich.cells import cell_len
 
 from iotrace.analyze.present import Column, Table
 from iotrace.cli import console
-from iotrace.cli.show import shortened_to, show_table
+from iotrace.cli.show import show_table
+from iotrace.schemas.text import shortened
 
 NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=60)
 
@@ -50,6 +51,6 @@ def test_details_and_rows_beyond_those_shown_are_for_full(capsys: pytest.Capture
 
 @given(NAMES, st.integers(4, 30))
 def test_a_long_name_loses_its_middle_only(name: str, width: int) -> None:
-    shown = shortened_to(name, width)
+    shown = shortened(name, width, cell_len)
     assert cell_len(shown) <= width
     assert shown == name or "\N{HORIZONTAL ELLIPSIS}" in shown

@@ -10,9 +10,9 @@ from iotrace.schemas import Quality
     [
         (Quality(), 1000, "good", None),
         (Quality(unpaired_issues=3), 1000, "good", None),
-        (Quality(events_lost=1), 1000, "usable", "1 event lost (0.10%)"),
-        (Quality(events_lost=10), 990, "poor", "10 events lost (1.00%)"),
-        (Quality(events_lost=10), 991, "usable", "10 events lost (1.00%)"),
+        (Quality(events_lost=1), 1000, "usable", "1 event lost (0.10 %)"),
+        (Quality(events_lost=10), 990, "poor", "10 events lost (1.00 %)"),
+        (Quality(events_lost=10), 991, "usable", "10 events lost (1.00 %)"),
         (Quality(events_lost=1), 0, "poor", "1 event lost"),
         (Quality(buffers_lost=1), 10**6, "poor", "1 buffer lost"),
         (Quality(sequence_holes=2), 1000, "usable", "2 holes in the buffer sequence"),
@@ -50,7 +50,7 @@ def test_one_of_a_kind_is_no_plural(count: int, words: str) -> None:
 
 def test_lost_events_are_a_share_of_all_events_not_of_the_ios_among_them() -> None:
     """3 of 24 events, none of them an I/O, were once told as 100 %."""
-    assert Quality(events_lost=3).judge(0, 21).reasons == ["3 events lost (12.50%)"]
+    assert Quality(events_lost=3).judge(0, 21).reasons == ["3 events lost (12.50 %)"]
     assert Quality(events_lost=3).judge(0).reasons == ["3 events lost"]
 
 
@@ -70,18 +70,18 @@ NOT_THERE = "that the kernel's own counters of the disks show are not in the tra
 @pytest.mark.parametrize(
     ("missing", "verdict", "words"),
     [
-        ({"missing_ios": 10, "counted_ios": 1000}, "poor", "10 I/Os and 0 bytes (1.00%)"),
-        ({"missing_ios": 9, "counted_ios": 1000}, "usable", "9 I/Os and 0 bytes (0.90%)"),
-        ({"missing_ios": 1, "counted_ios": 1000}, "usable", "1 I/O and 0 bytes (0.10%)"),
-        ({"missing_bytes": 4096, "counted_bytes": 409_600}, "poor", "4,096 bytes (1.00%)"),
-        ({"missing_bytes": 4095, "counted_bytes": 409_600}, "usable", "4,095 bytes (1.00%)"),
+        ({"missing_ios": 10, "counted_ios": 1000}, "poor", "10 I/Os and 0 bytes (1.00 %)"),
+        ({"missing_ios": 9, "counted_ios": 1000}, "usable", "9 I/Os and 0 bytes (0.90 %)"),
+        ({"missing_ios": 1, "counted_ios": 1000}, "usable", "1 I/O and 0 bytes (0.10 %)"),
+        ({"missing_bytes": 4096, "counted_bytes": 409_600}, "poor", "4,096 bytes (1.00 %)"),
+        ({"missing_bytes": 4095, "counted_bytes": 409_600}, "usable", "4,095 bytes (1.00 %)"),
         (
             {"missing_ios": 1, "counted_ios": 100, "missing_bytes": 512, "counted_bytes": 5120},
             "poor",
-            "1 I/O and 512 bytes (10.00%)",
+            "1 I/O and 512 bytes (10.00 %)",
         ),
-        ({"missing_ios": 2, "counted_ios": 0}, "poor", "2 I/Os and 0 bytes (200.00%)"),
-        ({"missing_bytes": 2, "counted_bytes": 0}, "poor", "2 bytes (200.00%)"),
+        ({"missing_ios": 2, "counted_ios": 0}, "poor", "2 I/Os and 0 bytes (200.00 %)"),
+        ({"missing_bytes": 2, "counted_bytes": 0}, "poor", "2 bytes (200.00 %)"),
     ],
 )
 def test_what_the_kernel_counted_and_the_trace_lacks(missing, verdict, words):
@@ -100,4 +100,4 @@ def test_the_worst_comes_first_and_a_second_look_forgets_the_first():
 
 
 def test_a_share_is_of_what_was_kept_where_that_is_more_than_was_recorded():
-    assert Quality(events_lost=10).judge(90, 20).reasons == ["10 events lost (10.00%)"]
+    assert Quality(events_lost=10).judge(90, 20).reasons == ["10 events lost (10.00 %)"]

@@ -19,6 +19,7 @@ import pyarrow as pa
 from iotrace.capture.formats.format import Family, Format, Outcome, Progress, naming
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
+from iotrace.schemas.text import format_share
 
 _SECOND_NS: Final = 10**9
 _NAME: Final = re.compile(r"(.*?)([0-9]{1,9})\.xml", re.IGNORECASE)
@@ -219,7 +220,7 @@ class OntapTrace:
         else:
             shortest = min(after.at_s - before.at_s for before, after in pairwise(self.polls))
             if shortest > 0:
-                yield f"polls are stamped in whole seconds: rates are within {1 / shortest:.1%}"
+                yield f"polls are stamped in whole seconds: rates are within {format_share(1 / shortest)}"
         if self._fell:
             times = counted(self._fell, "time")
             yield f"{times} totals of a LUN began again between polls; these intervals are left out"

@@ -94,6 +94,19 @@ def test_the_costliest_window_comes_first(tmp_path):
     assert [(window.number, round(window.start_ns / 1e9)) for window in found.windows] == [(1, 200), (2, 60)]
 
 
+def test_what_ends_within_a_second_is_not_told_to_last_longer(tmp_path):
+    """Slots are of whole seconds; the recording ends at 240.4 s, and was slow since 200 s."""
+    random = np.random.default_rng(7)
+    load = generator.base_load(random, 241, 150)
+    latency = generator.service_times(random, load, 241)
+    latency[load.at_s >= 200] *= 6
+    done = np.where(load.at_s < 240.3, np.minimum(load.at_s + latency, 240.39), load.at_s)
+    recording = generator.write(tmp_path / "p.iotrace", load, done, 240.4)
+    found = incident(recording)
+    (window,) = found.windows
+    assert (found.start_ns, found.end_ns, window.end_ns) == (0, 240_400_000_000, 240_400_000_000)
+
+
 @pytest.mark.parametrize(
     ("start_s", "end_s", "cause", "told"),
     [

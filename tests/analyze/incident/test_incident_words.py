@@ -60,7 +60,7 @@ WAS = "latency was 2.00 ms when the recording began and went back to 1.00 ms wit
 
 def headline(drive, gradual=None, subject=None, span=(10 * S, 100 * S)):
     return words.headline(
-        2.0, (1.9, 2.1), 2.0 * MS, span, gradual, drive, "the device did it", subject=subject, where="there"
+        2.0, (1.9, 2.1), 1.0 * MS, span, gradual, drive, "the device did it", subject=subject, where="there"
     )
 
 
@@ -75,9 +75,9 @@ def headline(drive, gradual=None, subject=None, span=(10 * S, 100 * S)):
     ],
 )
 def test_a_headline_says_how_much_for_how_long_and_why(drive, why):
-    assert headline(drive) == f"2.00x [1.90, 2.10] slower than normal (2.00 ms) for 90.0 s, there: {why}"
-    told = headline(drive, subject="read C:")
-    assert told == f"2.00x [1.90, 2.10] slower than normal (2.00 ms, read C:) for 90.0 s, there: {why}"
+    slower = "2.00x [1.90, 2.10] slower than normal (2.00 ms instead of 1.00 ms"
+    assert headline(drive) == f"{slower}) for 90.0 s, there: {why}"
+    assert headline(drive, subject="read C:") == f"{slower}, read C:) for 90.0 s, there: {why}"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_load_and_flight_over_time(steady):
     assert seen["in flight"]["y"][middle] == pytest.approx([2.5] * (round(10 / steps_s) - 2))
     assert seen["longest"]["y"] == [25] * len(seen["longest"]["y"])
     assert {value for value in seen["median"]["y"] if value is not None} == {25}, "never above the longest"
-    assert chart.table.rows[25][:6] == ("5.00 s", "100", "0", "95.4 MiB/s", "0 B/s", "2.5")
+    assert chart.table.rows[25][:6] == ("5.00 s", "100", "0", "100 MB/s", "0 MB/s", "2.5")
     assert "100 IOPS on average" in chart.shows
 
 

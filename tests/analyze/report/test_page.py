@@ -202,9 +202,7 @@ def test_text_is_made_plain():
     assert plain("a\u202eb\x00c\td") == "a\\u202eb\\u0000c d"
     assert plain(LONE_SURROGATE) == "sales\\ud800.mdf"
     long = "D:\\" + "folder\\" * 600 + "sales.mdf"
-    assert len(shortened(long)) == 160
-    assert shortened(long).startswith("D:\\folder")
-    assert shortened(long).endswith("folder\\sales.mdf")
+    assert shortened(long) == "D:\\" + "folder\\" * 20 + "…\\sales.mdf"
 
 
 @pytest.mark.slow

@@ -379,9 +379,9 @@ FURTHER = [
     ("data-lost", Case(manifest={"quality": Quality(truncated_tail=True).judge(1000)}), "warning", "cut off"),
     (
         "sources-apart",
-        Case("captured", manifest={"quality": Quality(shared_time=["1.0% of the 5 min of a"]).judge(9)}),
+        Case("captured", manifest={"quality": Quality(shared_time=["1.0 % of the 5 min of a"]).judge(9)}),
         "warning",
-        "1.0% of",
+        "1.0 % of",
     ),
     ("too-short", Case("characterization", manifest={"window_ns": 4 * SECOND}), "warning", "4.00 s"),
     *(

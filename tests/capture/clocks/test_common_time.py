@@ -49,7 +49,7 @@ def test_pairs(spans, apart, little, part):
 def test_the_share_is_said():
     found = shared_time([span("a.etl", "etl", 0, 600), span("b.blg", "blg", 588, 3600)])
     assert found.little == [
-        "'a.etl' and 'b.blg' were both recording for 12.000 s, 2.0% of the 10.00 min of 'a.etl'"
+        "'a.etl' and 'b.blg' were both recording for 12.000 s, 2.0 % of the 10.00 min of 'a.etl'"
     ]
 
 

@@ -104,7 +104,7 @@ def test_classes_that_are_left_out_are_said(mixed: Workload, tmp_path: Path) -> 
     assert facts.covered_ios == pytest.approx(4000 / 8000)
     total = 4000 * 8192 + 1000 * 65536 + 3000 * 4096
     assert facts.covered_bytes == pytest.approx(4000 * 8192 / total)
-    assert "50.0%" in (tmp_path / "out/README.txt").read_text()
+    assert "50.0 %" in (tmp_path / "out/README.txt").read_text()
 
 
 def test_command_lines_say_the_same_as_the_profile(mixed: Workload, tmp_path: Path) -> None:

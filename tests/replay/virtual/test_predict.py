@@ -166,7 +166,7 @@ def test_another_mix_than_was_tested_is_refused(tmp_path):
     run = run_of(step_of(tmp_path, at, 1.0, seed=3))
     assert predict(model, run).response_ns_p50 is not None
     run.op[: COUNT // 2] = 1
-    assert "50% of the I/Os are reads" in predict(model, run).refused
+    assert "50 % of the I/Os are reads" in predict(model, run).refused
 
 
 def test_a_model_without_tests_has_no_intervals(tmp_path):
