@@ -175,6 +175,37 @@ class Classes:
     def course(self) -> bytes:
         """int64, ten to a row: class, slot, io_count, latency_sum_ns, and I/Os that did not exceed each limit."""
 
+class Course:
+    """Load and latency of one layer over slots of time, from rows in any order; works without the lock."""
+
+    def __init__(self, layer: int, span_ns: tuple[int, int], slot_ns: int) -> None:
+        """Nothing counted yet; ``layer`` is its position in the vocabulary, slots of ``slot_ns`` cover the span.
+
+        Raises ``ValueError`` for no slots, or a million of them.
+        """
+
+    def add(
+        self,
+        *,
+        op: Bytes,
+        issued_ns: Int64s,
+        completed_ns: Int64s,
+        size_bytes: UInt32s,
+        layer: Bytes,
+        error: Int32s,
+        intended_ns: Int64s | None = None,
+    ) -> None:
+        """Take in rows, arrays and nulls as in `Tally.add`. Raises ``ValueError`` and ``BufferError`` for others."""
+
+    def before(self) -> int:
+        """I/Os that began before the first slot and ended in or after it."""
+
+    def slots(self) -> bytes:
+        """int64, nine to a slot: the columns of query ``report_timeline``, then ``longest_ns`` of the other."""
+
+    def bands(self) -> bytes:
+        """uint32, 380 to a slot: I/Os by band of latency, as query ``report_heat_map`` counts them."""
+
 def best_borders(values: Floats, weight: Floats, *, penalty: float, longest: int) -> list[int]:
     """Borders that minimise weighted squared deviations plus ``penalty`` per change, the first 0, the last the length.
 

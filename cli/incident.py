@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from iotrace.analyze import validity
+from iotrace.analyze import library, validity
 from iotrace.analyze.fleet import (
     FleetIncidents,
     fleet_incidents_answer,
@@ -183,9 +183,9 @@ def _incident_of_one(
     opened = Recording.open(recording)
     if output is not None:
         refuse_over_source(output, [recording])
-    with console.working("looking for slow windows"):
-        found = incident(opened)
-        findings = validity.check(opened)
+    with console.working("looking for slow windows"), library.opened(opened) as connection:
+        found = incident(opened, connection)
+        findings = validity.check(opened, connection=connection)
     taken = None
     if cut_number is not None and output is not None:
         window, start_ns, end_ns = window_to_cut(found, cut_number, margin_ns)

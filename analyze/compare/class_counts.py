@@ -4,9 +4,7 @@ The order of the I/Os does not matter, so threads share the row groups; each cou
 to are added up by whoever reads them. The queries say what the columns mean.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.analyze._tally import Classes
-from iotrace.analyze.describe.one_pass import RowGroup, decode, readable, row_groups
+from iotrace.analyze.describe.one_pass import RowGroup, count_in_threads, decode, readable, row_groups
 from iotrace.analyze.describe.streams import LAYERS, OPS
 from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Int64s
@@ -22,7 +20,6 @@ from iotrace.schemas.arrays import Int64s
 _SIZE_CLASSES_BYTES: Final = (*(4096 << doublings for doublings in range(9)), 0)
 _COLUMNS: Final = ("layer", "op", "issued_ns", "completed_ns", "size_bytes", "file_id", "error")
 _UNATTRIBUTED: Final = "unattributed"
-_THREADS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,4 @@ def _counted(
         within = [
             one for one in row_groups(recording, columns) if one.last_ns >= first_ns and one.first_ns < end_ns
         ]
-        shared = iter(within)
-        threads = min(os.cpu_count() or 1, _THREADS_MAX, max(len(within), 1))
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(count, [shared] * threads))
+        return count_in_threads(within, count)

@@ -7,6 +7,7 @@ earlier can follow, so that the tally can put in order what overlaps. Where they
 (several traces of one night, one after another), DuckDB sorts the table first, on disk where it must.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Sequence as Listed
@@ -14,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 import numpy as np
@@ -30,6 +31,7 @@ from iotrace.schemas import IotraceError, Recording
 from .figures import Measured
 from .streams import LAYERS, OPS, Numbering, Stream
 
+T = TypeVar("T")
 Columns = dict[str, npt.NDArray[Any]]
 """Columns of ``io`` as numbers; nulls and words as `_tally.Tally.add` says."""
 Piece = tuple[Columns, int]
@@ -52,6 +54,7 @@ _FIRST_NS: Final = -(1 << 62)
 _LAST_NS: Final = 1 << 62
 _OVERLAP_ROWS_MAX: Final = 1 << 23
 _READ_AHEAD: Final = 2
+_THREADS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,10 @@ class RowGroup:
     last_ns: int
     row_count: int
     read: Callable[[], pa.Table]
+    begun_ns: int = _FIRST_NS
+    """No I/O in it was due or issued before that."""
+    ended_ns: int = _LAST_NS
+    """No I/O in it ended after that."""
 
 
 def pieces(
@@ -91,14 +98,37 @@ def row_groups(recording: Recording, columns: list[str]) -> list[RowGroup]:
         missing = [name for name in columns if name not in names]
         if missing:
             raise ValueError(f"it has no column {', '.join(missing)}")
-        column = names.index("issued_ns")
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            statistics = group.column(column).statistics
-            known = statistics is not None and statistics.has_min_max
-            first, last = (int(statistics.min), int(statistics.max)) if known else (_FIRST_NS, _LAST_NS)
-            found.append(RowGroup(first, last, group.num_rows, _reader(path, metadata, index, columns)))
+            first, last = _bounds(group, names, "issued_ns")
+            due = _bounds(group, names, "intended_ns")[0] if "intended_ns" in columns else first
+            ended = _bounds(group, names, "completed_ns")[1]
+            found.append(
+                RowGroup(
+                    first,
+                    last,
+                    group.num_rows,
+                    _reader(path, metadata, index, columns),
+                    begun_ns=min(first, due),
+                    ended_ns=ended,
+                )
+            )
     return sorted(found, key=lambda group: group.first_ns)
+
+
+def _bounds(group: pq.RowGroupMetaData, names: list[str], column: str) -> tuple[int, int]:
+    """Least and greatest value, as the file states them; what is null has none, so it may be anything."""
+    statistics = group.column(names.index(column)).statistics
+    is_known = statistics is not None and statistics.has_min_max and statistics.null_count == 0
+    return (int(statistics.min), int(statistics.max)) if is_known else (_FIRST_NS, _LAST_NS)
+
+
+def count_in_threads(groups: Sequence[RowGroup], count: Callable[[Iterator[RowGroup]], T]) -> list[T]:
+    """What ``count`` made of the row groups, which threads share in no order: one result a thread."""
+    shared = iter(groups)
+    threads = min(os.cpu_count() or 1, _THREADS_MAX, max(len(groups), 1))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(count, [shared] * threads))
 
 
 def _reader(path: Path, metadata: pq.FileMetaData, index: int, columns: list[str]) -> Callable[[], pa.Table]:

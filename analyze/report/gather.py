@@ -142,6 +142,7 @@ def tell_recording(
         layer, metric = described.workload_layer, described.headline_metric
         if layer is not None:
             charts = time_charts(
+                recording,
                 connection,
                 layer,
                 TimeAxis(

@@ -40,6 +40,7 @@ _SECONDS_TO_READ: Final = 20
 class _Open:
     """A recording that a chart over time is drawn of; ``names`` are the chart's traces in their order."""
 
+    recording: Recording
     connection: duckdb.DuckDBPyConnection
     layer: str
     time: TimeAxis
@@ -70,6 +71,7 @@ def served(
             if chart is None or described.workload_layer is None:
                 continue
             opened[f"r{place}"] = _Open(
+                recording,
                 stack.enter_context(library.opened(recording)),
                 described.workload_layer,
                 TimeAxis(
@@ -159,7 +161,7 @@ def _course(one: _Open, low: float, high: float) -> dict[str, Any]:
         raise ValueError("nothing between them")
     length = max(last - first, _STEP_MIN_NS)
     course = read_course(
-        one.connection, one.layer, (first, length), max(-(-length // _STEPS_MAX), _STEP_MIN_NS)
+        one.recording, one.layer, (first, length), max(-(-length // _STEPS_MAX), _STEP_MIN_NS)
     )
     level = None
     if course is not None:

@@ -7,6 +7,8 @@ docs/methods.md lists every rule; a test holds the list, and a case that fires a
 
 from typing import Final
 
+import duckdb
+
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
 from iotrace.schemas import Recording
@@ -33,14 +35,15 @@ def check(
     comparison: Comparison | None = None,
     quantile: float = 0.99,
     description: Description | None = None,
+    connection: duckdb.DuckDBPyConnection | None = None,
 ) -> list[Finding]:
     """Findings of every rule that fires for ``recording``, the invalidating ones first.
 
     ``comparison`` adds the rules on what was compared (the recording is its b); ``quantile`` is the highest one quoted;
-    ``description`` is what `describe` found of it, if it was asked.
+    ``description`` is what `describe` found of it, if it was asked; ``connection`` has it open, if anything has.
     Raises `IotraceError` if the recording's data cannot be read.
     """
-    with Subject(recording, comparison, quantile, description) as subject:
+    with Subject(recording, comparison, quantile, description, connection) as subject:
         scopes = {subject.scope} | ({"comparison"} if comparison is not None else set())
         fired = [rule.judge(subject) for rule in RULES if rule.scopes & scopes]
     return sorted((finding for finding in fired if finding), key=lambda finding: finding.level != "invalid")

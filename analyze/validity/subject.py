@@ -47,6 +47,8 @@ class Subject:
     """The highest quantile that is quoted."""
     description: Description | None = None
     """What `describe` found, if it was asked: spares passing over the rows again."""
+    connection: duckdb.DuckDBPyConnection | None = None
+    """Has the recording open, where somebody asked it before and knows some of it already."""
     _opened: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def __enter__(self) -> Self:
@@ -190,7 +192,7 @@ class Subject:
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        return self._opened.enter_context(library.opened(self.recording))
+        return self.connection or self._opened.enter_context(library.opened(self.recording))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ use pyo3::types::PyBytes;
 use crate::busiest::{Best, LENGTHS_NS};
 use crate::change_points;
 use crate::classes::{self, Chosen, ClassColumns, LIMITS, SIZE_CLASSES, SlotsOfTime, WORDS_MAX};
+use crate::course::{self, CourseColumns};
 use crate::flight::Flight;
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
@@ -22,6 +23,7 @@ type Fullest = (i64, u64);
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const KINDS_MAX: u32 = 256;
+const COURSE_SLOTS_MAX: i128 = 1_000_000;
 
 /// Layer, operation, device, file, whether it is a transaction log, group of latencies; in the layer of load also group,
 /// device, area and kind.
@@ -348,6 +350,85 @@ impl Classes {
             row
         });
         int64s(py, rows)
+    }
+}
+
+/// See `_tally.pyi`.
+#[pyclass]
+pub struct Course {
+    inner: course::Course,
+}
+
+#[pymethods]
+#[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
+impl Course {
+    #[new]
+    #[pyo3(signature = (layer, span_ns, slot_ns))]
+    fn new(layer: u8, span_ns: (i64, i64), slot_ns: i64) -> PyResult<Self> {
+        let (from_ns, until_ns) = span_ns;
+        let slots = i128::from(until_ns) - i128::from(from_ns);
+        if slot_ns < 1 || slots < 1 || slots / i128::from(slot_ns) >= COURSE_SLOTS_MAX {
+            return Err(PyValueError::new_err(
+                "slots have a length, and there are some but not too many",
+            ));
+        }
+        let inner = course::Course::new(layer, from_ns, until_ns, slot_ns);
+        Ok(Self { inner })
+    }
+
+    #[pyo3(signature = (*, op, issued_ns, completed_ns, size_bytes, layer, error, intended_ns=None))]
+    #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        op: PyBuffer<u8>,
+        issued_ns: PyBuffer<i64>,
+        completed_ns: PyBuffer<i64>,
+        size_bytes: PyBuffer<u32>,
+        layer: PyBuffer<u8>,
+        error: PyBuffer<i32>,
+        intended_ns: Option<PyBuffer<i64>>,
+    ) -> PyResult<()> {
+        let columns = CourseColumns {
+            op: column(&op)?,
+            issued_ns: column(&issued_ns)?,
+            completed_ns: column(&completed_ns)?,
+            intended_ns: intended_ns.as_ref().map(column).transpose()?,
+            size_bytes: column(&size_bytes)?,
+            layer: column(&layer)?,
+            error: column(&error)?,
+        };
+        let is_sound = py.detach(|| self.inner.add(&columns));
+        is_sound
+            .then_some(())
+            .ok_or_else(|| refused(Problem::Length))
+    }
+
+    fn before(&self) -> i64 {
+        self.inner.before()
+    }
+
+    fn slots<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let rows = self.inner.slots().iter().map(|slot| {
+            [
+                slot.reads,
+                slot.writes,
+                slot.read_bytes,
+                slot.written_bytes,
+                slot.begun,
+                slot.begun_rest_ns,
+                slot.ended,
+                slot.ended_rest_ns,
+                slot.longest_ns,
+            ]
+        });
+        int64s(py, rows)
+    }
+
+    fn bands<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let counts = self.inner.bands().iter();
+        let bytes: Vec<u8> = counts.flat_map(|count| count.to_ne_bytes()).collect();
+        PyBytes::new(py, &bytes)
     }
 }
 

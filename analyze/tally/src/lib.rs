@@ -13,6 +13,7 @@ mod bindings;
 mod busiest;
 mod change_points;
 mod classes;
+mod course;
 mod flight;
 mod latency;
 mod page;
@@ -29,5 +30,6 @@ use pyo3::prelude::*;
 fn _tally(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Tally>()?;
     module.add_class::<bindings::Classes>()?;
+    module.add_class::<bindings::Course>()?;
     module.add_function(wrap_pyfunction!(bindings::best_borders, module)?)
 }

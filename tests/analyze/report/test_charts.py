@@ -12,7 +12,14 @@ from iotrace.analyze.report.charts_knee import knee_charts
 from iotrace.analyze.report.charts_latency import pair_chart, percentile_chart
 from iotrace.analyze.report.charts_layers import layer_chart
 from iotrace.analyze.report.charts_size import size_chart
-from iotrace.analyze.report.charts_time import SLOTS_MAX, CounterName, Marked, slot_ns, time_charts
+from iotrace.analyze.report.charts_time import (
+    SLOTS_MAX,
+    CounterName,
+    Marked,
+    read_course,
+    slot_ns,
+    time_charts,
+)
 from iotrace.analyze.report.plot import DARK, DASHES, LIGHT, Mark, Row, dark_of_light, figure, linear, words
 from iotrace.analyze.report.time_axis import TimeAxis
 from iotrace.analyze.stats.histogram import Histogram
@@ -25,7 +32,9 @@ S = 1_000_000_000
 
 def chart_over_time(recording, window, marked=(), **more):
     with library.opened(recording) as connection:
-        (chart,) = time_charts(connection, "block", TimeAxis(*window, None), "service", marked, **more)
+        (chart,) = time_charts(
+            recording, connection, "block", TimeAxis(*window, None), "service", marked, **more
+        )
     return chart
 
 
@@ -269,3 +278,51 @@ def test_the_knee_has_its_interval_and_the_load_that_is_needed(sweep):
     assert (band["x0"], band["x1"]) == (found.iops.low, found.iops.high)
     lines = [shape["x0"] for shape in latency.figure["layout"]["shapes"] if shape["type"] == "line"]
     assert lines[:2] == [found.iops_at_1x, 2 * found.iops_at_1x]
+
+
+def test_a_course_is_what_the_queries_ask(trace_of_all_kinds):
+    """Counted in native code; the queries are checked by hand in ``queries/test_report.py``."""
+    start_ns, end_ns, width_ns = 5 * MS, 100 * MS, 7 * MS
+    asked = {"layer": "block", "start_ns": start_ns, "end_ns": end_ns, "slot_ns": width_ns}
+    with library.opened(trace_of_all_kinds) as connection:
+        timeline = library.run(connection, "report_timeline", **asked).to_pylist()
+        heat = library.run(connection, "report_heat_map", **asked).to_pylist()
+    course = read_course(trace_of_all_kinds, "block", (start_ns, end_ns - start_ns), width_ns)
+    seconds = course.lengths_s()
+    of_slot = {row["slot"]: row for row in timeline}
+    for name, rate in (
+        ("begun_read_count", course.read_iops),
+        ("begun_write_count", course.write_iops),
+        ("read_bytes", course.read_bytes_per_s),
+        ("written_bytes", course.written_bytes_per_s),
+    ):
+        expected = [of_slot.get(slot, {}).get(name, 0) for slot in range(course.count)]
+        assert (rate * seconds).tolist() == pytest.approx(expected)
+    cells = {
+        (slot, course.band_low + band): int(course.grid[band, slot])
+        for band, slot in zip(*np.nonzero(course.grid), strict=True)
+    }
+    assert cells == {(row["slot"], row["band"]): row["io_count"] for row in heat if row["slot"] >= 0}
+    for slot, longest_ns in enumerate(course.longest_ns):
+        assert longest_ns == max((row["longest_ns"] for row in heat if row["slot"] == slot), default=0)
+
+
+@pytest.fixture
+def trace_of_all_kinds(make_recording):
+    """Reads, writes and flushes of 1 ns to 50 ms, some failed, unfinished, of another layer, due before issued."""
+    random = np.random.default_rng(4)
+    rows = []
+    for _ in range(600):
+        issued = int(random.integers(-20 * MS, 120 * MS))
+        rows.append(
+            {
+                "issued_ns": issued,
+                "intended_ns": issued - int(random.integers(0, 9 * MS)) if random.random() < 0.5 else None,
+                "completed_ns": issued + int(10 ** random.uniform(0, 7.7)) if random.random() < 0.9 else None,
+                "op": str(random.choice(["read", "write", "flush"])),
+                "size_bytes": 512 * int(random.integers(1, 99)),
+                "error": 5 if random.random() < 0.1 else 0,
+                "layer": "device" if random.random() < 0.1 else "block",
+            }
+        )
+    return make_recording(rows, kind="replayed")
