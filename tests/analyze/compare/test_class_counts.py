@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from iotrace.analyze import library
-from iotrace.analyze.compare import class_counts
 from iotrace.analyze.compare.class_counts import Chosen, class_latency, class_slots
+from iotrace.analyze.describe import one_pass
 from iotrace.schemas import Clock, Manifest, RecordingWriter
 from iotrace.schemas.run import Replay
 
@@ -92,7 +92,7 @@ def test_threads_share_the_row_groups(recording, monkeypatch):
     chosen = Chosen("block", "service", (-SECOND, SECOND), with_roles=True)
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(class_counts.os, "cpu_count", lambda threads=threads: threads)
+        monkeypatch.setattr(one_pass.os, "cpu_count", lambda threads=threads: threads)
         found.append(_latencies(class_latency(recording, chosen).to_pylist()))
     assert found[0] == found[1]
 
