@@ -102,3 +102,8 @@ def test_in_a_pipe_there_are_plain_lines(
     assert meter.line() == "sweep: step 1 at 1x, load 90 of 100 IOPS, latency 0.40 ms, in flight 3"
     meter.point(Point(1, 90, 100, 4e5, " (too short to tell)"))
     assert capsys.readouterr().err == "1x (too short to tell): 90 of 100 IOPS, response 0.40 ms\n"
+
+
+def test_a_model_that_states_no_latency_does_not_answer_in_0_ns():
+    assert str(Point(2, 200, 200, 0)) == "2x: 200 of 200 IOPS, no latency stated"
+    assert str(Point(2, 200, 200, 1e6)) == "2x: 200 of 200 IOPS, response 1.00 ms"
