@@ -102,7 +102,9 @@ class Point:
     def __str__(self) -> str:
         load = f"{self.achieved_iops:,.0f} of {self.offered_iops:,.0f} IOPS"
         # A model of limits alone adds no time to an I/O that meets none: that is no response of 0 ns.
-        response = f"response {format_duration_ns(self.latency_ns)}" if self.latency_ns else "no latency stated"
+        response = (
+            f"response {format_duration_ns(self.latency_ns)}" if self.latency_ns else "no latency stated"
+        )
         return f"{self.scale:g}x{self.remark}: {load}, {response}"
 
 
