@@ -160,7 +160,7 @@ class Collected:
         self.coverage.stop()
         data, found = self.coverage.get_data(), dict[str, set[tuple[str, int]]]()
         for path, module in self.modules.items():
-            for line, names in data.contexts_by_lineno(path).items():
+            for line, names in data.contexts_by_lineno(os.path.realpath(path)).items():
                 for name in names:
                     found.setdefault(name, set()).add((module, line))
         self.coverage = None

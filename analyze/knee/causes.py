@@ -203,7 +203,7 @@ def layer(low: Layers, high: Layers) -> Cause | None:
             f"{latency_text(high.device_ns)} at {high.name}.{full}",
         )
     queued = max(high.block_ns - high.device_ns, 0.0) - max(low.block_ns - low.device_ns, 0.0)
-    above = max(high.total_ns - high.block_ns, 0.0) - max(low.total_ns - low.block_ns, 0.0)
+    above = (high.total_ns - high.block_ns) - (low.total_ns - low.block_ns)
     # Where no slot is free, an I/O may wait before the block layer has it: asynchronous submission does not block.
     is_full = high.device_in_flight >= FULL_SHARE * high.device_in_flight_max
     if queued >= LAYER_SHARE * climb or (is_full and queued + above >= LAYER_SHARE * climb):

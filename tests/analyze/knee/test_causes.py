@@ -179,6 +179,11 @@ def test_a_layer_is_named_from_its_share_of_the_climb_on(high, kind):
     assert (cause and cause.kind) == kind
 
 
+def test_what_a_layer_took_already_at_the_low_load_is_no_climb():
+    """Of 10 ms that an I/O takes longer, 5.5 are in the queue and 4.4 above it: most of it nowhere."""
+    assert causes.layer(layers("1x", 8, 1, 0.2), layers("4x", 18, 6.6, 0.3)) is None
+
+
 @pytest.mark.parametrize(
     ("knee", "is_claimed"),
     [
