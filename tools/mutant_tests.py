@@ -158,7 +158,9 @@ class Collected:
         """Stop noting; what was run since `watch`, by what ran it."""
         assert self.coverage is not None
         self.coverage.stop()
-        data, found = self.coverage.get_data(), dict[str, set[tuple[str, int]]]()
+        with warnings.catch_warnings(action="ignore"):  # it warns where nothing was run, which tests may well do
+            data = self.coverage.get_data()
+        found: dict[str, set[tuple[str, int]]] = {}
         for path, module in self.modules.items():
             for line, names in data.contexts_by_lineno(os.path.realpath(path)).items():
                 for name in names:
