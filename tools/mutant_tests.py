@@ -158,7 +158,8 @@ class Collected:
         """Stop noting; what was run since `watch`, by what ran it."""
         assert self.coverage is not None
         self.coverage.stop()
-        with warnings.catch_warnings(action="ignore"):  # it warns where nothing was run, which tests may well do
+        # It warns where nothing was run, which tests may well do.
+        with warnings.catch_warnings(action="ignore"):
             data = self.coverage.get_data()
         found: dict[str, set[tuple[str, int]]] = {}
         for path, module in self.modules.items():
