@@ -17,6 +17,12 @@ WITHOUT_LIBPYTHON = PYO3_BUILD_EXTENSION_MODULE=1 \
   RUSTFLAGS="-C link-arg=-Wl,--unresolved-symbols=ignore-all -C link-arg=-Wl,-z,lazy -C relro-level=partial"
 CARGO_TEST = $(WITHOUT_LIBPYTHON) cargo test --quiet --locked --workspace
 
+# All modules at once, so that every processor has work and what they share is compiled once; setuptools-rust, which takes
+# them one after another, then finds them done. What it would set is set here: with other settings all is compiled twice.
+NATIVE := SETUPTOOLS_RUST_CARGO_PROFILE=checkout PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python
+COMPILE := $(NATIVE) cargo build --locked --profile checkout --lib --workspace --exclude iotrace-standalone \
+  --features pyo3/extension-module
+
 .PHONY: help setup demo test floors test-all test-deps check format lock bench fuzz mutants answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
@@ -31,13 +37,16 @@ $(UV):
 .venv/.packages: requirements.lock $(UV)
 	@$(PYTHON) tools/check_rust.py
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
-	$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	@test -d target/checkout || echo "compiling the native modules: a minute or two the first time, seconds after a change"
+	$(COMPILE) & compiling=$$!; \
+	  $(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock || { kill $$compiling; exit 1; }; \
+	  wait $$compiling
 	@rm -f $(SETUP)
 	@touch $@
 
 $(SETUP): .venv/.packages pyproject.toml $(RUST_SOURCES)
-	@test -d target/release || echo "compiling the native modules: some minutes the first time, seconds after a change"
-	$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@$(COMPILE) --quiet
+	$(NATIVE) $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
 	@touch $@
 
 demo: $(SETUP) ## the whole story on a bundled recording, in about a minute
@@ -58,7 +67,7 @@ floors: $(SETUP) ## the tests with the oldest versions of the packages that iotr
 	$(UV) pip compile --quiet --extra analysis --resolution lowest-direct --no-emit-index-url \
 	  --python-version 3.11 --output-file .tools/floors/floors.txt pyproject.toml
 	$(UV) pip install --quiet --python .tools/floors/bin/python --requirements .tools/floors/floors.txt --group dev
-	$(UV) pip install --quiet --no-deps --no-build-isolation --python .tools/floors/bin/python --editable .
+	$(NATIVE) $(UV) pip install --quiet --no-deps --no-build-isolation --python .tools/floors/bin/python --editable .
 	.tools/floors/bin/pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: $(SETUP) ## the tests, long ones included

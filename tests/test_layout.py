@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import subprocess
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,30 @@ def test_the_version_is_one() -> None:
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert metadata.version("iotrace") == cargo
     assert f"\nversion: {cargo}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_modules_want_the_same_features_of_every_crate_they_share() -> None:
+    """Cargo compiles a crate anew for every set of its features: Arrow was compiled four times once."""
+    modules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools-rust"]["ext-modules"]
+    variants: dict[str, set[str]] = {}
+    for module in modules:
+        tree = [
+            "cargo",
+            "tree",
+            "--locked",
+            "--offline",
+            "--manifest-path",
+            module["path"],
+            "--edges",
+            "normal",
+        ]
+        command = [*tree, "--prefix", "none", "--no-dedupe", "--format", "{p}|{f}"]
+        printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for line in printed.splitlines():
+            crate, _, features = line.partition("|")
+            variants.setdefault(crate, set()).add(features)
+    assert len(variants) > 40
+    assert {crate: found for crate, found in variants.items() if len(found) > 1} == {}
 
 
 def test_pins_record_no_addresses() -> None:

@@ -33,6 +33,7 @@ class System:
     tag: str
     library: str = "lib{}.so"
     suffix: str = ".abi3.so"
+    c_library: str = ""
     without: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -44,8 +45,8 @@ class System:
 SYSTEMS = {
     "x86_64-unknown-linux-gnu": System(tag="manylinux_2_28_x86_64"),
     "aarch64-unknown-linux-gnu": System(tag="manylinux_2_28_aarch64"),
-    "x86_64-unknown-linux-musl": System(tag="musllinux_1_2_x86_64"),
-    "aarch64-unknown-linux-musl": System(tag="musllinux_1_2_aarch64"),
+    "x86_64-unknown-linux-musl": System(tag="musllinux_1_2_x86_64", c_library="libc.musl-x86_64.so.1"),
+    "aarch64-unknown-linux-musl": System(tag="musllinux_1_2_aarch64", c_library="libc.musl-aarch64.so.1"),
     "x86_64-pc-windows-gnu": System(
         tag="win_amd64", library="{}.dll", suffix=".pyd", without=frozenset({"iotrace.capture._recorder"})
     ),
@@ -70,6 +71,9 @@ def main(target: str, libraries: Path, output: Path) -> None:
                 subprocess.run(["x86_64-w64-mingw32-strip", "--strip-debug", "-o", placed, built], check=True)
             else:
                 shutil.copy2(built, placed)
+                if system.c_library:
+                    # Zig says libc.so; musl's loader takes either for itself, PEP 656's tools know this name alone.
+                    tool("patchelf", "--replace-needed", "libc.so", system.c_library, placed)
         for module in system.without:
             (content / f"{module.replace('.', '/')}.pyi").unlink(missing_ok=True)
         tag = f"cp311-abi3-{system.tag}"
@@ -141,7 +145,9 @@ def check_dll(module: str, dll: Path) -> None:
 
 def check_c_library(wheel: Path, tag: str) -> str:
     """What auditwheel finds the wheel to run on, which has to be no newer than ``tag``."""
-    shown = " ".join(tool("auditwheel", "show", wheel).split())
+    with tempfile.TemporaryDirectory() as nowhere:
+        # It would open libc.so, which on a machine with glibc is a text for linkers.
+        shown = " ".join(tool("auditwheel", "show", "--ldpaths", nowhere, wheel).split())
     found = re.search(r'following platform tag: "(\w+?)_(\d+)_(\d+)_(x86_64|aarch64)"', shown)
     wanted = re.fullmatch(r"(\w+?)_(\d+)_(\d+)_(x86_64|aarch64)", tag)
     if not found or not wanted:

@@ -3,14 +3,16 @@
 //! Submitters write rows with relaxed atomic stores, which cost what plain ones do; the last of them to finish with a
 //! chunk says so, and only then it is read. A run that left a submitter behind in the kernel reads what is there.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicI32, AtomicI64, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, make_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 use crate::plan::Columns;
@@ -107,7 +109,6 @@ impl Chunk {
             .iter()
             .map(|row| row.issued_ns.load(Acquire))
             .collect();
-        let whole = issued.iter().all(|&at| at != NEVER);
         let completed: Vec<i64> = self
             .rows
             .iter()
@@ -131,10 +132,7 @@ impl Chunk {
         let delayed = BooleanBuffer::collect_bool(self.rows.len(), |row| {
             self.rows[row].delayed.load(Relaxed) != 0
         });
-        let keep = BooleanArray::new(
-            BooleanBuffer::collect_bool(issued.len(), |row| issued[row] != NEVER),
-            None,
-        );
+        let issued_rows = runs(&issued);
         let mut fields: Vec<Field> = Vec::new();
         let mut columns: Vec<ArrayRef> = Vec::new();
         for (field, column) in self
@@ -170,11 +168,63 @@ impl Chunk {
             fields.push(Field::new(name, kind, nullable));
             columns.push(column);
         }
-        let outcome = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
-        if whole {
-            Ok(outcome)
-        } else {
-            arrow_select::filter::filter_record_batch(&outcome, &keep)
+        only(
+            RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?,
+            &issued_rows,
+        )
+    }
+}
+
+/// The ranges of rows that were issued.
+fn runs(issued_ns: &[i64]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (row, _) in issued_ns.iter().enumerate().filter(|&(_, &at)| at != NEVER) {
+        match found.last_mut() {
+            Some(last) if last.end == row => last.end += 1,
+            _ => found.push(row..row + 1),
         }
+    }
+    found
+}
+
+/// These ranges of the rows of `batch`.
+fn only(batch: RecordBatch, ranges: &[Range<usize>]) -> Result<RecordBatch, ArrowError> {
+    let rows = ranges.iter().map(ExactSizeIterator::len).sum();
+    if rows == batch.num_rows() {
+        return Ok(batch);
+    }
+    let columns = batch.columns().iter().map(|column| {
+        let all = column.to_data();
+        let mut kept = MutableArrayData::new(vec![&all], false, rows);
+        for range in ranges {
+            kept.try_extend(0, range.start, range.end)?;
+        }
+        Ok(make_array(kept.freeze()))
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect::<Result<_, ArrowError>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array as _, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_that_were_never_issued_are_left_out() {
+        let text = StringArray::from(vec![Some("a"), None, Some("c"), Some("d"), Some("e")]);
+        let flags = BooleanArray::from(vec![Some(true), Some(false), None, Some(true), None]);
+        let batch = RecordBatch::try_from_iter_with_nullable([
+            ("text", Arc::new(text) as ArrayRef, true),
+            ("flags", Arc::new(flags) as ArrayRef, true),
+        ])
+        .unwrap();
+        let kept = only(batch.clone(), &runs(&[NEVER, 7, 0, NEVER, -1])).unwrap();
+        let text = StringArray::from(vec![None, Some("c"), Some("e")]);
+        let flags = BooleanArray::from(vec![Some(false), None, None]);
+        assert_eq!(kept.column(0).to_data(), text.to_data());
+        assert_eq!(kept.column(1).to_data(), flags.to_data());
+        assert_eq!(only(batch.clone(), &runs(&[0; 5])).unwrap(), batch);
+        assert_eq!(only(batch, &runs(&[NEVER; 5])).unwrap().num_rows(), 0);
     }
 }
