@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeVar
 
 import psutil
@@ -80,20 +81,32 @@ def read_each(
 
     Without an ``executor``, such as a Dask client's, processes of this machine read, as many at once as there are
     processors and memory for. A recording whose process dies is tried once more by itself; over a lost worker Dask
-    tries again elsewhere.
+    tries again elsewhere. One over which ``read`` itself goes wrong is not read, and costs the others nothing.
     """
+    guarded = partial(_guarded, read)
     if executor is not None:
-        found = _read(executor, read, paths, done)
+        found = _read(executor, guarded, paths, done)
     else:
         with _processes(_processes_at_once(len(paths))) as pool:
-            found = _read(pool, read, paths, done)
+            found = _read(pool, guarded, paths, done)
     for path in [path for path in paths if path not in found]:
         if executor is None:
             with _processes(1) as pool:
-                found |= _read(pool, read, [path], lambda _count: None)
+                found |= _read(pool, guarded, [path], lambda _count: None)
         found.setdefault(path, Unread(str(path), f"'{path}' was not read: {_KILLED}"))
         done(len(found))
     return [found[path] for path in paths]
+
+
+def _guarded(read: Callable[[_Where], _Found | Unread], path: _Where) -> _Found | Unread:
+    """Where ``read`` runs, so that what goes wrong with processes and networks is not taken for the recording's."""
+    try:
+        return read(path)
+    except IotraceError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - a defect of ours that shows with one recording
+        what = f"{type(problem).__name__}: {problem}"
+        return Unread(str(path), f"'{path}' was not read: iotrace itself went wrong over it: {what}")
 
 
 def _read(

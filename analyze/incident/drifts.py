@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from iotrace.schemas.arrays import Floats
+from iotrace.schemas.arrays import Floats, Int64s
 
 from .change_points import Flags, robust_sigma, running_median, without_single_outliers
 from .stretches import Course, Judged, Stretch, trapezoid
@@ -181,13 +181,15 @@ def drifting(judged: Judged, loads: list[Floats], slot_s: float) -> Drifting | N
         is_clear = mean >= max(_MEAN_LEAST, _CLEAR * wander(end - first))
         if is_clear and end - first >= least:
             course = _course(blocks, rest, wander, free, (first, end))
-            if course is not None:
+            if course is not None and _lasts(course, judged.series.at, least * blocks.slots):
                 changes.append(course)
         free[first:end] = False
     if not changes:
         # A creep from the first minute to the last is high above normal for a part of it only.
         course = _course(blocks, rest, wander, np.ones(len(rest), dtype=bool), (0, len(rest)))
-        changes = [course] if course is not None else []
+        changes = (
+            [course] if course is not None and _lasts(course, judged.series.at, least * blocks.slots) else []
+        )
     return Drifting(judged, base, effect, changes, wander, blocks.slots)
 
 
@@ -227,13 +229,22 @@ def told_apart(drift: Drifting, slot_s: float) -> tuple[Judged, Judged]:
     )
 
 
+def _lasts(course: Course, at: Int64s, slots: int) -> bool:
+    """Whether it is above half of its height for half of ``slots``, as a triangle is, of those with a value (``at``).
+
+    The last block may have one slot only, and a trapezoid that rises in it and ends outside would explain that slot.
+    """
+    high = at[course.shape(at.astype(np.float64)) >= 0.5]
+    return len(high) > 0 and int(high[-1] - high[0]) + 1 >= slots / 2
+
+
 def _as_stretch(course: Course, judged: Judged) -> Stretch:
     """Where the change is above half of its height."""
     at = judged.series.at
     share = course.shape(at.astype(np.float64))
     high = share >= 0.5
-    chosen = at[high] if high.any() else at[[int(np.argmax(share))]]
     evidence = course.height**2 * float(judged.segmentation.weight[high].sum())
+    chosen = at[high]
     return Stretch(int(chosen[0]), int(chosen[-1]) + 1, course.height, course.error, evidence, course)
 
 

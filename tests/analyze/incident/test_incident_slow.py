@@ -70,6 +70,14 @@ def test_what_wanders_by_itself_is_no_slow_change():
         assert drifting(judge(series(values)), CONSTANT, 1.0).changes == []
 
 
+def test_the_one_slot_of_a_last_block_is_no_slow_change():
+    """A recording of half an hour and a moment; a trapezoid that rises in that moment has no height to tell."""
+    for seed in range(20):
+        values = 14 + np.random.default_rng(seed).normal(0, 0.09, 1801)
+        values[-1] += np.log(1.4)
+        assert drifting(judge(series(values)), [np.full(1801, 100.0)], 1.0).changes == []
+
+
 @pytest.mark.parametrize("seconds", [60, 300])
 @pytest.mark.parametrize("shape", ["triangle", "wedge", "flat"])
 def test_what_is_said_to_be_found_is_found_in_any_shape(shape, seconds):
