@@ -17,7 +17,8 @@ def knee_charts(knee: Knee, need: float | None = None) -> list[Chart]:
     """Charts of one sweep; ``need`` is the load that is to be carried, relative to the recorded one."""
     judged = [step for step in knee.steps if step.is_judged]
     charts = []
-    if any(step.response_ns["p50"] is not None for step in judged):
+    # A model that states no latency answers at once until its limit: on a logarithmic axis such a step has no place.
+    if any(step.response_ns[name] for step in judged for name, _, _ in _CURVES):
         charts.append(_latency(knee, judged, need))
     if all(step.outstanding is not None for step in knee.steps):
         charts.append(outstanding_chart(knee))

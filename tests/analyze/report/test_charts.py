@@ -1,5 +1,7 @@
 """What the charts draw is what was recorded: planted loads, latencies and layers found again in figures and tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -278,6 +280,13 @@ def test_the_knee_has_its_interval_and_the_load_that_is_needed(sweep):
     assert (band["x0"], band["x1"]) == (found.iops.low, found.iops.high)
     lines = [shape["x0"] for shape in latency.figure["layout"]["shapes"] if shape["type"] == "line"]
     assert lines[:2] == [found.iops_at_1x, 2 * found.iops_at_1x]
+
+
+def test_what_answers_at_once_is_shown_by_the_load_it_carries(sweep):
+    found = knee(sweep.recordings(), scales=[step.scale for step in sweep.steps])
+    at_once = [replace(step, response_ns=dict.fromkeys(step.response_ns, 0.0)) for step in found.steps]
+    (carried,) = knee_charts(replace(found, steps=at_once))
+    assert (carried.name, carried.table.columns[:2]) == ("carried", ("load", "judged as"))
 
 
 def test_a_course_is_what_the_queries_ask(trace_of_all_kinds):
