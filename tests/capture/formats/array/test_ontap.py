@@ -64,7 +64,7 @@ def test_the_real_polls(tmp_path, polls, named):
     assert recording.manifest.clock.start_utc_ns == 1758292422 * 10**9
     assert recording.manifest.window_end_ns == 61 * 10**9
     assert [Path(source.name).name for source in recording.manifest.sources] == [path.name for path in polls]
-    assert any("rates are within 1.6%" in note for note in recording.manifest.quality.notes)
+    assert any("rates are within 1.6 %" in note for note in recording.manifest.quality.notes)
 
 
 def test_properties_and_bases_are_those_of_the_arrays_own_list(polls):
