@@ -76,7 +76,7 @@ def planned(recording: Recording) -> Counter[tuple[object, ...]]:
 
 
 def test_all_start_at_one_instant_and_play_the_plan(fleet: Fleet) -> None:
-    run = fleet.replay(silence="1min")  # a busy machine is silent for longer than the others here may be
+    run = fleet.replay(silence="1m")  # a busy machine is silent for longer than the others here may be
     run.wait()
 
     said = fleet.processes.said("replay")
