@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,15 @@ print(facts.ended, facts.issued_ios, facts.completed_ios, facts.failed_ios, sep=
 
 
 def start(
-    recording: Recording, target: Path | str, output: Path, group: Path | str = "", **words: object
+    recording: Recording,
+    target: Path | str,
+    output: Path,
+    group: Path | str = "",
+    within: Sequence[str] = (),
+    **words: object,
 ) -> subprocess.Popen[str]:
-    """A replay in a process of its own, perhaps in a cgroup."""
-    command = [sys.executable, "-c", PLAY, recording.path, target, output, group, repr(words)]
+    """A replay in a process of its own, perhaps in a cgroup, or run by the command ``within``."""
+    command = [*within, sys.executable, "-c", PLAY, recording.path, target, output, group, repr(words)]
     return subprocess.Popen(
         [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -13,6 +13,7 @@ from iotrace.replay import Progress, ReplayOptions, replay
 from iotrace.schemas import IoFlags, IotraceError, Recording, validate
 
 from ..conftest import MakeRecording
+from ..playing import start
 
 
 def options(disk: Path, **more: object) -> ReplayOptions:
@@ -286,6 +287,21 @@ def test_asking_for_what_is_forbidden_is_an_error(mixed: Recording, disk: Path, 
         pytest.skip("no seccomp here")
     assert "IotraceError: the backend 'io_uring' does not start: Operation not permitted" in run.stderr
     assert not (tmp_path / "out.iotrace").exists()
+
+
+@pytest.mark.root
+def test_it_plays_in_a_container_whose_monotonic_clock_is_set_ahead(
+    mixed: Recording, disk: Path, tmp_path: Path
+) -> None:
+    apart = ["unshare", "--time", "--monotonic=1000", "--fork", "--kill-child", "--"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no time namespaces here")
+    with start(mixed, disk / "target", tmp_path / "out.iotrace", within=apart, buffered=True) as run:
+        try:
+            said, problem = run.communicate(timeout=100)  # it would wait for a thousand seconds
+        finally:
+            run.kill()
+    assert said.splitlines()[-1:] == ["normally|400|400|0"], problem
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, TimeoutFlags, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::room::Rooms;
@@ -197,20 +197,23 @@ impl UringDevice {
         Ok(())
     }
 
-    /// Let the ring wake this thread at `at_ns` at the latest.
-    fn set_alarm(&mut self, at_ns: i64) -> io::Result<()> {
+    /// Let the ring wake this thread in `timeout_ns` at the latest.
+    ///
+    /// The kernel is told how long, never when: it takes an absolute time for the host's, whatever time namespace this
+    /// process is in (seen with 6.18).
+    fn set_alarm(&mut self, timeout_ns: i64) -> io::Result<()> {
+        let at_ns = monotonic_ns() + timeout_ns;
         let entry = match self.alarm.at_ns {
             Some(set_ns) if set_ns <= at_ns + ALARM_TOLERANCE_NS => return Ok(()),
             set => {
-                *self.alarm.time = timespec(at_ns);
+                *self.alarm.time = timespec(timeout_ns);
                 let time: *const Timespec = &raw const *self.alarm.time;
                 if set.is_some() {
                     opcode::TimeoutUpdate::new(ALARM, time)
-                        .flags(TimeoutFlags::ABS)
                         .build()
                         .flags(squeue::Flags::SKIP_SUCCESS)
                 } else {
-                    opcode::Timeout::new(time).flags(TimeoutFlags::ABS).build()
+                    opcode::Timeout::new(time).build()
                 }
             }
         };
@@ -409,7 +412,7 @@ impl Device for UringDevice {
         self.rooms.handed_over(false);
         self.slept = None;
         let result = if self.alarm.is_kept {
-            self.set_alarm(monotonic_ns() + timeout_ns)?;
+            self.set_alarm(timeout_ns)?;
             self.ring.submitter().submit_and_wait(1)
         } else {
             let timeout = timespec(timeout_ns);
