@@ -30,6 +30,10 @@ class BlockTrace:
         """
 
     @staticmethod
+    def clock_ahead_seconds() -> int:
+        """How far this process's monotonic clock is ahead of its kernel's; not 0 in some containers only."""
+
+    @staticmethod
     def event_names() -> list[str]:
         """Names of the block events that have to be enabled."""
 

@@ -14,6 +14,7 @@ from iotrace.schemas import IotraceError
 
 from .tracefs import (
     buffer_bytes,
+    clock_apart,
     find_tracefs,
     in_container,
     leftovers,
@@ -41,6 +42,8 @@ class Check:
 def examine() -> list[Check]:
     """Look at this host. Changes nothing but the leftovers of recorders that were killed, which it removes."""
     checks = [_kernel(), _lockdown()]
+    if apart := clock_apart():
+        checks.append(Check("clock", "problem", *apart))
     try:
         tracefs = find_tracefs()
     except IotraceError:

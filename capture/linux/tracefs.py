@@ -81,6 +81,8 @@ class TraceInstance:
     def __enter__(self) -> Self:
         root = find_tracefs()
         _check_lockdown()
+        if apart := clock_apart():
+            raise IotraceError(f"{apart[0]}, by which nothing recorded would have its time", hint=apart[1])
         instances = root / "instances"
         remove_leftovers(instances)
         self.folder = instances / f"{_PREFIX}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -257,6 +259,18 @@ def mount_tracefs() -> Path:
 def in_container() -> bool:
     """Whether this host is a container, which gets tracefs from its host."""
     return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+
+
+def clock_apart() -> tuple[str, str] | None:
+    """What to say where this container's clock is not the one that events are stamped with, and what to do about it."""
+    ahead_seconds = BlockTrace.clock_ahead_seconds()
+    if not ahead_seconds:
+        return None
+    return (
+        f"this container's clock is set {abs(ahead_seconds)} s {'ahead of' if ahead_seconds > 0 else 'behind'} the "
+        "kernel's (a time namespace)",
+        "record on its host, outside of the container",
+    )
 
 
 def _check_lockdown() -> None:

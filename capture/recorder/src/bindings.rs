@@ -17,7 +17,7 @@ pub(crate) mod linux {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
 
-    use crate::buffers::SessionError;
+    use crate::buffers::{SessionError, clock_ahead_s};
     use crate::event::EVENTS;
     use crate::lifecycle;
     use crate::rows::DeviceIds;
@@ -62,6 +62,11 @@ pub(crate) mod linux {
             Ok(Self {
                 session: std::sync::Mutex::new(Some(session.map_err(to_python)?)),
             })
+        }
+
+        #[staticmethod]
+        fn clock_ahead_seconds() -> i64 {
+            clock_ahead_s()
         }
 
         #[staticmethod]

@@ -239,9 +239,36 @@ pub fn now_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// How far this process's monotonic clock is ahead of the one that the kernel stamps its events with, or its clock since
+/// the start is: in a time namespace (time_namespaces(7)) they differ.
+#[must_use]
+pub fn clock_ahead_s() -> i64 {
+    // Kernels without them, before 5.6, have no such file.
+    ahead_s(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default())
+}
+
+/// Of lines `clock seconds nanoseconds`, the first that is not 0 s.
+fn ahead_s(offsets: &str) -> i64 {
+    let seconds = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
+    offsets
+        .lines()
+        .filter_map(seconds)
+        .find(|&ahead| ahead != 0)
+        .unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_not_the_hosts_is_seen() {
+        // As Linux 6.18 shows them, after `unshare --time --monotonic=-1234`, and without.
+        let apart = "monotonic       -1234         0\nboottime            0         0\n";
+        assert_eq!(ahead_s(apart), -1234);
+        assert_eq!(ahead_s(&apart.replace("-1234", "0")), 0);
+        assert_eq!(ahead_s(""), 0);
+    }
 
     #[test]
     fn losses_are_summed_over_their_kinds() {

@@ -6,7 +6,9 @@ use std::path::Path;
 use _recorder::event::EVENTS;
 use serde_json::{Value, json};
 
-use crate::tracefs::{PLACE, buffer_bytes, find, lockdown, processors, remove_leftovers};
+use crate::tracefs::{
+    PLACE, buffer_bytes, clock_apart, find, lockdown, processors, remove_leftovers,
+};
 
 const KERNEL_MIN: (u32, u32) = (4, 9);
 const BYTES_OF_AN_IO: u64 = 3 * 72;
@@ -51,6 +53,9 @@ pub fn examine() -> Vec<Check> {
             "the kernel is locked down (confidentiality): nobody may trace, root included",
             "boot with lockdown=integrity or without it",
         ));
+    }
+    if let Some((found, advice)) = clock_apart() {
+        checks.push(Check::new("clock", "problem", found, advice));
     }
     let Ok(tracefs) = find() else {
         let advice =

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use _recorder::buffers::clock_ahead_s;
 use _recorder::event::EVENTS;
 use _recorder::lifecycle;
 
@@ -37,6 +38,12 @@ impl Instance {
             return Err(Failure::new(
                 "this kernel is locked down (confidentiality) and lets nobody trace",
                 "record on a host booted with lockdown=integrity or none",
+            ));
+        }
+        if let Some((found, advice)) = clock_apart() {
+            return Err(Failure::new(
+                format!("{found}, by which nothing recorded would have its time"),
+                advice,
             ));
         }
         remove_leftovers(&instances);
@@ -219,6 +226,17 @@ pub fn find() -> Result<PathBuf, Failure> {
         "the kernel's trace file system (tracefs) is not mounted",
         format!("sudo mount -t tracefs nodev {PLACE} (a container needs it from its host)"),
     ))
+}
+
+/// What to say where this container's clock is not the one that events are stamped with, and what to do about it.
+pub fn clock_apart() -> Option<(String, &'static str)> {
+    let ahead_s = clock_ahead_s();
+    let way = if ahead_s > 0 { "ahead of" } else { "behind" };
+    let found = format!(
+        "this container's clock is set {} s {way} the kernel's (a time namespace)",
+        ahead_s.unsigned_abs()
+    );
+    (ahead_s != 0).then_some((found, "record on its host, outside of the container"))
 }
 
 /// The kernel's lockdown mode: none, integrity or confidentiality; None where it has no such thing.

@@ -89,6 +89,24 @@ def test_the_recorder_says_of_tracefs_what_the_doctor_says():
     assert f"hint: {advice}" in " ".join(done.stderr.split())
 
 
+CLOCK_APART = ("unshare", "--time", "--monotonic=-5", "--fork", "--")
+
+
+def test_where_the_clock_is_not_the_kernels_nobody_records(tmp_path):
+    if subprocess.run([*CLOCK_APART, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no time namespaces here")
+    clock = examined(0, *CLOCK_APART)["clock"]
+    assert (clock["level"], clock["advice"]) == ("problem", "record on its host, outside of the container")
+    assert "clock is set 5 s behind the kernel's" in clock["found"]
+
+    words = ("capture", "linux", "/", "-o", tmp_path / "never.iotrace")
+    command = [*CLOCK_APART, sys.executable, "-m", "iotrace.cli", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert clock["found"] in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_doctor_mounts_tracefs_when_asked_to():
     command = [*UNMOUNTED, sys.executable, "-m", "iotrace.cli", "capture", "doctor", "--mount", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

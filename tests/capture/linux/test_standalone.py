@@ -134,6 +134,20 @@ def test_doctor_says_what_the_python_command_says(recorder):
     assert (done.returncode, told["can_record"]) == (0, True)
 
 
+def test_where_the_clock_is_not_the_kernels_nobody_records(recorder, tmp_path):
+    apart = ("unshare", "--time", "--monotonic=5", "--fork", "--")
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no time namespaces here")
+    doctor, record = (
+        subprocess.run([*apart, recorder, *words], capture_output=True, text=True, check=False)
+        for words in (["doctor", "--json"], ["linux", "/", "-o", tmp_path / "never"])
+    )
+    (clock,) = [check for check in json.loads(doctor.stdout)["checks"] if check["name"] == "clock"]
+    assert (doctor.returncode, clock["level"]) == (1, "problem")
+    assert (record.returncode, clock["found"] in record.stderr) == (2, True), record.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
