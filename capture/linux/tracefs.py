@@ -267,8 +267,8 @@ def clock_apart() -> tuple[str, str] | None:
     if not ahead_seconds:
         return None
     return (
-        f"this container's clock is set {abs(ahead_seconds)} s {'ahead of' if ahead_seconds > 0 else 'behind'} the "
-        "kernel's (a time namespace)",
+        (f"this container's clock is set {abs(ahead_seconds)} s {'ahead of' if ahead_seconds > 0 else 'behind'} the "
+        "kernel's (a time namespace)"),
         "record on its host, outside of the container",
     )
 
