@@ -305,6 +305,8 @@ def dask() -> Any:  # noqa: ANN401 - a module
         raise IotraceError(
             "--scheduler needs Dask, which is not installed", hint="pip install 'iotrace[fleet]'"
         ) from problem
-    # What goes wrong is told by whoever asked.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # What goes wrong is told by whoever asked. Dask gives some of its loggers a level of their own.
+    for name in list(logging.root.manager.loggerDict):
+        if name.split(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     return distributed

@@ -266,11 +266,9 @@ def clock_apart() -> tuple[str, str] | None:
     ahead_seconds = BlockTrace.clock_ahead_seconds()
     if not ahead_seconds:
         return None
-    return (
-        (f"this container's clock is set {abs(ahead_seconds)} s {'ahead of' if ahead_seconds > 0 else 'behind'} the "
-        "kernel's (a time namespace)"),
-        "record on its host, outside of the container",
-    )
+    apart = f"{abs(ahead_seconds)} s {'ahead of' if ahead_seconds > 0 else 'behind'}"
+    found = f"this container's clock is set {apart} the kernel's (a time namespace)"
+    return found, "record on its host, outside of the container"
 
 
 def _check_lockdown() -> None:

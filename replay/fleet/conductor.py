@@ -181,6 +181,8 @@ class Conductor:
 
     async def _ask(self, peer: _Peer, operation: str, *, seconds: float | None = None, **words: Any) -> Any:  # noqa: ANN401 - what the operation returns
         """Raises ``TimeoutError`` or ``OSError`` where it does not answer."""
+        if self._client.status == "closed":  # it was without its scheduler for too long
+            raise ConnectionError("the scheduler is gone")
         call = getattr(self._client.rpc(peer.address), PREFIX + operation)
         return await self._within(call(**words), seconds or self._silence)
 
@@ -387,7 +389,9 @@ class Conductor:
             early = [peer for peer in peers if peer.early and peer.phase == "done"]
             if until is None and (lost or failed or early or self._stop):
                 run.is_interrupted = bool(self._stop)
-                said = (_why_ended(peer) for peer in (*lost, *failed, *early))
+                said = [_why_ended(peer) for peer in (*lost, *failed, *early)]
+                if lost and self._client.status != "running":
+                    said.insert(0, "the scheduler is gone")
                 run.why = self._stop or "; ".join(said)
                 await self._call_off(run.why)
                 until = time.monotonic() + _END_SECONDS

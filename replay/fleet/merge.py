@@ -57,7 +57,8 @@ def merge(
     if not parts:
         said = "; ".join(dict.fromkeys(part.said for part in run.parts if part.said))
         raise IotraceError(
-            f"no generator measured anything: {run.why or said or 'nothing was played'}", hint="run it again"
+            f"nothing that was measured has arrived: {run.why or said or 'nothing was played'}",
+            hint="what a generator measured lies in its --folder, as its terminal says; or run it again",
         )
     times = {name: _engine.Times() for name in _QUANTITIES}
     bases = _bases(parts, is_shared=source is not None)

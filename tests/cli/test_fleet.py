@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,9 @@ pytestmark = [
 GENERATORS = ("gen1", "gen2")
 
 
-@pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A scheduler with two generators."""
-    folder = tmp_path_factory.mktemp("fleet")
+@contextmanager
+def generators(folder: Path) -> Iterator[tuple[Processes, str]]:
+    """A scheduler with two generators, and where it is."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -38,6 +38,12 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             processes.start(name, words)
         for name in GENERATORS:
             processes.wait_until_said(name, f"generator '{name}' at")
+        yield processes, address
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with generators(tmp_path_factory.mktemp("fleet")) as (_, address):
         yield address
 
 
@@ -139,3 +145,32 @@ def test_a_sweep_is_walked_by_all(scheduler: str, tmp_path: Path) -> None:
     offered = [Recording.open(step).manifest.rows["io"] for step in steps]
     assert offered[:2] == [300, 600]
     assert all(set(shards_of(step)) == set(GENERATORS) for step in steps)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_ends_the_run_in_words_and_nothing_measured_is_lost(tmp_path: Path) -> None:
+    source = many_threads(tmp_path / "prod.iotrace", ios_per_second=100, seconds=60)
+    plan = write_plan(
+        tmp_path / "plan.toml",
+        source.path,
+        {name: tmp_path / f"{name}.bin" for name in GENERATORS},
+        silence="3s",
+    )
+    with generators(tmp_path) as (processes, address):
+        words = ["fleet", "replay", str(plan), "--scheduler", address, "-o", "new.iotrace"]
+        run = processes.start("replay", [*IOTRACE, *words])
+        processes.wait_until_said("replay", "IOPS")
+        processes.kill("scheduler")
+        assert run.wait() == 2
+        for name in GENERATORS:
+            processes.wait_until_said(name, "what was measured lies in")
+    said = processes.said("replay")
+    assert (
+        "error: nothing that was measured has arrived: the scheduler is gone; 'gen1' was not heard of for 3 s"
+        in said
+    )
+    assert "Traceback" not in said
+    assert "itself went wrong" not in said
+    for name in GENERATORS:
+        (kept,) = (tmp_path / name).glob("*.iotrace")
+        assert 0 < Recording.open(kept).manifest.open_replay.issued_ios < 6000

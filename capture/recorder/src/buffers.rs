@@ -240,7 +240,7 @@ pub fn now_ns(clock: ClockId) -> u64 {
 }
 
 /// How far this process's monotonic clock is ahead of the one that the kernel stamps its events with, or its clock since
-/// the start is: in a time namespace (time_namespaces(7)) they differ.
+/// the start is: in a time namespace (`time_namespaces(7)`) they differ.
 #[must_use]
 pub fn clock_ahead_s() -> i64 {
     // Kernels without them, before 5.6, have no such file.
