@@ -38,6 +38,7 @@ _NS_PER_S: Final = 1_000_000_000
 _SLOTS_MAX: Final = 900
 _ROWS_MAX: Final = 60
 _HOSTS_MAX: Final = 2_000
+_ROWS_AT_ONCE: Final = 25
 
 
 def check_fleet_report(output: Path, *, overwrite: bool, kind: str | None) -> None:
@@ -67,8 +68,8 @@ def write_fleet_report(
     described = fleet_answer(describe_fleet([*summaries, *unread]))
     shared = fleet_incidents_answer(slow)
     sections = [
-        _section("The hosts", described, load_charts(summaries, slow)),
-        _section("Slow together", shared, []),
+        _section("The hosts", counted(len(summaries), "recording"), described, load_charts(summaries, slow)),
+        _section("Slow together", _shared_words(slow), shared, []),
     ]
     findings = [facts_of(one.host, finding) for one in summaries for finding in one.findings]
     facts = ReportFacts(
@@ -86,16 +87,24 @@ def write_fleet_report(
     return facts
 
 
-def _section(heading: str, answer: Answer, charts: list[Chart]) -> Section:
-    said = [one.text for one in answer.opening]
-    told = [one.text for part in answer.sections if part.table is None for one in part.sentences]
+def _section(heading: str, sentence: str, answer: Answer, charts: list[Chart]) -> Section:
+    """What the verdict has said is not said again: the first table stands at once where it fits on a screen."""
+    tables = page_tables(answer.sections, _HOSTS_MAX)
+    at_once = 1 if tables and len(tables[0].rows) <= _ROWS_AT_ONCE else 0
     return Section(
         heading,
-        said[0],
-        points=said[1:] + told,
+        sentence,
+        points=[one.text for part in answer.sections if part.table is None for one in part.sentences],
+        lead=tables[:at_once],
         charts=charts,
-        tables=page_tables(answer.sections, _HOSTS_MAX),
+        tables=tables[at_once:],
     )
+
+
+def _shared_words(slow: FleetIncidents) -> str:
+    if not slow.shared:
+        return "No slow window that hosts share beyond chance."
+    return f"{counted(len(slow.shared), 'slow window')} that hosts share beyond chance."
 
 
 def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[Chart]:
