@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from . import same_digits  # noqa: F401 - before anything that imports numpy
+
+# isort: split
+
 from iotrace.schemas import Recording
 
 from . import skips
