@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 MINIMUM = (3, 11)
@@ -23,13 +24,18 @@ def main(folder: Path) -> None:
         (bin_folder / "uv").unlink(missing_ok=True)
         (bin_folder / "uv").symlink_to(Path(present).resolve())
         return
+    if find_spec("ensurepip") is None:  # Debian has it in a package of its own, and says so at length
+        sys.exit(
+            "error: this Python has no venv module\n\n"
+            "hint: Debian, Ubuntu: apt install python3-venv; or install uv itself, then try again"
+        )
     try:
         venv.create(folder, with_pip=True)
         subprocess.run([bin_folder / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
     except (subprocess.CalledProcessError, OSError) as problem:
         sys.exit(
             f"error: cannot install uv into {folder}: {problem}\n\n"
-            "hint: install the venv module (Debian: apt install python3-venv) or uv itself, then try again"
+            "hint: can this machine reach the Python package index? Or install uv itself, then try again"
         )
 
 

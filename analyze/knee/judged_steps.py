@@ -5,6 +5,7 @@ the others it shows that somebody else used the device, that it contradicts its 
 it carried more than another step, with the credits spent, was seen to sustain.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -71,12 +72,15 @@ def sort_out(steps: Sequence[Step]) -> Sorted:
 
 
 def left_out_words(steps: Sequence[Step]) -> str:
-    """The steps that are left out, by their reasons; empty where none is."""
-    by_reason: dict[str, list[str]] = {}
+    """The steps that are left out, by the first of their reasons, which is enough; empty where none is."""
+    by_reason: dict[str, Counter[str]] = {}
     for step in steps:
         if not step.is_judged:
-            by_reason.setdefault("; ".join(step.left_out_because), []).append(step.load_text)
-    return "; ".join(f"{', '.join(loads)}: {why}" for why, loads in by_reason.items())
+            by_reason.setdefault(step.left_out_because[0], Counter())[step.load_text] += 1
+    return "; ".join(
+        f"{', '.join(f'{load} ({times} times)' if times > 1 else load for load, times in loads.items())}: {why}"
+        for why, loads in by_reason.items()
+    )
 
 
 def has_enough(steps: Sequence[Step], found: Sorted) -> bool:

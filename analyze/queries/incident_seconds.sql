@@ -79,7 +79,9 @@ slotted AS NOT MATERIALIZED (
     *,
     CASE WHEN begun_ns >= 0 THEN begun_ns // $slot_ns::BIGINT ELSE -1 END AS begun_slot,
     CASE WHEN ended_ns >= 0 THEN ended_ns // $slot_ns::BIGINT ELSE -1 END AS ended_slot,
-    ln(greatest(ended_ns - begun_ns, 1)) AS log_latency
+    -- Decimals add up to the same whichever thread is first.
+    ln(greatest(ended_ns - begun_ns, 1))::DECIMAL(18, 12) AS log_latency,
+    (ln(greatest(ended_ns - begun_ns, 1)) * ln(greatest(ended_ns - begun_ns, 1)))::DECIMAL(18, 12) AS log_latency_square
   FROM clocked
 ),
 
@@ -96,7 +98,7 @@ begun AS (
     sum(size_bytes) AS size_bytes,
     count(ended_ns) AS ended_count,
     sum(log_latency) AS log_latency_sum,
-    sum(log_latency * log_latency) AS log_latency_square_sum,
+    sum(log_latency_square) AS log_latency_square_sum,
     sum(ended_ns - begun_ns) AS latency_sum_ns
   FROM slotted
   WHERE begun_slot >= 0
@@ -156,7 +158,7 @@ parts AS (
     count(*) FILTER (WHERE slot = ended_slot) - count(*) FILTER (WHERE slot = begun_slot) AS ended_count,
     count(*) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS measured_count,
     sum(log_latency) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS log_latency_sum,
-    sum(log_latency * log_latency) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS log_latency_square_sum,
+    sum(log_latency_square) FILTER (WHERE slot > begun_slot AND slot < ended_slot) AS log_latency_square_sum,
     0 AS latency_sum_ns,
     0 AS begun_count,
     sum(CASE
@@ -189,8 +191,8 @@ parts AS (
     0 AS begun_count,
     0 AS in_flight_ns,
     count(*) AS waiting_count,
-    sum(ln(waited_ns)) AS waiting_log_sum,
-    sum(ln(waited_ns) ** 2) AS waiting_log_square_sum,
+    sum(ln(waited_ns)::DECIMAL(18, 12)) AS waiting_log_sum,
+    sum((ln(waited_ns) ** 2)::DECIMAL(18, 12)) AS waiting_log_square_sum,
     sum(waited_ns) AS waiting_sum_ns,
     sum(least(waited_ns, (begun_slot + 1) * $slot_ns::BIGINT - begun_ns)) AS waiting_in_flight_ns
   FROM slotted

@@ -51,7 +51,8 @@ SELECT
   recorded.op,
   recorded.slot,
   count(*) AS pair_count,
-  sum(ln(played.latency_ns / recorded.latency_ns)) AS log_ratio_sum,
+  -- Decimals add up to the same whichever thread is first.
+  sum(ln(played.latency_ns / recorded.latency_ns)::DECIMAL(18, 12))::DOUBLE AS log_ratio_sum,
   sum(recorded.latency_ns)::BIGINT AS recorded_sum_ns,
   sum(played.latency_ns)::BIGINT AS played_sum_ns
 FROM numbered AS recorded

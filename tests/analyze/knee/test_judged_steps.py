@@ -1,8 +1,11 @@
 """What a sweep may say when steps are left out, disturbed, short, or lived on saved credits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from iotrace.analyze.knee.judged_steps import left_out_words
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.knee.step import measure
 from iotrace.analyze.knee.sweep import knee_of
@@ -182,6 +185,19 @@ def test_a_step_that_others_disturbed_is_left_out_and_no_objective_missed(tmp_pa
         assert answer.objectives[0].state == "met_everywhere"
         why = "others moved 1.9 GiB" if known else "contradicts"
         assert why in " ".join(answer.notes)
+
+
+def test_steps_left_out_are_told_by_their_first_reason_and_a_repeated_load_once():
+    left_out = [
+        ("1x", ["late", "others moved 1 GiB"]),
+        ("1x", ["late", "others moved 2 GiB"]),
+        ("2x", ["late"]),
+    ]
+    steps = [
+        SimpleNamespace(is_judged=not why, load_text=load, left_out_because=why)
+        for load, why in [*left_out, ("4x", []), ("8x", ["failed"])]
+    ]
+    assert left_out_words(steps) == "1x (2 times), 2x: late; 8x: failed"
 
 
 def test_an_objective_missed_below_and_met_above_is_no_answer(tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from iotrace.analyze import library
@@ -246,3 +247,20 @@ def test_incident_counter_means(make_recording):
         ("0 D:", 1, SECOND, 2 * SECOND, 5, 2 * SECOND, 8),
         ("1 E:", 2, 3 * SECOND, 4 * SECOND, 1, 4 * SECOND, None),
     ]
+
+
+def test_sums_are_the_same_whichever_thread_is_first(make_recording):
+    random = np.random.default_rng(17)
+    count = 3 << 19  # three row groups, all of one slot: threads take them in any order
+    issued_ns = np.sort(random.integers(0, 10_000_000_000, count))
+    recording = make_recording(
+        {"issued_ns": issued_ns, "completed_ns": issued_ns + random.integers(1, 10**7, count)}
+    )
+    asked = {"from_ns": 0, "until_ns": 10**10, "slot_ns": 10**10, "kept_files": [], "longest_slots": 60}
+    told = []
+    for threads in (1, 4, 4):
+        with library.opened(recording, threads=threads) as connection:
+            told.append(library.run(connection, "incident_seconds", **asked))
+    assert told[0].num_rows == 1
+    assert told[0].equals(told[1])
+    assert told[0].equals(told[2])
