@@ -21,7 +21,7 @@ def test_a_skip_that_is_not_allowed_fails_the_run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, reason: str, status: int, workers: list[str]
 ) -> None:
     package = pytester.mkpydir("tests")
-    for name in ("conftest.py", "skips.py", "hostile_names.py"):
+    for name in ("conftest.py", "same_digits.py", "skips.py", "hostile_names.py"):
         (package / name).write_bytes((ROOT / "tests" / name).read_bytes())
     (package / "test_one.py").write_text(f"import pytest\n\ndef test_it():\n    pytest.skip({reason!r})\n")
     monkeypatch.setenv("IOTRACE_NO_SKIPS", "1")
