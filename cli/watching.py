@@ -99,7 +99,7 @@ def note_watched(seen: Recording, played: Recording) -> Recording:
 
 def _wait_until_recording(recorder: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not list(_TRACING.glob(f"iotrace-{recorder.pid}-*/events")):
+    while not any(map(_lets_events_in, _TRACING.glob(f"iotrace-{recorder.pid}-*"))):
         if recorder.poll() is not None:
             _, said = recorder.communicate()
             raise IotraceError(
@@ -112,7 +112,15 @@ def _wait_until_recording(recorder: subprocess.Popen[str]) -> None:
                 hint="stop what keeps the processors busy, or leave out --watch",
             )
         time.sleep(0.05)
-    time.sleep(_SETTLE_SECONDS)
+
+
+def _lets_events_in(instance: Path) -> bool:
+    """The recorder shuts its instance, enables its events, then opens it; an instance is made open, without events."""
+    try:
+        has_events = (instance / "events" / "enable").read_text().strip() != "0"
+        return has_events and (instance / "tracing_on").read_text().strip() == "1"
+    except OSError:  # the kernel is still making it, or has already removed it
+        return False
 
 
 def _end(recorder: subprocess.Popen[str]) -> None:

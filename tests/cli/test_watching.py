@@ -18,7 +18,15 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is
 RECORDER = """#!/bin/sh
 echo "$@" > {folder}/words
 trap 'echo INT >> {folder}/signals; exit 0' INT
-mkdir -p {folder}/instances/iotrace-$$-1/events
+instance={folder}/instances/iotrace-$$-1
+mkdir -p $instance/events
+echo 1 > $instance/tracing_on
+echo 0 > $instance/events/enable
+sleep 0.2
+echo 0 > $instance/tracing_on
+echo X > $instance/events/enable
+sleep 0.2
+echo 1 > $instance/tracing_on
 while :; do sleep 0.05; done
 """
 
@@ -49,6 +57,14 @@ def test_a_file_that_is_still_to_be_made_is_watched_at_its_folder(recorder: Path
         pass
     words = (tmp_path / "words").read_text().split()
     assert words[2:6] == ["capture", "linux", str(tmp_path), str(recorder)]
+
+
+def test_the_replay_begins_when_events_are_let_in(recorder: Path, tmp_path: Path) -> None:
+    """Making the instance and enabling its events takes seconds where the processors are busy."""
+    with watching.watched(["/dev/sdz"], tmp_path / "seen.iotrace"):
+        (instance,) = (tmp_path / "instances").iterdir()
+        assert (instance / "events" / "enable").read_text() == "X\n"
+        assert (instance / "tracing_on").read_text() == "1\n"
 
 
 def test_a_recorder_that_fails_at_once_is_quoted(recorder: Path, tmp_path: Path) -> None:
