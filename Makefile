@@ -105,6 +105,7 @@ lock: $(UV) ## renew requirements.lock and Cargo.lock from pyproject.toml and Ca
 	cargo update --quiet --manifest-path capture/readers/fuzz/Cargo.toml
 
 bench: $(SETUP) ## figures against named peers in the same run, as ratios
+	$(UV) pip install --quiet --python $(BIN)/python --group bench
 	@for file in tests/bench/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 SECONDS_EACH ?= 60

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrace.analyze._tally import Classes
-from iotrace.analyze.describe.one_pass import RowGroup, count_in_threads, decode, readable, row_groups
-from iotrace.analyze.describe.streams import LAYERS, OPS
+from iotrace.analyze.rows import LAYERS, OPS, RowGroup, count_in_threads, decode, readable, row_groups
 from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Int64s
 

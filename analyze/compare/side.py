@@ -211,7 +211,7 @@ class ComparedSide:
     def _measured(self) -> Measured:
         """What one pass over the span finds out."""
         span_ns = (self.from_ns, self.until_ns)
+        streams = streams_of(self._run)
         with library.opened(self.recording) as connection:
-            streams = streams_of(connection, library.run(connection, "layers")["layer"].to_pylist())
             subject = Subject(self.layer, span_ns, ("service",), has_errors=False, span_ns=span_ns)
             return measure(connection, self.recording, streams, subject)

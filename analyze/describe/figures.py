@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.analyze._tally import Tally
+from iotrace.analyze.rows import LAYERS
 
 from .description import TouchedSlice
-from .streams import LAYERS, MOVING, Numbering
+from .streams import MOVING, Numbering
 
 WIDTHS: Final = ("10ms", "100ms", "1s")
 """Lengths of time whose fullest stretch is looked for."""

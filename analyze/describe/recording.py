@@ -8,6 +8,7 @@ and what depends on order or takes a histogram is found in one pass over the row
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import duckdb
@@ -179,7 +180,7 @@ class _Describer:
         return description
 
     def _measure(self) -> Measured:
-        streams = streams_of(self.connection, [row["layer"] for row in self.layers])
+        streams = streams_of(partial(library.run, self.connection))
         subject = Subject(
             self.layer or "",
             (self.start_ns, self.end_ns),

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from iotrace.analyze.rows import LAYERS, OPS
 from iotrace.schemas import Layer, Op, Role
 
-LAYERS: Final = tuple(Layer)
-OPS: Final = tuple(Op)
 MOVING: Final = (Op.READ, Op.WRITE)
 """Operations that move data."""
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from iotrace.analyze import _tally as tally
 from iotrace.analyze import library
-from iotrace.analyze.describe.one_pass import RowGroup, count_in_threads, decode, readable, row_groups
-from iotrace.analyze.describe.streams import LAYERS
+from iotrace.analyze.rows import LAYERS, RowGroup, count_in_threads, decode, readable, row_groups
 from iotrace.analyze.stats.histogram import quantile_ns
 from iotrace.analyze.units import format_count, format_duration_ns, format_figure, format_rate
 from iotrace.schemas import Recording

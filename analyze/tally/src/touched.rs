@@ -166,15 +166,19 @@ impl Touched {
             todo.push(Touch {
                 slot,
                 block: block as usize % PAGE_BLOCKS,
+                set: place.area * self.kinds as u32 + kind,
+                offset_bytes,
+                size_bytes: u64::from(row.size_bytes),
             });
-            let set = place.area * self.kinds as u32 + kind;
-            self.now.add(set, offset_bytes, u64::from(row.size_bytes));
         }
-        let warm = |io: &Touch| self.pages.warm(io.slot, io.block);
+        let warm = |io: &Touch| {
+            u64::from(self.pages.warm(io.slot, io.block)) ^ self.now.warm(io.set, io.offset_bytes)
+        };
         hint::black_box(todo.iter().fold(0, |sum, io| sum ^ warm(io)));
         self.io_count += todo.len() as u64;
         for io in todo.drain(..) {
             self.pages.begin(io.slot, io.block);
+            self.now.add(io.set, io.offset_bytes, io.size_bytes);
         }
         self.todo = todo;
         if self.pages.size_bytes() > self.room_bytes && !self.is_stuck {
@@ -251,10 +255,13 @@ impl Touched {
     }
 }
 
-/// Where an I/O begins: the slot of the page, and the block in it.
+/// Where an I/O begins: the slot of the page, and the block in it; and what it touches of which set of granules.
 struct Touch {
     slot: usize,
     block: usize,
+    set: u32,
+    offset_bytes: u64,
+    size_bytes: u64,
 }
 
 /// Finds pages: in a table as far as that reaches, beyond it in a map.

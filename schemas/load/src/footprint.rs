@@ -130,6 +130,15 @@ impl Granules {
         found
     }
 
+    /// The word that a granule is in.
+    #[inline]
+    fn word(&self, granule: u64) -> u64 {
+        let word = granule >> WORD_SHIFT;
+        let page = self.page(word >> PAGE_SHIFT);
+        page.map_or(0, |page| page[word as usize & (PAGE_WORDS - 1)])
+    }
+
+    #[inline]
     fn page(&self, number: u64) -> Option<&Page> {
         self.pages.get(*self.places.get(&number)? as usize)
     }
@@ -195,6 +204,14 @@ impl Footprint {
         granules.add(offset_bytes, size_bytes, shift);
         let more = granules.pages.len() - before;
         self.grew(more);
+    }
+
+    /// Reads what a transfer is about to write to. Done for many in a row, this waits for memory once, not each time.
+    #[inline]
+    #[must_use]
+    pub fn warm(&self, slot: u32, offset_bytes: u64) -> u64 {
+        let granules = self.slots.get(slot as usize);
+        granules.map_or(0, |granules| granules.word(offset_bytes >> self.shift))
     }
 
     /// Adds what is in `other`, slot by slot, in the larger granules of the two.

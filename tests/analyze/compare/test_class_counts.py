@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iotrace.analyze import library
+from iotrace.analyze import library, rows
 from iotrace.analyze.compare.class_counts import Chosen, class_latency, class_slots
-from iotrace.analyze.describe import one_pass
 from iotrace.schemas import Clock, Manifest, RecordingWriter
 from iotrace.schemas.run import Replay
 
@@ -92,7 +91,7 @@ def test_threads_share_the_row_groups(recording, monkeypatch):
     chosen = Chosen("block", "service", (-SECOND, SECOND), with_roles=True)
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(one_pass.os, "cpu_count", lambda threads=threads: threads)
+        monkeypatch.setattr(rows.os, "cpu_count", lambda threads=threads: threads)
         found.append(_latencies(class_latency(recording, chosen).to_pylist()))
     assert found[0] == found[1]
 

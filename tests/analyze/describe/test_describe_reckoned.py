@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from iotrace.analyze.describe.recording import describe
@@ -49,13 +50,13 @@ def recording(request, make_recording):
 def test_gaps_peaks_queue_and_busiest_are_those_of_plain_counting(recording):
     found = describe(recording)
     start, end = recording.manifest.window_start_ns, recording.manifest.window_end_ns
-    io = recording.read("io").to_pandas()
-    io = io[io["layer"] == found.workload_layer].sort_values("issued_ns", kind="stable")
+    io = pl.DataFrame(pl.from_arrow(recording.read("io")))
+    io = io.filter(pl.col("layer") == found.workload_layer).sort("issued_ns", maintain_order=True)
     for load in found.workloads:
         if load.role is not None:
             continue
-        mine = io if load.is_total else io[io["device_id"] == load.device_id]
-        moves = mine[mine["op"].isin(["read", "write"])]
+        mine = io if load.is_total else io.filter(pl.col("device_id") == load.device_id)
+        moves = mine.filter(pl.col("op").cast(str).is_in(["read", "write"]))
         at = moves["issued_ns"].to_numpy()
         gaps = np.diff(at)
         if load.interarrival_cv is not None:
@@ -65,18 +66,17 @@ def test_gaps_peaks_queue_and_busiest_are_those_of_plain_counting(recording):
                 fullest = (np.searchsorted(at, at + width) - np.arange(len(at))).max()
                 mean = len(gaps) * width / (at[-1] - at[0])
                 assert load.peak_to_mean[name] == pytest.approx(fullest / mean)
-        ended = mine[mine["completed_ns"].notna()]
-        inside = np.minimum(ended["completed_ns"].astype("int64"), end) - np.maximum(
-            ended["issued_ns"], start
-        )
-        in_flight = inside.clip(lower=0).sum() / (end - start)
+        ended = mine.filter(pl.col("completed_ns").is_not_null())
+        completed_ns, issued_ns = ended["completed_ns"].to_numpy(), ended["issued_ns"].to_numpy()
+        inside = np.minimum(completed_ns, end) - np.maximum(issued_ns, start)
+        in_flight = inside.clip(min=0).sum() / (end - start)
         assert load.queue_length_mean == pytest.approx(in_flight)
         assert (load.flush_count, load.discard_count) == (
-            (mine["op"] == "flush").sum(),
-            (mine["op"] == "discard").sum(),
+            (mine["op"].cast(str) == "flush").sum(),
+            (mine["op"].cast(str) == "discard").sum(),
         )
     assert found.in_flight[0].mean == found.total.queue_length_mean
-    moves = io[io["op"].isin(["read", "write"])]
+    moves = io.filter(pl.col("op").cast(str).is_in(["read", "write"]))
     at, sizes = moves["issued_ns"].to_numpy(), moves["size_bytes"].to_numpy().astype(np.int64)
     reached = np.concatenate([[0], np.cumsum(sizes)])
     for window in (SECOND, 60 * SECOND):

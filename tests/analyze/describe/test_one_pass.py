@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.analyze import library
+from iotrace.analyze import library, rows
 from iotrace.analyze._tally import Tally
 from iotrace.analyze.describe import one_pass
 from iotrace.analyze.describe.one_pass import Subject, measure
@@ -393,5 +393,5 @@ def test_rows_in_no_order_are_passed_in_order_of_time(make_recording, tmp_path, 
     plain = passed(recording, (0, SECOND))
     assert plain.all_arrivals.count > 400
     _same(passed(shuffled, (0, SECOND)), plain)
-    monkeypatch.setattr(one_pass, "_OVERLAP_ROWS_MAX", 10)
+    monkeypatch.setattr(rows, "_OVERLAP_ROWS_MAX", 10)
     _same(passed(shuffled, (0, SECOND)), plain)
