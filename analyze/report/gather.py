@@ -1,7 +1,7 @@
 """From recordings and sweeps to the facts and sections of a report."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -122,21 +122,33 @@ def slots_for(recordings: int) -> int:
     return max(min(SLOTS_MAX, _SLOTS_IN_ALL // max(drawn, 1)), _SLOTS_MIN)
 
 
+def distinct_titles(recordings: Sequence[Recording]) -> list[str]:
+    """What to call each of the recordings: its title, and its name where others have the same title."""
+    titles = [one.manifest.title or one.name for one in recordings]
+    return [
+        f"{title}, {one.name}" if titles.count(title) > 1 and title != one.name else title
+        for one, title in zip(recordings, titles, strict=True)
+    ]
+
+
 def tell_recording(
     recording: Recording,
     objectives: Sequence[Objective],
     *,
+    title: str | None = None,
     number: int = 1,
     slots_max: int = SLOTS_MAX,
 ) -> tuple[RecordingFacts, list[Section]]:
     """Describe a recording, find its slow windows and draw both. Raises `IotraceError` if it cannot be read.
 
-    ``number`` tells it from others on the page; over time it is drawn in at most ``slots_max`` steps.
+    ``title`` and ``number`` tell it from others on the page; over time it is drawn in at most ``slots_max`` steps.
     """
     group = f"r{number}"
     with library.opened(recording) as connection:
         described, histograms = describe_opened(recording, connection)
+        described = replace(described, title=title or described.title)
         incidents = find_incidents(recording, connection)
+        incidents = incidents and replace(incidents, title=described.title)
         charts: list[Chart] = []
         checks: list[ObjectiveCheck] = []
         layer, metric = described.workload_layer, described.headline_metric

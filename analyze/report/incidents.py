@@ -50,6 +50,15 @@ def incident_sentence(found: Incidents) -> str:
     return " ".join(said)
 
 
+def worst_sentence(found: Incidents) -> str:
+    """When the costliest window or slow change of a slow recording began, how much slower it was, and for how long."""
+    slow = [*found.windows[:1], *found.drifts[:1]]
+    if not slow:
+        return f"It was slow {found.periodic[0].headline}."
+    short = slow[0].headline.partition(", most of it in ")[0]
+    return f"From {format_duration_ns(slow[0].start_ns - found.start_ns)} after the start: {short}."
+
+
 def incident_section(
     recording: Recording, found: Incidents, *, prefix: str = "", group: str = "", points_max: int = SLOTS_MAX
 ) -> Section | None:

@@ -13,7 +13,8 @@ from iotrace.analyze.slo import Objective
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
-from .incidents import incident_sentence
+from .glance import RECORDINGS_BRIEF
+from .incidents import incident_sentence, worst_sentence
 
 
 def sweep_verdict(knee: Knee, who: str) -> str:
@@ -99,11 +100,17 @@ def overall(
 
     ``spoiled`` are findings that forbid to rely on figures, with the names of the inputs that they are of.
     """
-    checks = [_of(recording, check.sentence) for recording in recordings for check in recording.objectives]
-    slow = [
-        _of(recording, incident_sentence(recording.slow_times))
+    is_brief = len(recordings) > RECORDINGS_BRIEF
+    checks = [
+        _of(recording, check.sentence)
         for recording in recordings
-        if recording.slow_times is not None and recording.slow_times.is_slow
+        for check in recording.objectives
+        if not (is_brief and check.is_met)
+    ]
+    slow = [
+        _of(recording, (worst_sentence if is_brief else incident_sentence)(recording.slow_times))
+        for recording in _slow(recordings)
+        if recording.slow_times is not None
     ]
     if sweeps:
         sentence = " ".join(sweep.verdict for sweep in sweeps)
@@ -114,7 +121,9 @@ def overall(
             *slow,
         ]
     else:
-        said = [one.sentence for one in comparisons] or [one.sentence for one in recordings]
+        said = [one.sentence for one in comparisons]
+        if not said:
+            said = [_of_many(recordings)] if is_brief else [one.sentence for one in recordings]
         sentence = said[0]
         also = [
             *said[1:],
@@ -123,6 +132,25 @@ def overall(
             "No sweep is part of this report, so it says nothing of a knee or of headroom.",
         ]
     return (f"Not to be relied on: {'; '.join(spoiled)}. {sentence}" if spoiled else sentence), also
+
+
+def _slow(recordings: Sequence[RecordingFacts]) -> list[RecordingFacts]:
+    return [one for one in recordings if one.slow_times is not None and one.slow_times.is_slow]
+
+
+def _of_many(recordings: Sequence[RecordingFacts]) -> str:
+    """How many of the recordings were slow for a time; each has a row in the table below."""
+    slow, told = len(_slow(recordings)), sum(one.slow_times is not None for one in recordings)
+    if not told:
+        return f"{len(recordings)} recordings, none of which tells of latency over time."
+    those = (
+        f"of {len(recordings)} recordings"
+        if told == len(recordings)
+        else f"of {told} recordings with latencies"
+    )
+    if not slow:
+        return f"No slow time stands out in any {those}."
+    return f"{slow} {those} {'was' if slow == 1 else 'were'} slow for a time; the others show no slow time."
 
 
 def _of(recording: RecordingFacts, sentence: str) -> str:

@@ -14,6 +14,7 @@ from . import gather, verdict
 from .chromium import installed, print_pdf
 from .facts import ComparisonFacts, RecordingFacts, ReportFacts, SweepFacts
 from .findings import findings_of
+from .glance import RECORDINGS_BRIEF
 from .kinds import Kind, kind_of
 from .markdown import render_markdown
 from .page import render
@@ -80,8 +81,10 @@ def tell(
     compared = gather.tell_comparisons(recordings)
     slots_max = gather.slots_for(len(recordings))
     recorded = [
-        gather.tell_recording(one, objectives, number=number, slots_max=slots_max)
-        for number, one in enumerate(recordings, 1)
+        gather.tell_recording(one, objectives, title=called, number=number, slots_max=slots_max)
+        for number, (one, called) in enumerate(
+            zip(recordings, gather.distinct_titles(recordings), strict=True), 1
+        )
     ]
     gather.leave_undrawn(recorded)
     facts = _facts(
@@ -151,7 +154,7 @@ def _facts(
         is_enough = verdict.is_carried([one.verdict for _, one in needs])
         answer = " ".join(f"{name}: {one.sentence}" for name, one in needs)
     return ReportFacts(
-        title=title or (sweeps[0].title if sweeps else recordings[0].description.title),
+        title=title or _title(sweeps, recordings),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         verdict=sentence,
         also=also,
@@ -166,6 +169,14 @@ def _facts(
         origins=[origin(recording) for recording in every],
         notes=notes,
     )
+
+
+def _title(sweeps: Sequence[SweepFacts], recordings: Sequence[RecordingFacts]) -> str:
+    if sweeps:
+        return sweeps[0].title
+    if len(recordings) > RECORDINGS_BRIEF:
+        return f"{len(recordings)} recordings"
+    return recordings[0].description.title
 
 
 def _check_free(path: Path, sources: Sequence[Path], *, overwrite: bool) -> None:

@@ -265,3 +265,30 @@ def test_of_many_recordings_those_are_drawn_that_were_slow(tmp_path):
     assert len(left) == 2
     assert not any(section.charts or section.tables for section in left)
     assert all(section.sentence and section.lead for section in left)
+
+
+def test_of_many_recordings_the_verdict_counts_the_slow_ones_and_names_them(tmp_path):
+    """Each has a row in the table below it; a paragraph for each would bury the answer."""
+    issued = np.arange(0, 300 * 10**9, 10**8)
+    io = {
+        "issued_ns": issued,
+        "completed_ns": issued + np.random.default_rng(3).integers(900_000, 1_100_000, 3000),
+    }
+    calm = [
+        write_recording(tmp_path / f"calm{number}.iotrace", io, window_end_ns=300 * 10**9)
+        for number in range(4)
+    ]
+    facts, sections = tell([*calm, write_night(tmp_path / "slow.iotrace")], slo="p95<5ms")
+    assert facts.title == "5 recordings"
+    assert facts.verdict == "1 of 5 recordings was slow for a time; the others show no slow time."
+    told = [words for words in facts.also if "slower than normal" in words]
+    assert len(told) == 1
+    assert told[0].startswith(f"{facts.recordings[-1].description.title} (captured): From ")
+    titles = [one.description.title for one in facts.recordings]
+    assert len(set(titles)) == 5
+    assert f"Slow windows: {titles[-1]}" in [section.heading for section in sections]
+    # Of objectives, those that are missed.
+    met = [check.is_met for one in facts.recordings for check in one.objectives]
+    assert met == [True, True, True, True, False]
+    (missed,) = [words for words in facts.also if "above the objective of 5 ms" in words]
+    assert missed.startswith(titles[-1])
