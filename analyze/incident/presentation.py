@@ -151,8 +151,8 @@ def _picture(found: Incidents, timeline: Timeline) -> Section:
             if position + offset < len(cells):
                 marks[position + offset] = digit
     words = (
-        f"normally {_normal_words(timeline)}; the slowest {format_duration_ns(found.slot_ns)}: "
-        f"{format_figure(float(np.exp(top)))} times that"
+        f"normally {_normal_words(timeline)}; {format_figure(float(np.exp(top)))} times that "
+        f"in the slowest {format_duration_ns(found.slot_ns)}"
     )
     heights = [None if value is None else value / scale for value in worst]
     return Section(

@@ -186,13 +186,29 @@ class Conductor:
         call = getattr(self._client.rpc(peer.address), PREFIX + operation)
         return await self._within(call(**words), seconds or self._silence)
 
+    async def _must(self, peer: _Peer, operation: str, **words: Any) -> Any:  # noqa: ANN401 - as `_ask`
+        """Ask before anything is played. Raises `IotraceError` where it does not answer."""
+        try:
+            return await self._ask(peer, operation, **words)
+        except (OSError, TimeoutError) as problem:
+            raise self._unreachable(peer) from problem
+
+    def _unreachable(self, peer: _Peer) -> IotraceError:
+        if self._client.status != "running":
+            return _no_scheduler()
+        return IotraceError(
+            f"'{peer.host}' does not answer at {peer.address}",
+            hint="this machine must reach every generator, and they the scheduler: "
+            "look at firewalls and at its terminal",
+        )
+
     async def _within(self, work: Awaitable[_Result], seconds: float) -> _Result:
         # A call that is cancelled first closes its connection, which may wait for the other side: it is left behind.
         task = asyncio.ensure_future(work)
+        self._left.add(task)
+        task.add_done_callback(self._forget_task)
         done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
-            self._left.add(task)
-            task.add_done_callback(self._forget_task)
             task.cancel()
             raise TimeoutError
         return task.result()
@@ -216,9 +232,9 @@ class Conductor:
         own = metadata.version("iotrace")
         for peer in self._peers.values():
             try:
-                hello = await self._ask(peer, "hello")
-            except (OSError, TimeoutError) as problem:
-                raise _unreachable(peer) from problem
+                hello = await self._must(peer, "hello")
+            except IotraceError:
+                raise
             except Exception as problem:
                 raise IotraceError(
                     f"'{peer.host}' is a Dask worker, but no load generator",
@@ -231,7 +247,7 @@ class Conductor:
                     hint="install the same version on every machine",
                 )
         for peer in self._peers.values():
-            refused(await self._ask(peer, "claim", run=self._run, silence_seconds=self._silence))
+            refused(await self._must(peer, "claim", run=self._run, silence_seconds=self._silence))
         self._beats = [asyncio.ensure_future(self._beat(peer)) for peer in self._peers.values()]
 
     async def _release(self) -> None:
@@ -274,7 +290,7 @@ class Conductor:
             await self._send(part)
         await self._begin("check", "checking", parts)
         await self._until(parts, "checked")
-        states = [await self._ask(self._peers[part.host], "hear", run=self._run) for part in parts]
+        states = [await self._must(self._peers[part.host], "hear", run=self._run) for part in parts]
         return sum(int(state["ios"]) for state in states)
 
     async def _begin(self, operation: str, phase: str, parts: Sequence[Part]) -> None:
@@ -283,38 +299,32 @@ class Conductor:
         for part in parts:
             peer = self._peers[part.host]
             peer.phase, peer.problem = phase, None
-            try:
-                answer = await self._ask(
-                    peer,
-                    operation,
-                    run=self._run,
-                    path=part.path,
-                    uuid=part.recording.manifest.uuid,
-                    options=to_serialize(part.options),
-                )
-            except (OSError, TimeoutError) as problem:
-                raise _unreachable(peer) from problem
+            answer = await self._must(
+                peer,
+                operation,
+                run=self._run,
+                path=part.path,
+                uuid=part.recording.manifest.uuid,
+                options=to_serialize(part.options),
+            )
             refused(answer)
             # Heartbeats tell of the phase before for a moment.
-            peer.take(await self._ask(peer, "hear", run=self._run))
+            peer.take(await self._must(peer, "hear", run=self._run))
 
     async def _send(self, part: Part) -> None:
         """Send the recording, file by file, where it does not lie there already."""
         peer, recording = self._peers[part.host], part.recording
         uuid = recording.manifest.uuid
-        try:
-            if await self._ask(peer, "find", run=self._run, path=part.path, uuid=uuid):
-                return
-            for path in sorted(path for path in recording.path.rglob("*") if path.is_file()):
-                name = path.relative_to(recording.path).as_posix()
-                with path.open("rb") as file:
-                    is_new = True
-                    while (data := file.read(_PIECE_BYTES)) or is_new:
-                        words = {"run": self._run, "uuid": uuid, "name": name, "data": data, "is_new": is_new}
-                        refused(await self._ask(peer, "receive", seconds=60.0, **words))
-                        is_new = False
-        except (OSError, TimeoutError) as problem:
-            raise _unreachable(peer) from problem
+        if await self._must(peer, "find", run=self._run, path=part.path, uuid=uuid):
+            return
+        for path in sorted(path for path in recording.path.rglob("*") if path.is_file()):
+            name = path.relative_to(recording.path).as_posix()
+            with path.open("rb") as file:
+                is_new = True
+                while (data := file.read(_PIECE_BYTES)) or is_new:
+                    words = {"run": self._run, "uuid": uuid, "name": name, "data": data, "is_new": is_new}
+                    refused(await self._must(peer, "receive", seconds=60.0, **words))
+                    is_new = False
 
     async def _until(self, parts: Sequence[Part], phase: str) -> None:
         """Wait until all are in ``phase``. Raises `IotraceError` with what those say that cannot be."""
@@ -327,7 +337,7 @@ class Conductor:
                 await self._call_off(lost.lost if lost is not None else self._stop or "another refused")
                 if self._stop:
                     raise CalledOffError("nothing was played: interrupted")
-                raise _together(failed, lost)
+                raise _together(failed, lost, has_scheduler=self._client.status == "running")
             if not busy:
                 return
             await asyncio.sleep(_GLANCE_SECONDS / 2)
@@ -346,7 +356,7 @@ class Conductor:
         for host, offset in zip(played, await self._offsets(peers), strict=True):
             if offset is None:
                 await self._call_off("a clock could not be compared")
-                raise _unreachable(self._peers[host])
+                raise self._unreachable(self._peers[host])
             played[host].before = offset
         slowest = max(one.before.round_trip_ns for one in played.values() if one.before is not None)
         lead_ns = round(_LEAD_SECONDS * 1e9) + 4 * slowest
@@ -467,15 +477,16 @@ def _why_ended(peer: _Peer) -> str:
     return f"'{peer.host}': {peer.early or (peer.problem or ('it failed', ''))[0]}"
 
 
-def _unreachable(peer: _Peer) -> IotraceError:
+def _no_scheduler() -> IotraceError:
     return IotraceError(
-        f"'{peer.host}' does not answer at {peer.address}",
-        hint="this machine must reach every generator, and they the scheduler: look at firewalls and at its terminal",
+        "nobody started: the scheduler is gone", hint="start it and its generators again, then the replay"
     )
 
 
-def _together(failed: Sequence[_Peer], lost: _Peer | None) -> IotraceError:
+def _together(failed: Sequence[_Peer], lost: _Peer | None, *, has_scheduler: bool) -> IotraceError:
     """One error of all that failed."""
+    if not has_scheduler:
+        return _no_scheduler()
     if not failed:
         return IotraceError(
             f"nobody started: {lost.lost if lost else 'the run was called off'}",

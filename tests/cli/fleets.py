@@ -103,6 +103,10 @@ class Processes:
         """As Ctrl-C does."""
         self._signal(self._running[name], signal.SIGINT)
 
+    def freeze(self, name: str) -> None:
+        """It stands still until it is killed."""
+        self._signal(self._running[name], signal.SIGSTOP)
+
     @staticmethod
     def _signal(process: subprocess.Popen[bytes], number: int) -> None:
         with suppress(ProcessLookupError):

@@ -174,3 +174,22 @@ def test_a_scheduler_that_is_lost_ends_the_run_in_words_and_nothing_measured_is_
     for name in GENERATORS:
         (kept,) = (tmp_path / name).glob("*.iotrace")
         assert 0 < Recording.open(kept).manifest.open_replay.issued_ios < 6000
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_before_the_start_is_named(tmp_path: Path) -> None:
+    """One generator stands still, so that nothing can start before the scheduler is gone."""
+    source = many_threads(tmp_path / "prod.iotrace", ios_per_second=100, seconds=5)
+    targets = {name: tmp_path / f"{name}.bin" for name in GENERATORS}
+    plan = write_plan(tmp_path / "plan.toml", source.path, targets, silence="3s")
+    with generators(tmp_path) as (processes, address):
+        words = ["fleet", "replay", str(plan), "--scheduler", address, "-o", "new.iotrace"]
+        run = processes.start("replay", [*IOTRACE, *words])
+        processes.wait_until_said("gen2", "claimed")
+        processes.freeze("gen2")
+        processes.kill("scheduler")
+        assert run.wait() == 2
+    said = processes.said("replay")
+    assert "error: nobody started: the scheduler is gone" in said
+    assert "itself went wrong" not in said
+    assert "Traceback" not in said
