@@ -103,7 +103,7 @@ def describe_command(
         list[Path],
         typer.Argument(
             metavar="RECORDING…",
-            help="A recording, NAME.iotrace; or several, or a folder of them, for a row each.",
+            help="A recording, NAME.iotrace; or several, or a folder of them, for a row per host.",
             show_default=False,
         ),
     ],
@@ -114,8 +114,8 @@ def describe_command(
 ) -> int:
     """Show the load and latency of a recording, or of many hosts.
 
-    Of one: sizes, mix, bursts and latency by layer, per device and role. Of many: a row for each, what they come to
-    at the same moment, and who stands out; exit status 1 if one of them cannot be read.
+    For one recording: sizes, mix, bursts and latency by layer, per device and role. For many: a row per host, the
+    peak of all together, and who stands out. Exit status 1 if a recording cannot be read.
 
     Example: iotrace describe prod.iotrace
     """
@@ -166,19 +166,21 @@ def _describe_one(recording: Path, name: str, *, full: bool, json: bool) -> None
 
 def compare_command(
     base: Annotated[
-        Path, typer.Argument(metavar="A", help="The recording to compare with.", show_default=False)
+        Path,
+        typer.Argument(metavar="A", help="The recording to compare the others with.", show_default=False),
     ],
     others: Annotated[
-        list[Path], typer.Argument(metavar="B…", help="One or more to compare with it.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="B…", help="One or more recordings to compare with it.", show_default=False),
     ],
     full: Full = False,
     json: Json = False,
 ) -> int:
     """Compare recordings with the first one, like with like.
 
-    Same roles, operations and sizes; by layer; and whether they did the same work. Give the old storage as it was
-    captured first, then replays of it on new storage. Exit status 1 if a validity rule says that the figures must
-    not be used.
+    Compares the same roles, operations and sizes, layer by layer, and says whether the recordings did the same
+    work. First give the recording of the old storage, then its replays on new storage. Exit status 1 if a validity
+    rule says that the figures must not be used.
 
     Example: iotrace compare prod.iotrace new.iotrace
     """
@@ -212,7 +214,7 @@ def report_command(
         list[Path],
         typer.Argument(
             metavar="X…",
-            help="Recordings and sweeps; or a folder of recordings, for one page on all hosts.",
+            help="Recordings and sweeps; or a folder of recordings, for one page about all hosts.",
             show_default=False,
         ),
     ],
@@ -238,9 +240,9 @@ def report_command(
 ) -> int:
     """Write a report as HTML, Markdown, Excel workbook or PDF.
 
-    One file that needs nothing else. The verdict comes first, then the evidence. Of a folder of recordings: their load
-    together, what slowed together, and a row for each. Exit status 1 unless --need is answered YES; without it, if an
-    SLO is missed or cannot be told.
+    Writes one file that needs nothing else, with the verdict first, then the evidence. For a folder of recordings
+    it shows their load together, which slowed down together, and a row per host. Exit status with --need: 1 unless
+    the answer is YES; without: 1 if an SLO is missed or cannot be judged.
 
     Example: iotrace report prod.iotrace sweep.iotrace -o report.html --need 2x --slo "p99<15ms"
     """

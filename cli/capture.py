@@ -44,33 +44,39 @@ def import_command(
         typer.Option(
             "--map",
             metavar="COLUMNS.toml|NAME",
-            help="How to read a CSV that is not known: a file, or a mapping that comes with iotrace, such as ontap.",
+            help="How to read an unknown CSV: a file, or a mapping that comes with iotrace, such as ontap.",
             show_default=False,
         ),
     ] = None,
     anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="Replace names by pseudonyms, leave text out.")
+        bool, typer.Option("--anonymize", help="Replace names by pseudonyms and leave text out.")
     ] = False,
     anonymize_key: Annotated[
         str | None,
         typer.Option(
-            "--anonymize-key", metavar="SECRET", help="The same pseudonyms again.", show_default=False
+            "--anonymize-key",
+            metavar="SECRET",
+            help="A key, to get the same pseudonyms again.",
+            show_default=False,
         ),
     ] = None,
     apart_in_time: Annotated[
-        bool, typer.Option("--apart-in-time", help="Take sources that share no time into one recording.")
+        bool, typer.Option("--apart-in-time", help="Accept sources that share no time.")
     ] = False,
     timezone: Annotated[
         str | None,
         typer.Option(
-            "--timezone", metavar="ZONE", help="Of logs whose own time zone is ambiguous.", show_default=False
+            "--timezone",
+            metavar="ZONE",
+            help="Time zone of logs that do not name theirs, or not clearly.",
+            show_default=False,
         ),
     ] = None,
     hosts: Annotated[
         bool,
         typer.Option(
             "--hosts",
-            help="FILE is a folder with a folder or zip for each host: a recording of each, into the folder -o.",
+            help="FILE is a folder with a folder or zip for each host: make a recording of each, in the folder -o.",
         ),
     ] = False,
     overwrite: Overwrite = False,
@@ -79,9 +85,9 @@ def import_command(
 ) -> int:
     """Turn trace files into a recording.
 
-    Files are known by their content, and several go onto one clock. Of a folder or a zip all is taken that is a trace.
-    Results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench are taken too; several runs become a sweep. Of a
-    recording --anonymize makes a copy without names.
+    iotrace recognises files by their content, puts several onto one clock, and takes every trace of a folder or
+    zip. It also takes results of DiskSpd, fio, HammerDB, SQLIO, Iometer and vdbench; several runs become a sweep.
+    With --anonymize it copies an existing recording without its names.
 
     Example: iotrace import kernel.etl -o prod.iotrace
     """

@@ -44,7 +44,7 @@ def linux_command(
             "--seconds",
             min=0.1,
             callback=finite,
-            help="How long to record; otherwise until Ctrl-C.",
+            help="How long to record; by default until Ctrl-C.",
             show_default=False,
         ),
     ] = None,
@@ -59,7 +59,7 @@ def linux_command(
         typer.Option(
             "--layers",
             metavar="LAYER,…",
-            help="filesystem, block, device: filesystem adds calls on files, and which file I/O belongs to.",
+            help="filesystem, block, device. filesystem adds calls on files, and which file each I/O belongs to.",
         ),
     ] = "block,device",
     ring: Annotated[
@@ -69,7 +69,7 @@ def linux_command(
             metavar="MINUTES",
             min=0.1,
             callback=finite,
-            help="Keep only the last so many minutes.",
+            help="Keep only this many last minutes.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +78,7 @@ def linux_command(
         typer.Option(
             "--max-size",
             metavar="SIZE",
-            help="Stop at this size on disk, such as 20G; with --ring drop the oldest.",
+            help="Stop at this size on disk, such as 20G; with --ring drop the oldest part instead.",
             show_default=False,
         ),
     ] = None,
@@ -87,12 +87,12 @@ def linux_command(
         typer.Option(
             "--metrics",
             metavar="[HOST:]PORT",
-            help="Serve latencies, rates and losses for Prometheus; on this machine only, unless HOST is another.",
+            help="Serve latencies, rates and losses for Prometheus; to this machine only, unless you give a HOST.",
             show_default=False,
         ),
     ] = None,
     end_with_input: Annotated[
-        bool, typer.Option("--end-with-input", hidden=True, help="End when standard input does.")
+        bool, typer.Option("--end-with-input", hidden=True, help="Stop when standard input ends.")
     ] = False,
     overwrite: Overwrite = False,
     title: Title = None,
@@ -100,7 +100,7 @@ def linux_command(
 ) -> None:
     """Record the block layer of a Linux host live.
 
-    What is recorded survives a crash: iotrace capture recover makes a recording of it.
+    The data survives a crash: iotrace capture recover makes a recording of it.
 
     Example: iotrace capture linux /dev/sdb --seconds 600 -o prod.iotrace
     """
@@ -155,7 +155,7 @@ def snapshot_command(
         Path,
         typer.Argument(
             metavar="NAME.iotrace",
-            help="The recording that is being made, as its -o names it.",
+            help="The recording that is being made, as given to its -o.",
             show_default=False,
         ),
     ],
@@ -163,9 +163,9 @@ def snapshot_command(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Freeze what a running recorder has so far.
+    """Copy what a running recorder has so far.
 
-    The recorder goes on. With its --ring this keeps the minutes before an incident.
+    The recorder goes on. If it runs with --ring, this keeps the minutes before an incident.
 
     Example: iotrace capture snapshot ring.iotrace -o incident.iotrace
     """
@@ -179,7 +179,7 @@ def recover_command(
         Path,
         typer.Argument(
             metavar="NAME.iotrace",
-            help="The recording that was cut off, as its -o named it.",
+            help="The recording that was cut off, as given to its -o.",
             show_default=False,
         ),
     ],
@@ -207,13 +207,16 @@ class DoctorAnswer(ProgramAnswer):
 
 def doctor_command(
     mount: Annotated[
-        bool, typer.Option("--mount", help="Mount the kernel's trace file system first, if it is not (root).")
+        bool,
+        typer.Option(
+            "--mount", help="Mount the kernel's trace file system first, if necessary (needs root)."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Tell what this host allows the recorder.
+    """Say what this host allows the recorder.
 
-    What would be lost, and what to grant at least. Exit status 1 if nothing can be recorded.
+    Also says which events would be lost, and the least rights to grant. Exit status 1 if nothing can be recorded.
 
     Example: iotrace capture doctor
     """

@@ -76,10 +76,13 @@ def plan_command(
         ),
     ] = None,
     iops: Annotated[
-        int, typer.Option("--iops", metavar="RATE", help="I/Os per second to size files and limits for.")
+        int,
+        typer.Option(
+            "--iops", metavar="RATE", help="Expected I/Os per second; decides file limits and free space."
+        ),
     ] = 10_000,
     folder: Annotated[
-        str, typer.Option("--folder", metavar="PATH", help="Where the host keeps what it records.")
+        str, typer.Option("--folder", metavar="PATH", help="Folder on the host for what it records.")
     ] = "C:\\iotrace",
     counter_format: Annotated[
         str, typer.Option("--counter-format", metavar="FORMAT", help="blg or csv.")
@@ -94,7 +97,7 @@ def plan_command(
 ) -> None:
     """Write scripts that record a Windows host with its own tools.
 
-    SQL Server too.
+    Records SQL Server, too.
 
     Nothing is installed on the host. Read README.md in the folder before running anything.
 

@@ -35,13 +35,13 @@ def ceiling_command(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="PATH.toml", help="What the path to the storage is made of.", show_default=False
+            metavar="PATH.toml", help="A description of the path to the storage.", show_default=False
         ),
     ] = None,
     size: Annotated[
         str | None,
         typer.Option(
-            "--size", metavar="SIZE", help="Work IOPS out for this mean size: 8K, 64K.", show_default=False
+            "--size", metavar="SIZE", help="Calculate IOPS for this mean size: 8K, 64K.", show_default=False
         ),
     ] = None,
     example_: Annotated[bool, typer.Option("--example", help="Print a commented PATH.toml to edit.")] = False,
@@ -49,8 +49,8 @@ def ceiling_command(
 ) -> int:
     """Say what the hardware can do at most.
 
-    Every limit of cards, slots, ports, virtual machine, disks and queues, and the one that binds. Exit status 1 if
-    nothing limits.
+    Shows every limit of cards, slots, ports, virtual machine, disks and queues, and which one you hit first. Exit
+    status 1 if there is no limit.
 
     Example: iotrace ceiling path.toml --size 64K
     """

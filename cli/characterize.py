@@ -95,7 +95,7 @@ def characterize_command(
             "--output",
             "-o",
             metavar="NAME.iotrace",
-            help="Keep the runs as a folder of sweeps; or NAME.html: write a report only.",
+            help="Keep the runs as a folder of sweeps; with NAME.html write only a report.",
             show_default=False,
             callback=recording_or_page,
         ),
@@ -106,7 +106,9 @@ def characterize_command(
     ] = None,
     preset: Annotated[
         str | None,
-        _option(WHAT, "--preset", "A whole matrix: sqlio, 220 runs of which half write.", metavar="NAME"),
+        _option(
+            WHAT, "--preset", "A whole matrix: sqlio runs 220 tests, half of them writes.", metavar="NAME"
+        ),
     ] = None,
     pattern: Annotated[
         str | None,
@@ -118,7 +120,7 @@ def characterize_command(
         str | None, _option(WHAT, "--op", "read, write, mix.", metavar="LIST", default="read")
     ] = None,
     mix: Annotated[
-        str | None, _option(WHAT, "--mix", "Reads to writes of op mix.", metavar="R:W", default="60:40")
+        str | None, _option(WHAT, "--mix", "Reads to writes, for --op mix.", metavar="R:W", default="60:40")
     ] = None,
     size: Annotated[
         str | None, _option(WHAT, "--size", "Bytes of an I/O: 8K,64K.", metavar="LIST", default="8K")
@@ -131,7 +133,7 @@ def characterize_command(
         _option(
             HOW,
             "--outstanding",
-            "I/Os kept in flight: 1,8,32, or 1..256 in doublings.",
+            "I/Os kept in flight: 1,8,32; or 1..256, doubling.",
             metavar="LIST",
             default="1..256",
         ),
@@ -141,7 +143,9 @@ def characterize_command(
     ] = 10.0,
     warm_up: Annotated[
         float,
-        _option(HOW, "--warm-up", "Seconds before each run, left out of it.", metavar="S", default=True),
+        _option(
+            HOW, "--warm-up", "Seconds before each run that are not measured.", metavar="S", default=True
+        ),
     ] = 2.0,
     file_size: Annotated[
         str | None,
@@ -156,7 +160,11 @@ def characterize_command(
     compressible: Annotated[
         str,
         _option(
-            DATA, "--compressible", "What target files are filled with: 2:1.", metavar="RATIO", default=True
+            DATA,
+            "--compressible",
+            "How compressible the fill of target files is: 2:1.",
+            metavar="RATIO",
+            default=True,
         ),
     ] = "1:1",
     dedupe: Annotated[
@@ -164,7 +172,7 @@ def characterize_command(
         _option(
             DATA,
             "--dedupe",
-            "How much of the fill is there more than once: 3:1.",
+            "How often blocks of the fill repeat: 3:1.",
             metavar="RATIO",
             default=True,
         ),
@@ -179,7 +187,8 @@ def characterize_command(
         ),
     ] = None,
     buffered: Annotated[
-        bool, _option(WHERE, "--buffered", "Go through the cache, knowingly: measures memory too.")
+        bool,
+        _option(WHERE, "--buffered", "Go through the page cache. This measures memory as well as storage."),
     ] = False,
     max_errors: Annotated[
         int | None,
@@ -197,7 +206,7 @@ def characterize_command(
         _option(
             RUN,
             "--stall-timeout",
-            "End a run when nothing completes for so long.",
+            "Stop a run when nothing completes for this long.",
             metavar="TIME",
             default=True,
         ),
@@ -207,9 +216,7 @@ def characterize_command(
     ] = "auto",
     seed: Annotated[
         int,
-        _option(
-            RUN, "--seed", "For what is drawn at random.", min=0, max=COUNT_MAX, metavar="N", default=True
-        ),
+        _option(RUN, "--seed", "Seed for random choices.", min=0, max=COUNT_MAX, metavar="N", default=True),
     ] = 0,
     overwrite: Overwrite = False,
     full: Full = False,
@@ -217,8 +224,8 @@ def characterize_command(
 ) -> int:
     """Measure storage under synthetic load.
 
-    As with SQLIO or DiskSpd, one parameter at a time: IOPS, MB/s and latency for each number of I/Os outstanding, and
-    where it saturates.
+    Changes one parameter at a time, as with SQLIO or DiskSpd. Shows IOPS, MB/s and latency for each number of I/Os
+    outstanding, and where the storage saturates.
     Reading needs no permission. Exit status 1 if a run says nothing about the storage.
 
     Example: iotrace characterize --target /data/test.bin --size 8K,64K --outstanding 1..256

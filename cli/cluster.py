@@ -42,7 +42,7 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Let a Dask cluster do it: tls://HOST:8786, or tcp://127.0.0.1:8786 on this machine.",
+        help="Read the recordings on a Dask cluster: tls://HOST:8786, or tcp://127.0.0.1:8786 on this machine.",
         show_default=False,
     ),
 ]
@@ -51,7 +51,7 @@ Certificates = Annotated[
     typer.Option(
         "--certificates",
         metavar="FOLDER",
-        help=f"What --scheduler is to know you by: {CA_FILE}, {CERTIFICATE_FILE} and {KEY_FILE} are in it.",
+        help=f"Folder with {CA_FILE}, {CERTIFICATE_FILE} and {KEY_FILE}, for TLS.",
         show_default=False,
     ),
 ]

@@ -55,13 +55,17 @@ def register(app: typer.Typer) -> None:
 
 def demo_command(
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where to put the test file and the report.", show_default="here")
+        Path, typer.Option("--folder", help="Folder for the test file and the report.", show_default="here")
     ] = Path(),
     keep: Annotated[bool, typer.Option("--keep", help="Keep the recordings of the demo.")] = False,
     step_seconds: Annotated[
         float,
         typer.Option(
-            "--step-seconds", min=0.5, max=3600, callback=finite, help="Least length of a step of the sweep."
+            "--step-seconds",
+            min=0.5,
+            max=3600,
+            callback=finite,
+            help="Shortest length of a step of the sweep.",
         ),
     ] = STEP_SECONDS,
     recording_name: Annotated[
@@ -70,9 +74,9 @@ def demo_command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell the whole story on a bundled recording.
+    """Show the whole story on a bundled recording.
 
-    Describe, sweep, knee, compare, report, in about a minute.
+    It runs describe, sweep, knee, compare and report, in about a minute.
 
     Example: iotrace demo
     """

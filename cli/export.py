@@ -75,7 +75,9 @@ def export_command(
     recording: RecordingPath,
     to: Annotated[
         str,
-        typer.Option("--to", metavar="|".join((*_TOOLS, *TABLE_KINDS)), help="For what.", show_default=False),
+        typer.Option(
+            "--to", metavar="|".join((*_TOOLS, *TABLE_KINDS)), help="Format to write.", show_default=False
+        ),
     ],
     output: Annotated[
         Path,
@@ -92,7 +94,7 @@ def export_command(
         typer.Option(
             "--target",
             metavar="[GROUP=]PATH",
-            help="What the tool is to read and OVERWRITE; otherwise left open, or new files beside the job.",
+            help="What the tool will read and OVERWRITE; by default left open (diskspd) or new files (fio).",
             show_default=False,
         ),
     ] = None,
@@ -101,7 +103,7 @@ def export_command(
         typer.Option(
             "--layer",
             metavar="LAYER",
-            help="Layer to export; for csv and parquet otherwise all.",
+            help="Layer to export; by default all for csv and parquet.",
             show_default=False,
         ),
     ] = None,
@@ -127,7 +129,7 @@ def export_command(
             min=1,
             max=10**6,
             metavar="S",
-            help="How long the tool is to run.",
+            help="How long the tool will run.",
             show_default=str(_SECONDS),
         ),
     ] = None,
@@ -146,7 +148,7 @@ def export_command(
         bool | None,
         typer.Option(
             "--iolog/--no-iolog",
-            help="Also write every I/O as a fio log; by default up to a million.",
+            help="Also write every I/O as a fio log; by default for up to a million I/Os.",
             show_default=False,
         ),
     ] = None,
@@ -155,10 +157,10 @@ def export_command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Give a recording to other tools.
+    """Export a recording for other tools.
 
     diskspd: a profile and command lines. fio: a job file and a log of every I/O. csv, parquet, msr: the I/Os as a
-    table. Nothing is run and nothing but the output is written.
+    table. Runs nothing and writes only the output.
 
     Example: iotrace export prod.iotrace --to diskspd --busiest 60s -o for-diskspd
     """

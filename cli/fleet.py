@@ -41,7 +41,7 @@ PlanPath = Annotated[
     Path,
     typer.Argument(
         metavar="PLAN.toml",
-        help="Who plays what where; iotrace fleet plan --example prints one.",
+        help="Plan of who plays what where; iotrace fleet plan --example prints one.",
         show_default=False,
     ),
 ]
@@ -58,7 +58,7 @@ NewScheduler = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="One load from many machines, on one storage.")
+    group = typer.Typer(no_args_is_help=True, help="Play one load from many machines on one storage.")
     group.command("plan")(plan_command)
     group.command("certificates")(certificates_command)
     group.command("scheduler")(scheduler_command)
@@ -71,11 +71,11 @@ def register(app: typer.Typer) -> None:
 def plan_command(
     plan: Annotated[
         Path | None,
-        typer.Argument(metavar="PLAN.toml", help="A plan to look at.", show_default=False),
+        typer.Argument(metavar="PLAN.toml", help="A plan to check.", show_default=False),
     ] = None,
     example_: Annotated[bool, typer.Option("--example", help="Print a commented PLAN.toml to edit.")] = False,
 ) -> int:
-    """Check a plan, or print one to edit; no machine is asked.
+    """Check a plan, or print one to edit; asks no machine.
 
     Example: iotrace fleet plan --example > plan.toml
     """
@@ -100,22 +100,25 @@ def certificates_command(
         list[str],
         typer.Argument(
             metavar="NAME…",
-            help="The machines: scheduler, generators, and the one that gives the commands.",
+            help="Names of the machines: scheduler, generators, and the one on which you run commands.",
             show_default=False,
         ),
     ],
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FOLDER", help="A new folder for them.", show_default=False),
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="A new folder for the certificates.", show_default=False
+        ),
     ],
     days: Annotated[
-        int, typer.Option("--days", min=1, max=825, metavar="N", help="They expire then.")
+        int, typer.Option("--days", min=1, max=825, metavar="N", help="Days until they expire.")
     ] = DAYS,
 ) -> int:
     """Make the certificates that the machines trust.
 
-    A folder for each machine, to be carried there and named with --certificates. Whoever has one of its keys commands
-    every generator, so keep them private. The authority's own key is not kept: another machine takes a new set.
+    Makes a folder for each machine. Copy it there and name it with --certificates. Anyone who has one of the keys
+    commands every generator, so keep them private. The authority's own key is not kept: to add a machine, make a
+    new set.
 
     Example: iotrace fleet certificates conductor gen1 gen2 -o certificates
     """
@@ -130,14 +133,16 @@ def certificates_command(
 
 def scheduler_command(
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address of this machine to listen at.")
+        str, typer.Option("--host", metavar="ADDRESS", help="Address of this machine to listen on.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, metavar="N", help="And port.")] = PORT,
+    port: Annotated[
+        int, typer.Option("--port", min=1, max=65535, metavar="N", help="Port to listen on.")
+    ] = PORT,
     certificates: Certificates = None,
 ) -> int:
-    """Run the scheduler that all meet at, until Ctrl-C.
+    """Run the scheduler that connects all machines, until Ctrl-C.
 
-    Generators and commands name its address. Without certificates it listens to this machine alone.
+    Generators and commands name its address. Without certificates it listens to this machine only.
 
     Example: iotrace fleet scheduler --host 10.0.0.1 --certificates certificates/conductor
     """
@@ -153,7 +158,7 @@ def generator_command(
         typer.Option(
             "--name",
             metavar="NAME",
-            help="What plans call this machine; its host name otherwise.",
+            help="Name of this machine in plans; by default its host name.",
             show_default=False,
         ),
     ] = None,
@@ -162,7 +167,7 @@ def generator_command(
         typer.Option(
             "--folder",
             metavar="FOLDER",
-            help="For recordings that are sent, and for results until they are fetched.",
+            help="Folder for recordings that it receives, and for results until they are fetched.",
         ),
     ] = Path("iotrace-generator"),
     host: Annotated[
@@ -170,15 +175,16 @@ def generator_command(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address of this machine to listen at; otherwise the one that leads to the scheduler.",
+            help="Address of this machine to listen on; by default the one that leads to the scheduler.",
             show_default=False,
         ),
     ] = None,
 ) -> int:
-    """Let this machine play what is asked of it, until Ctrl-C.
+    """Let this machine play for a fleet, until Ctrl-C.
 
-    It plays on targets by the rules of iotrace replay: what iotrace did not make is not written to unless the plan
-    allows it by name. Whoever may command it runs programs as its user. When the conductor falls silent, it stops.
+    It plays on targets by the rules of iotrace replay: it writes to a target that iotrace did not make only if the
+    plan allows that target by name. Anyone who may command it can run programs as its user. It stops when it no
+    longer hears from the machine that conducts.
 
     Example: iotrace fleet generator --scheduler tls://10.0.0.1:8786 --certificates certificates/gen1 --name gen1
     """
@@ -198,9 +204,9 @@ def replay_command(
 ) -> int:
     """Play one load from several machines at once.
 
-    All targets are checked on all machines before any begins, and all begin at one instant. When a machine dies or
-    falls silent, all end. The result is one recording; in a query its I/Os have a column host. Exit status 1 if the run
-    says nothing about the storage or did not run to its end, 130 if it was stopped.
+    All machines check their targets before any begins, and all begin at one instant. If a machine dies or falls
+    silent, all stop. The result is one recording; in a query its I/Os have a column host. Exit status 1 if the run
+    shows nothing about the storage or did not run to its end, 130 if it was stopped.
 
     Example: iotrace fleet replay plan.toml --scheduler tls://10.0.0.1:8786 --certificates keys/me -o new.iotrace
     """
@@ -240,10 +246,10 @@ def sweep_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Walk the load of all up until their storage bends.
+    """Raise the load of all machines until latency bends.
 
-    Exit status 1 unless --need is answered YES; without it, if an SLO is missed at 1x or cannot be told, too few steps
-    can be judged, or a machine was lost; 130 if it was stopped.
+    Exit status with --need: 1 unless the answer is YES; without: 1 if an SLO is missed at 1x or cannot be judged,
+    too few steps can be judged, or a machine was lost. 130 if it was stopped.
 
     Example: iotrace fleet sweep plan.toml --scheduler tcp://127.0.0.1:8786 -o sweep.iotrace
     """

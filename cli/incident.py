@@ -63,7 +63,7 @@ def incident_command(
         list[Path],
         typer.Argument(
             metavar="RECORDING…",
-            help="A recording, NAME.iotrace; or several, or a folder of them, for what hosts share.",
+            help="A recording, NAME.iotrace; or several, or a folder of them, to see what hosts share.",
             show_default=False,
         ),
     ],
@@ -73,7 +73,7 @@ def incident_command(
         typer.Option(
             "--cut",
             metavar="N",
-            help="Write slow window N as a recording of its own, with as much before and after it.",
+            help="Write slow window N as a recording of its own, with as much time before and after it as it lasted.",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +83,7 @@ def incident_command(
             "--output",
             "-o",
             metavar="NAME.iotrace",
-            help="Where --cut writes it.",
+            help="Where --cut writes the recording.",
             show_default=False,
             callback=recording_name,
         ),
@@ -93,7 +93,7 @@ def incident_command(
         typer.Option(
             "--margin",
             metavar="TIME",
-            help="How much before and after the window --cut takes: 30s, 5m.",
+            help="Time before and after the window that --cut takes: 30s, 5m.",
             show_default=False,
         ),
     ] = None,
@@ -106,10 +106,10 @@ def incident_command(
 ) -> int:
     """Find when it was slow, in which layer, and why.
 
-    Of many hosts: what slowed together, and what those hosts share.
+    For many hosts: which slowed down together, and what they share.
 
-    What is normal comes from the rest of the recording. Works on counter logs and DMV snapshots, too, as far as means
-    tell. Exit status 0 whether or not there is a slow window; 1 if one of several recordings cannot be read.
+    The rest of the recording defines what is normal. Works on counter logs and DMV snapshots, too, as far as means
+    allow. Exit status 0 whether or not there is a slow window; 1 if one of several recordings cannot be read.
 
     Example: iotrace incident prod.iotrace --cut 1 -o night.iotrace
     """

@@ -50,9 +50,9 @@ def inspect_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Tell what is in a file, and whether it is whole.
+    """Say what is in a file, and whether it is complete.
 
-    It is read to its end, and nothing is imported. Exit status 1 if a trace in it cannot be read.
+    Reads the file to its end and imports nothing. Exit status 1 if a trace in it cannot be read.
 
     Example: iotrace inspect kernel.etl
     """

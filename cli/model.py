@@ -53,7 +53,7 @@ class ModelListAnswer(ProgramAnswer):
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Models of storage to replay on.")
+    group = typer.Typer(no_args_is_help=True, help="Models of storage, to replay on.")
     group.command("example")(example_command)
     group.command("list")(list_command)
     group.command("fit")(fit_command)
@@ -72,13 +72,15 @@ def example_command() -> int:
 def list_command(
     provider: Annotated[
         str | None,
-        typer.Argument(metavar="PROVIDER", help="Only this one: azure, aws, google.", show_default=False),
+        typer.Argument(
+            metavar="PROVIDER", help="Only this provider: azure, aws, google.", show_default=False
+        ),
     ] = None,
     json: Json = False,
 ) -> int:
-    """List the disks and machines that there are models of.
+    """List the disks and machines of the catalogue.
 
-    Each with the source of its figures, and how old they are.
+    Shows the source of each one's figures, and how old they are.
 
     Example: iotrace model list azure
     """
@@ -96,20 +98,20 @@ def fit_command(
         list[Path],
         typer.Argument(
             metavar="RESULT",
-            help="Replays of one real device, or sweeps and characterizations of it.",
+            help="Replays, sweeps and characterizations of one real device.",
             show_default=False,
         ),
     ],
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FILE.toml", help="Where the model goes.", show_default=False),
+        typer.Option("-o", "--output", metavar="FILE.toml", help="File for the model.", show_default=False),
     ],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> int:
-    """Make a model of a device from what was measured on it.
+    """Make a model of a device from measurements on it.
 
-    Service times by operation, size and number in flight. Each run is held against a model of the others, and the
-    largest errors go into the model, with what no run has covered.
+    The model has service times by operation, size and number in flight. Each run is compared with a model of the
+    others. The model file states the largest errors, and what no run covered.
 
     Example: iotrace model fit sweep.iotrace -o disk.toml
     """

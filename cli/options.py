@@ -59,18 +59,20 @@ OutputPath = Annotated[
         callback=recording_name,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
-Full = Annotated[bool, typer.Option("--full", help="Show what few need, too: more tables, columns and rows.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Full = Annotated[bool, typer.Option("--full", help="Show more tables, columns and rows.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace an earlier result of iotrace at --output.")
 ]
-Title = Annotated[str | None, typer.Option("--title", help="A title for people.", show_default=False)]
+Title = Annotated[
+    str | None, typer.Option("--title", help="A title to show in tables and reports.", show_default=False)
+]
 CeilingPath = Annotated[
     Path | None,
     typer.Option(
         "--ceiling",
         metavar="PATH.toml",
-        help="What the path is made of, to hold the knee against what it allows; see iotrace ceiling.",
+        help="A description of the hardware, to compare the knee with its limits; see iotrace ceiling.",
         show_default=False,
     ),
 ]
@@ -79,7 +81,7 @@ Need = Annotated[
     typer.Option(
         "--need",
         metavar="2x",
-        help="The load that the storage has to carry: answers YES, NO or CANNOT TELL.",
+        help="The load that the storage must carry; the answer is YES, NO or CANNOT TELL.",
         show_default=False,
     ),
 ]
@@ -97,7 +99,7 @@ Groups = Annotated[
     typer.Option(
         "--groups",
         metavar="HOSTS.csv",
-        help="What several hosts share: a column host, and one for each of array, hypervisor, …",
+        help="A CSV of what hosts share: a column host, and a column for each of array, hypervisor, …",
         show_default=False,
     ),
 ]

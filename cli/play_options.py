@@ -60,19 +60,20 @@ class PlayOptions:
     addresses: Annotated[
         str,
         _option(
-            WHERE, "--addresses", "identity, compact (what is touched, packed), fold (onto a smaller target), or auto: "
-            "identity if it fits, else compact.", metavar="HOW", default=True,
+            WHERE, "--addresses", "identity; compact (only what is touched, packed); fold (onto a smaller target); or "
+                                  "auto: identity if it fits, else compact.", metavar="HOW", default=True,
         ),
     ] = "auto"  # fmt: skip
     buffered: Annotated[
-        bool, _option(WHERE, "--buffered", "Go through the cache, knowingly: measures memory too.")
+        bool,
+        _option(WHERE, "--buffered", "Go through the page cache. This measures memory as well as storage."),
     ] = False
     window: Annotated[
         str | None,
         _option(
             WHAT,
             "--window",
-            "Only this part: 02:10..02:25 UTC, or 10m..25m since the start.",
+            "Only this part: 02:10..02:25 UTC, or 10m..25m after the start.",
             metavar="FROM..TO",
         ),
     ] = None
@@ -99,22 +100,22 @@ class PlayOptions:
         _option(WHAT, "--process", "Only processes of this name or number: 'sqlservr*'.", metavar="PATTERN"),
     ] = None
     op: Annotated[
-        list[str] | None, _option(WHAT, "--op", "Only these: read, write, flush.", metavar="OP")
+        list[str] | None, _option(WHAT, "--op", "Only these operations: read, write, flush.", metavar="OP")
     ] = None
     reads_only: Annotated[
-        bool, _option(WHAT, "--reads-only", "Only reads; nothing is changed on the target.")
+        bool, _option(WHAT, "--reads-only", "Only reads; changes nothing on the target.")
     ] = False
     mode: Annotated[
         str,
         _option(
-            HOW, "--mode", "compress all times; superpose copies of the workload; or think: keep what waited for what "
-            "and divide the time between.", metavar="MODE", default=True,
+            HOW, "--mode", "compress (all times shorter), superpose (copies at once), or think (keeps which I/O waited "
+                           "for which, and shortens the pauses between).", metavar="MODE", default=True,
         ),
     ] = "compress"  # fmt: skip
     footprint: Annotated[
         str,
         _option(
-            HOW, "--footprint", "Whether superposed copies have addresses of their own: disjoint or same.",
+            HOW, "--footprint", "Addresses of superposed copies: disjoint (each its own) or same.",
             metavar="F", default=True,
         ),
     ] = "disjoint"  # fmt: skip
@@ -140,7 +141,11 @@ class PlayOptions:
     compressible: Annotated[
         str,
         _option(
-            DATA, "--compressible", "What target files are filled with: 2:1.", metavar="RATIO", default=True
+            DATA,
+            "--compressible",
+            "How compressible the fill of target files is: 2:1.",
+            metavar="RATIO",
+            default=True,
         ),
     ] = "1:1"
     dedupe: Annotated[
@@ -148,7 +153,7 @@ class PlayOptions:
         _option(
             DATA,
             "--dedupe",
-            "How much of the fill is there more than once: 3:1.",
+            "How often blocks of the fill repeat: 3:1.",
             metavar="RATIO",
             default=True,
         ),
@@ -158,7 +163,7 @@ class PlayOptions:
         _option(
             RUN,
             "--submitters",
-            "Threads that issue; by default one, more where the plan is too dense for one.",
+            "Threads that issue I/Os; by default one, or more if one is too slow for the plan.",
             min=1,
             max=64,
             metavar="N",
@@ -167,8 +172,8 @@ class PlayOptions:
     pacing: Annotated[
         str,
         _option(
-            RUN, "--pacing", "precise (spins before each I/O), gentle (sleeps, leaves the processor to the storage), "
-            "or auto: tries which errs less here.", metavar="HOW", default=True,
+            RUN, "--pacing", "precise (spins before each I/O), gentle (sleeps, leaving the processor to the storage), "
+                             "or auto: tests which is more exact here.", metavar="HOW", default=True,
         ),
     ] = "auto"  # fmt: skip
     max_in_flight: Annotated[
@@ -176,7 +181,7 @@ class PlayOptions:
         _option(
             RUN,
             "--max-in-flight",
-            f"Cap; I/Os held back are counted. {IN_FLIGHT:,} if not given, on a model {IN_FLIGHT_MOST:,}.",
+            f"Most I/Os in flight; counts those held back. {IN_FLIGHT:,} by default, on a model {IN_FLIGHT_MOST:,}.",
             min=1,
             max=IN_FLIGHT_MOST,
             metavar="N",
@@ -198,7 +203,7 @@ class PlayOptions:
         _option(
             RUN,
             "--stall-timeout",
-            "End when a target completes nothing for so long.",
+            "Stop when a target completes nothing for this long.",
             metavar="TIME",
             default=True,
         ),
@@ -211,7 +216,7 @@ class PlayOptions:
         _option(
             RUN,
             "--seed",
-            "For what is drawn at random: shifts, streams.",
+            "Seed for random choices: shifts, streams.",
             min=0,
             max=COUNT_MAX,
             metavar="N",

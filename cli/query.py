@@ -43,7 +43,7 @@ def query_command(
         Path | None,
         typer.Argument(
             metavar="RECORDING",
-            help="A recording, NAME.iotrace; or a folder of them, or a pattern in quotes, for all of them.",
+            help="A recording, NAME.iotrace; or many: a folder, or a pattern in quotes.",
             show_default=False,
         ),
     ] = None,
@@ -53,32 +53,32 @@ def query_command(
     ] = None,
     parameters: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE…", help="Parameters of the library's query.", show_default=False),
+        typer.Argument(metavar="NAME=VALUE…", help="Parameters of a library query.", show_default=False),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the questions of the library.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the queries of the library.")] = False,
     step: Annotated[
         str | None,
         typer.Option(
-            "--step", metavar="2x", help="Which step, where RECORDING is a sweep.", show_default=False
+            "--step", metavar="2x", help="Which step to query, if RECORDING is a sweep.", show_default=False
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=0, max=COUNT_MAX, help="Rows of the table to print; 0 for all.")
+        int, typer.Option("--limit", min=0, max=COUNT_MAX, help="Rows to print; 0 for all.")
     ] = _ROWS_SHOWN,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="TIME", help="Stop after so long: 30s, 1h.")
+        str, typer.Option("--timeout", metavar="TIME", help="Stop after this long: 30s, 1h.")
     ] = TIMEOUT,
     csv_: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
     scheduler: Scheduler = None,
     certificates: Certificates = None,
     json: Json = False,
 ) -> None:
-    """Ask a recording in SQL, or a question of the library.
+    """Query a recording in SQL, or by a query of the library.
 
-    Each table is a view named after its file: io, devices, files, processes, waits, counters, markers. Nothing is ever
-    changed, and nothing but the recording can be read. --json and --csv give all rows. Of a folder of recordings each
-    table has the rows of all hosts and a column host; hosts says when each began. A question of the library is then
-    asked of each, many at once.
+    Each table is a view named after its file: io, devices, files, processes, waits, counters, markers. A query
+    cannot change anything, nor read anything but the recording. --json and --csv print all rows. For a folder of
+    recordings, each table has the rows of all hosts and a column host; the table hosts says when each began. A
+    library query then runs on each recording, several at once.
 
     Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io GROUP BY op"
     """

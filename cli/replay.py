@@ -62,7 +62,7 @@ def replay_command(
         typer.Option(
             "--loop",
             metavar="N|TIME",
-            help="Play it so many times, or again and again for so long: 3, 30m.",
+            help="Play it this many times, or again and again for this long: 3, 30m.",
             show_default=False,
             rich_help_panel=HOW,
         ),
@@ -72,7 +72,7 @@ def replay_command(
         typer.Option(
             "--ramp",
             metavar="TIME",
-            help="Let the load climb from nothing for so long: 30s.",
+            help="Raise the load from nothing over this long: 30s.",
             show_default=False,
             rich_help_panel=HOW,
         ),
@@ -81,7 +81,7 @@ def replay_command(
         bool,
         typer.Option(
             "--watch",
-            help="Record the target's layers meanwhile (root) as NAME.watched.iotrace: compares like with like.",
+            help="Also record the target's layers (needs root), as NAME.watched.iotrace, to compare the same layers.",
             rich_help_panel=RUN,
         ),
     ] = False,
@@ -92,7 +92,7 @@ def replay_command(
 ) -> int:
     """Play a recording on a target, N times as hard.
 
-    Exit status 1 if the run says nothing about the storage, 130 if it was stopped.
+    Exit status 1 if the run shows nothing about the storage, 130 if it was stopped.
 
     Example: iotrace replay prod.iotrace --target /data/test.bin --scale 2x -o new.iotrace
     """

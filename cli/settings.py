@@ -165,11 +165,11 @@ def config_command(
     example_: Annotated[bool, typer.Option("--example", help="Print a commented file to edit.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the settings: what applies where you give no option.
+    """Show the settings that apply where you give no option.
 
-    And which file or variable each comes from.
+    Also shows which file or variable each comes from.
 
-    An option goes before an environment variable, and that before the file.
+    An option overrides an environment variable, which overrides the file.
 
     Example: iotrace config
     """

@@ -63,7 +63,7 @@ def size_command(
         list[Path],
         typer.Argument(
             metavar="RECORDING…",
-            help="A recording, NAME.iotrace; or several, or a folder of them, for a row each.",
+            help="A recording, NAME.iotrace; or several, or a folder of them, for a row per host.",
             show_default=False,
         ),
     ],
@@ -78,7 +78,7 @@ def size_command(
         typer.Option(
             "--machine",
             metavar="NAME",
-            help="Behind this machine of the catalogue, as Standard_E16bds_v5; else each is tried.",
+            help="Machine of the catalogue in front of the disks, such as Standard_E16bds_v5; by default tries each.",
             show_default=False,
         ),
     ] = None,
@@ -97,7 +97,7 @@ def size_command(
         typer.Option(
             "--prices",
             metavar="FILE",
-            help='TOML of prices of one disk or machine each, such as "P30" = 122.88: cheapest first then.',
+            help='A TOML of prices of one disk or machine each, such as "P30" = 122.88; then shows the cheapest first.',
             show_default=False,
         ),
     ] = None,
@@ -106,7 +106,7 @@ def size_command(
         typer.Option(
             "--report",
             metavar="FILE.html",
-            help="Write a page, too, with the demand against each limit over time.",
+            help="Also write a page with the demand on each limit over time.",
             show_default=False,
         ),
     ] = None,
@@ -117,9 +117,9 @@ def size_command(
 ) -> int:
     """Say which disks of a cloud carry a recorded load.
 
-    Every disk of the catalogue is tried in virtual time (docs/virtual-replay.md says what that cannot see), the
-    smallest first; then the log on a disk of its own, and machines. Of many hosts each gets disks of its own. Exit
-    status 1 if none carries it.
+    Tries every disk of the catalogue in virtual time, the smallest first, then the log on a disk of its own, and
+    machines. docs/virtual-replay.md says what that cannot see. With many hosts, each gets disks of its own. Exit
+    status 1 if no disk carries the load.
 
     Example: iotrace size prod.iotrace --need 2x --slo "p99<15ms" --catalogue azure
     """

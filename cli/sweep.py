@@ -68,7 +68,7 @@ Scales = Annotated[
     typer.Option(
         "--scales",
         metavar="LIST",
-        help="Loads to try, such as 1x,2x,4x; otherwise doubled, then refined around the bend.",
+        help="Loads to try, such as 1x,2x,4x; by default doubled, then refined around the bend.",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -81,7 +81,7 @@ StepSeconds = Annotated[
         max=86_400,
         callback=finite,
         metavar="S",
-        help="Least length of a step; the recording is repeated to fill it.",
+        help="Shortest length of a step; the recording repeats to fill it.",
         rich_help_panel=HOW,
     ),
 ]
@@ -94,7 +94,7 @@ MaxScale = Annotated[
     typer.Option(
         "--max-scale",
         metavar="K",
-        help="Highest load to try, such as 8x; otherwise up to where the storage or the load generator ends it.",
+        help="Highest load to try, such as 8x; by default up to the limit of the storage or the load generator.",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -146,7 +146,7 @@ def sweep_command(
         bool,
         typer.Option(
             "--watch",
-            help="Record the target's layers meanwhile (root), to name the one that saturates; takes processor time.",
+            help="Also record the target's layers (needs root), to name the one that saturates; takes processor time.",
             rich_help_panel=HOW,
         ),
     ] = False,
@@ -158,10 +158,10 @@ def sweep_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Walk the load up on a target until it bends.
+    """Raise the load on a target until latency bends.
 
-    Exit status 1 unless --need is answered YES; without it, if an SLO is missed at 1x or cannot be told, or too few
-    steps can be judged; 130 if it was stopped.
+    Exit status with --need: 1 unless the answer is YES; without: 1 if an SLO is missed at 1x or cannot be judged,
+    or too few steps can be judged. 130 if it was stopped.
 
     Example: iotrace sweep prod.iotrace --target /data/test.bin --busiest 60s -o sweep.iotrace
     """
@@ -250,7 +250,7 @@ def knee_command(
         typer.Argument(
             metavar="SWEEP",
             help="A sweep, replays of one recording at rising load, or imported results of a load test; "
-            "or several sweeps, or a folder of them, for a row each.",
+            "or several sweeps, or a folder of them, for a row per sweep.",
             show_default=False,
         ),
     ],
@@ -264,10 +264,10 @@ def knee_command(
 ) -> int:
     """Find the load at which storage bends.
 
-    Of several sweeps, or a folder of them, a row for each candidate.
+    For several sweeps, or a folder of them, a row per candidate.
 
-    Exit status 1 unless --need is answered YES by each; without it, if an SLO is missed at 1x or cannot be told, or too
-    few steps can be judged.
+    Exit status with --need: 1 unless the answer is YES for each; without: 1 if an SLO is missed at 1x or cannot be
+    judged, or too few steps can be judged.
 
     Example: iotrace knee sweep.iotrace --need 2x --slo "p99<15ms"
     """

@@ -31,7 +31,7 @@ class ValidateAnswer(ProgramAnswer):
 
 
 def validate_command(recording: RecordingPath, json: Json = False) -> int:
-    """Check that a recording is whole.
+    """Check that a recording is complete and consistent.
 
     Exit status 1 if something is wrong with it.
 

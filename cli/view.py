@@ -34,9 +34,9 @@ def view_command(
 ) -> None:
     """Open the report in a browser and zoom to single I/Os.
 
-    It is served on this machine only.
+    Serves it on this machine only.
 
-    It listens on 127.0.0.1 only, until it is stopped with Ctrl-C. Who has the address can read the recordings.
+    Listens on 127.0.0.1 until you stop it with Ctrl-C. Anyone who has the address can read the recordings.
 
     Example: iotrace view prod.iotrace
     """
