@@ -19,8 +19,8 @@ MANUAL=$PLACE/iotrace-recorder.1.gz
 "$PYTHON" tools/release.py --notices > "$NOTICES"
 "$PYTHON" tools/build_man.py --recorder "$RECORDER" | gzip -9 -n > "$MANUAL"
 # The same source gives the same packages.
-MTIME=$(git log -1 --format=%cI 2>/dev/null || date -u -r pyproject.toml +%Y-%m-%dT%H:%M:%SZ)
-export ARCH VERSION RECORDER NOTICES MANUAL MTIME
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date -r pyproject.toml +%s)
+export ARCH VERSION RECORDER NOTICES MANUAL SOURCE_DATE_EPOCH
 for kind in deb rpm; do
     "$NFPM" package --config tools/packages/nfpm.yaml --packager "$kind" --target dist/ >/dev/null
 done
