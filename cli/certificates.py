@@ -16,6 +16,7 @@ from iotrace.schemas.durable import create_private_folder, sync_folder
 from iotrace.schemas.partials import Partial, rename_to_free
 
 from .cluster import CA_FILE, CERTIFICATE_FILE, KEY_FILE
+from .extras import install
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -45,7 +46,7 @@ def make_certificates(folder: Path, hosts: Sequence[str], days: int = DAYS) -> l
     except ImportError as problem:
         raise IotraceError(
             "certificates need the package cryptography, which is not installed",
-            hint="pip install 'iotrace[fleet]'",
+            hint=install("fleet"),
         ) from problem
     if folder.exists() or folder.is_symlink():
         raise IotraceError(

@@ -24,6 +24,7 @@ from iotrace.schemas import IotraceError
 from iotrace.schemas.stored import Place, stored_at
 
 from . import console
+from .extras import install
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -241,7 +242,7 @@ def _check_cluster(client: "Client", address: str) -> None:
             words = "no iotrace" if isinstance(version, Exception) else f"iotrace {version}"
             raise IotraceError(
                 f"the worker {worker} has {words}, and this is iotrace {own}",
-                hint="install the same version, with iotrace[fleet], on every worker",
+                hint="install the same version, with its extra fleet, on every worker",
             )
 
 
@@ -303,7 +304,7 @@ def dask() -> Any:  # noqa: ANN401 - a module
         import distributed  # noqa: PLC0415 - most commands do without it
     except ImportError as problem:
         raise IotraceError(
-            "--scheduler needs Dask, which is not installed", hint="pip install 'iotrace[fleet]'"
+            "--scheduler needs Dask, which is not installed", hint=install("fleet")
         ) from problem
     # What goes wrong is told by whoever asked. Dask gives some of its loggers a level of their own.
     for name in list(logging.root.manager.loggerDict):

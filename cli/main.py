@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import re
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -38,6 +37,7 @@ from . import (
     view,
 )
 from .console import fail, say
+from .extras import extra_with, install
 
 app = typer.Typer(
     name="iotrace",
@@ -153,12 +153,9 @@ def _tell(problem: Exception) -> int:
             fail(problem.message, problem.hint)
         case OSError():
             _fail_as_the_system_says(problem)
-        case ModuleNotFoundError() if extra := _extra_with(problem.name or ""):
+        case ModuleNotFoundError() if extra := extra_with(problem.name or ""):
             package = (problem.name or "").partition(".")[0]
-            fail(
-                f"this needs {package}, which is not installed",
-                f"python3 -m pip install 'iotrace[{extra}]', into the environment that iotrace is in",
-            )
+            fail(f"this needs {package}, which is not installed", install(extra))
         case UnicodeEncodeError():
             fail("a name on the command line is not text (UTF-8)", "rename that file")
         case _:
@@ -168,16 +165,6 @@ def _tell(problem: Exception) -> int:
             )
             return 70
     return 2
-
-
-def _extra_with(module: str) -> str:
-    """The extra of this package that brings ``module``; empty where none does."""
-    package = module.partition(".")[0]
-    for requirement in metadata.requires("iotrace") or []:
-        found = re.match(r"([\w-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]", requirement)
-        if found and found[1].lower() == package:
-            return found[2]
-    return ""
 
 
 def _fail_as_the_system_says(problem: OSError) -> None:

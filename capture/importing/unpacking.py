@@ -99,7 +99,7 @@ def _library(name: str, kind: str) -> ModuleType:
     ) as problem:  # whichever it meets without the library
         raise IotraceError(
             f"'{name}' is a {kind} archive, and libarchive, which opens it, is not installed",
-            hint="unpack it and import what is inside, or install iotrace[archives] and the system's libarchive",
+            hint="unpack it and import what is inside, or install the system's libarchive and pip's libarchive-c",
         ) from problem
     module: ModuleType = libarchive
     return module

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,5 +59,7 @@ def test_what_needs_more_says_what_to_install(
     done = lean(*command)
     assert done.returncode == 2
     assert "which is not installed" in done.stderr
-    assert "pip install 'iotrace[analysis]'" in " ".join(done.stderr.split())
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = " ".join(f"'{requirement}'" for requirement in extras["analysis"])
+    assert f"pip install {named}, into the environment" in " ".join(done.stderr.split())
     assert list(tmp_path.iterdir()) == []

@@ -101,3 +101,24 @@ def test_decisions_are_numbered_without_holes_and_listed() -> None:
         f"({name}) | {title.partition('. ')[2]} |" in listed
         for name, title in zip(pages, titles, strict=True)
     )
+
+
+SAYS_HOW_TO_INSTALL = [*PAGES, ROOT / "Containerfile"] + [
+    source
+    for room in ("analyze", "capture", "cli", "replay", "schemas")
+    for source in (ROOT / room).rglob("*.py")
+]
+
+
+def test_nothing_says_to_install_iotrace_by_its_name_alone() -> None:
+    """On the public registry that name is another project's: whoever asks for it gets that one."""
+    command = r"""\b(pip|pipx|uv|uv tool)\b[^\n]*\b(add|install)\b[^\n`,;&|]*"""
+    by_name = re.compile(command + r"""[\s"']iotrace(\[|==|["'\s]|$)""", re.MULTILINE)
+    assert by_name.search('pip install --find-links dist "iotrace[analysis]"')
+    assert not by_name.search('pip install "dist/iotrace-0.1.0-cp311-abi3-linux.whl[analysis]"')
+    found = {}
+    for source in SAYS_HOW_TO_INSTALL:
+        told = by_name.search(source.read_text("utf-8").replace("\\\n", " "))
+        if told:
+            found[str(source.relative_to(ROOT))] = told[0]
+    assert not found

@@ -151,4 +151,4 @@ def test_without_libarchive_it_says_what_to_do(tmp_path):
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "libarchive, which opens it, is not installed" in told
-    assert "iotrace[archives]" in told
+    assert "pip's libarchive-c" in told
