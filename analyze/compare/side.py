@@ -113,14 +113,12 @@ class ComparedSide:
     def work(self) -> Work:
         """What was asked of the storage."""
         if "work" not in self._kept:
-            rows = self._ask("work_mix", layer=self.layer).to_pylist()
-            mix = {(row["op"], row["size_bytes"]): row["io_count"] for row in rows}
             measured = self._measured()
             self._kept["work"] = Work(
                 title=self.recording.manifest.title or self.recording.name,
                 layer=self.layer,
                 span_ns=self.span_ns,
-                mix=mix,
+                mix=self._mix(),
                 footprint_bytes=measured.touched_bytes(None, None, MOVING, is_total=True),
                 sequential_share=measured.sequential_shares(),
                 interarrival_cv=measured.all_arrivals.coefficient_of_variation,
@@ -180,6 +178,22 @@ class ComparedSide:
         slots = -(-(until_ns - from_ns) // slot_ns)
         return waterfall_with_intervals(table, slots, np.random.default_rng([*self._seed, 0]))
 
+    def _mix(self) -> dict[tuple[str, int], int]:
+        """I/Os by operation and size; where the span leaves out none of the layer, they have been added up already."""
+        of_layer = next((row for row in self._run("layers").to_pylist() if row["layer"] == self.layer), None)
+        if (
+            of_layer
+            and self.from_ns <= of_layer["first_issued_ns"] <= of_layer["last_seen_ns"] < self.until_ns
+        ):
+            rows = self._run("size_distribution", layer=self.layer).to_pylist()
+        else:
+            rows = self._ask("work_mix", layer=self.layer).to_pylist()
+        mix: dict[tuple[str, int], int] = {}
+        for row in rows:
+            key = row["op"], row["size_bytes"]
+            mix[key] = mix.get(key, 0) + row["io_count"]
+        return mix
+
     def _ask(self, query_name: str, **parameters: Any) -> pa.Table:  # noqa: ANN401 (whatever DuckDB can bind)
         return self._run(query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters)
 
@@ -213,5 +227,5 @@ class ComparedSide:
         span_ns = (self.from_ns, self.until_ns)
         streams = streams_of(self._run)
         with library.opened(self.recording) as connection:
-            subject = Subject(self.layer, span_ns, ("service",), has_errors=False, span_ns=span_ns)
+            subject = Subject(self.layer, span_ns, (), has_errors=False, span_ns=span_ns)
             return measure(connection, self.recording, streams, subject)

@@ -53,7 +53,7 @@ def measure(
     )
     columns = [] if len({stream.layer for stream in streams}) <= 1 else ["layer"]
     columns += ["error"] if subject.has_errors else []
-    columns += ["intended_ns"] if subject.metrics != ("service",) else []
+    columns += ["intended_ns"] if set(subject.metrics) - {"service"} else []
     with readable(recording):
         for piece, until_ns in pieces(recording, connection, columns):
             tally.add(**(piece if subject.span_ns is None else _within(piece, subject.span_ns)))

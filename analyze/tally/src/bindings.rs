@@ -10,7 +10,7 @@ use crate::busiest::{Best, LENGTHS_NS};
 use crate::change_points;
 use crate::classes::{self, Chosen, ClassColumns, LIMITS, SIZE_CLASSES, SlotsOfTime, WORDS_MAX};
 use crate::course::{self, CourseColumns};
-use crate::flight::Flight;
+use crate::flight::Window;
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
 use crate::streams::{Counts, Key, Place};
@@ -74,7 +74,9 @@ impl Tally {
         }
         let (keys, places, counts) = numbered(&streams)?;
         let touched = Touched::new(counts.areas, counts.kinds, cuts_ns, room_bytes);
-        let inner = tally::Tally::new(&keys, places, counts, metrics, window_ns, touched);
+        let (from_ns, until_ns) = window_ns;
+        let window = Window { from_ns, until_ns };
+        let inner = tally::Tally::new(&keys, places, counts, metrics, window, touched);
         Ok(Self { inner })
     }
 
@@ -131,12 +133,8 @@ impl Tally {
     }
 
     fn flight(&self) -> (Vec<FlightFigures>, FlightFigures) {
-        let figures = |flight: &Flight| (flight.peak, flight.integral_ns());
         let load = &self.inner.load;
-        (
-            load.device_flight().iter().map(figures).collect(),
-            figures(load.all_flight()),
-        )
+        (load.device_flight(), load.all_flight())
     }
 
     fn group_flight_ns(&self) -> Vec<i64> {

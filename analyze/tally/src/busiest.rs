@@ -3,10 +3,11 @@
 //! A fullest window may be taken to begin at an I/O: moved on until it does, it loses nothing. So one look at each I/O
 //! suffices, at all that came in the length of time up to it. What is kept is what the longest window holds.
 
-use std::collections::VecDeque;
-
 /// Lengths of the windows; the last is the longest.
 pub const LENGTHS_NS: [i64; 2] = [1_000_000_000, 60_000_000_000];
+
+/// So many I/Os are kept before any that are over are let go of.
+const OVER_MIN: usize = 1 << 16;
 
 /// Where a window begins, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +18,11 @@ pub struct Best {
     pub amount: u64,
 }
 
+/// One of a length. It begins too early while it holds no more than the fullest even so.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    /// The first I/O in it, counted from the first of all.
-    first: u64,
+    /// The place of its first I/O.
+    begin: usize,
     size_bytes: u64,
     most_ios: Best,
     most_bytes: Best,
@@ -29,49 +31,70 @@ struct Window {
 /// Takes in I/Os in order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Busiest {
-    issued_ns: VecDeque<i64>,
-    sizes: VecDeque<u32>,
-    /// How many came before those that are kept.
-    gone: u64,
+    issued_ns: Vec<i64>,
+    sizes: Vec<u32>,
+    /// How many are to be kept before those that are over go.
+    full_at: usize,
     windows: [Window; 2],
+}
+
+impl Window {
+    /// Lets it begin less than a length before `at_ns`.
+    #[inline]
+    fn settle(&mut self, issued_ns: &[i64], sizes: &[u32], at_ns: i64, length_ns: i64) {
+        while at_ns.abs_diff(issued_ns[self.begin]) >= length_ns as u64 {
+            self.size_bytes -= u64::from(sizes[self.begin]);
+            self.begin += 1;
+        }
+    }
 }
 
 impl Busiest {
     /// Takes in an I/O, not issued before the last one.
     #[inline]
     pub fn add(&mut self, at_ns: i64, size_bytes: u32) {
-        self.issued_ns.push_back(at_ns);
-        self.sizes.push_back(size_bytes);
-        let end = self.gone + self.issued_ns.len() as u64;
+        self.issued_ns.push(at_ns);
+        self.sizes.push(size_bytes);
+        let end = self.sizes.len();
         for (window, length_ns) in self.windows.iter_mut().zip(LENGTHS_NS) {
             window.size_bytes += u64::from(size_bytes);
-            let mut place = (window.first - self.gone) as usize;
-            while at_ns.abs_diff(self.issued_ns[place]) >= length_ns as u64 {
-                window.size_bytes -= u64::from(self.sizes[place]);
-                place += 1;
+            let count = (end - window.begin) as u64;
+            if count <= window.most_ios.amount && window.size_bytes <= window.most_bytes.amount {
+                continue;
             }
-            window.first = self.gone + place as u64;
-            let from_ns = self.issued_ns[place];
-            let count = end - window.first;
-            if count > window.most_ios.amount {
-                window.most_ios = Best {
-                    from_ns,
-                    amount: count,
-                };
-            }
-            if window.size_bytes > window.most_bytes.amount {
-                window.most_bytes = Best {
-                    from_ns,
-                    amount: window.size_bytes,
-                };
+            window.settle(&self.issued_ns, &self.sizes, at_ns, length_ns);
+            let from_ns = self.issued_ns[window.begin];
+            let ios = (end - window.begin) as u64;
+            for (most, amount) in [
+                (&mut window.most_ios, ios),
+                (&mut window.most_bytes, window.size_bytes),
+            ] {
+                if amount > most.amount {
+                    *most = Best { from_ns, amount };
+                }
             }
         }
-        let done = self.windows.iter().map(|window| window.first).min();
-        for _ in self.gone..done.unwrap_or(self.gone) {
-            self.issued_ns.pop_front();
-            self.sizes.pop_front();
-            self.gone += 1;
+        if end >= self.full_at {
+            self.let_go(at_ns);
         }
+    }
+
+    /// Lets go of what all windows have passed.
+    #[inline(never)]
+    fn let_go(&mut self, at_ns: i64) {
+        for (window, length_ns) in self.windows.iter_mut().zip(LENGTHS_NS) {
+            window.settle(&self.issued_ns, &self.sizes, at_ns, length_ns);
+        }
+        let over = self.windows.iter().map(|window| window.begin).min();
+        let over = over.unwrap_or_default();
+        self.issued_ns.drain(..over);
+        self.sizes.drain(..over);
+        self.windows.iter_mut().for_each(|one| one.begin -= over);
+        // A minute of a million I/Os a second takes a gigabyte: no more room than that.
+        let kept = self.sizes.len();
+        self.full_at = OVER_MIN.max(kept + kept / 2);
+        self.issued_ns.reserve_exact(self.full_at - kept);
+        self.sizes.reserve_exact(self.full_at - kept);
     }
 
     /// Per length: the window with the most I/Os, and that with the most bytes.

@@ -3,56 +3,49 @@
 //! An I/O is in flight in [issued, completed): of an end and a start at the same nanosecond the end comes first. Those that
 //! were in flight when the window began count.
 //!
-//! The integral is a sum over I/Os. The most at once needs order, but only where it may be reached: ends are kept as they
-//! come, and those that lie behind are taken away only once more are kept than were ever in flight. What is still in
-//! flight then goes to a heap, so that no I/O is looked at more than twice outside of it.
+//! The most at once needs order, but only where it may be reached: ends are kept as they come, and those that lie behind
+//! are taken away only once more are kept than were ever in flight. What is still in flight then goes to a heap, so that
+//! no I/O is looked at more than twice outside of it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Counts I/Os of one device, or of all.
-#[derive(Clone, Debug)]
+/// A stretch of time; its end is not included.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// When it begins.
+    pub from_ns: i64,
+    /// When it ends.
+    pub until_ns: i64,
+}
+
+impl Window {
+    /// From when until when an I/O is in flight in it; None where it is not.
+    #[inline]
+    pub fn part(self, issued_ns: i64, completed_ns: i64) -> Option<(i64, i64)> {
+        let begun_ns = issued_ns.max(self.from_ns);
+        let ended_ns = completed_ns.min(self.until_ns);
+        (ended_ns > begun_ns).then_some((begun_ns, ended_ns))
+    }
+}
+
+/// Finds the most I/Os in flight at once, of one device or of all.
+#[derive(Clone, Debug, Default)]
 pub struct Flight {
-    from_ns: i64,
-    until_ns: i64,
     recent_ends: Vec<i64>,
     ends: BinaryHeap<Reverse<i64>>,
     /// Most in flight at once.
     pub peak: usize,
-    integral_ns: i128,
 }
 
 impl Flight {
-    /// Nothing in flight yet, for a window [from, until).
-    pub fn new(from_ns: i64, until_ns: i64) -> Self {
-        let (recent_ends, ends) = (Vec::new(), BinaryHeap::new());
-        Self {
-            from_ns,
-            until_ns,
-            recent_ends,
-            ends,
-            peak: 0,
-            integral_ns: 0,
-        }
-    }
-
-    /// Takes in an I/O, not issued before the last one.
+    /// Takes in an I/O that ends after it begins, which is not before the last one.
     #[inline]
-    pub fn add(&mut self, issued_ns: i64, completed_ns: i64) {
-        if completed_ns <= self.from_ns || issued_ns >= self.until_ns || completed_ns <= issued_ns {
-            return;
-        }
-        let begin = issued_ns.max(self.from_ns);
-        self.integral_ns += i128::from(completed_ns.min(self.until_ns)) - i128::from(begin);
-        self.recent_ends.push(completed_ns);
+    pub fn add(&mut self, begun_ns: i64, ended_ns: i64) {
+        self.recent_ends.push(ended_ns);
         if self.recent_ends.len() + self.ends.len() > self.peak {
-            self.settle(begin);
+            self.settle(begun_ns);
         }
-    }
-
-    /// Time-integral of the number in flight over the window; as much as an int64 holds.
-    pub fn integral_ns(&self) -> i64 {
-        i64::try_from(self.integral_ns).unwrap_or(i64::MAX)
     }
 
     #[inline(never)]
@@ -71,14 +64,19 @@ impl Flight {
 
 #[cfg(test)]
 mod tests {
-    use super::Flight;
+    use super::{Flight, Window};
 
-    fn of(window: (i64, i64), ios: &[(i64, i64)]) -> (usize, i64) {
-        let mut flight = Flight::new(window.0, window.1);
+    fn of(window: (i64, i64), ios: &[(i64, i64)]) -> (usize, i128) {
+        let (from_ns, until_ns) = window;
+        let window = Window { from_ns, until_ns };
+        let (mut flight, mut integral_ns) = (Flight::default(), 0);
         for &(issued, completed) in ios {
-            flight.add(issued, completed);
+            if let Some((begun, ended)) = window.part(issued, completed) {
+                flight.add(begun, ended);
+                integral_ns += i128::from(ended) - i128::from(begun);
+            }
         }
-        (flight.peak, flight.integral_ns())
+        (flight.peak, integral_ns)
     }
 
     #[test]
@@ -103,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn far_away_times_add_up_to_as_much_as_fits() {
+    fn the_ends_of_time_are_times() {
         assert_eq!(
             of((i64::MIN, i64::MAX), &[(i64::MIN, i64::MAX), (0, i64::MAX)]),
-            (2, i64::MAX)
+            (2, i128::from(u64::MAX) + i128::from(i64::MAX))
         );
     }
 }

@@ -7,12 +7,16 @@ use iotrace_load::arrivals::Arrivals;
 use iotrace_load::sequence::Sequence;
 
 use crate::busiest::Busiest;
-use crate::flight::Flight;
+use crate::flight::{Flight, Window};
 use crate::latency::Latencies;
 use crate::rows::{Columns, NEVER_NS, Problem, Row};
 use crate::seconds::Seconds;
 use crate::streams::{Counts, Key, Place, Streams};
 use crate::touched::Touched;
+
+/// I/Os that one kind of count after the other takes in: few enough to stay in the processor's cache, and so many that
+/// what each kind waits for from memory is waited for together.
+const TOGETHER: usize = 256;
 
 /// How long an I/O took, between which two of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub struct Load {
     all_flight: Flight,
     /// Per group: time in flight within the window, as much as there was.
     group_flight_ns: Vec<i128>,
-    window_ns: (i64, i64),
+    window: Window,
     /// Per stream.
     pub sequences: Vec<Sequence>,
     /// The busiest windows.
@@ -67,7 +71,7 @@ impl Tally {
         places: Vec<Place>,
         counts: Counts,
         metrics: Vec<Metric>,
-        window_ns: (i64, i64),
+        window: Window,
         touched: Touched,
     ) -> Self {
         let mut groups_of = vec![Vec::new(); counts.devices];
@@ -77,7 +81,6 @@ impl Tally {
                 groups.push(place.group as usize);
             }
         }
-        let flight = Flight::new(window_ns.0, window_ns.1);
         let load = Load {
             latencies: vec![vec![Latencies::default(); counts.latency_groups]; metrics.len()],
             metrics,
@@ -86,10 +89,10 @@ impl Tally {
             devices: vec![Arrivals::default(); counts.devices],
             all: Arrivals::default(),
             groups_of,
-            device_flight: vec![flight.clone(); counts.devices],
-            all_flight: flight,
+            device_flight: vec![Flight::default(); counts.devices],
+            all_flight: Flight::default(),
             group_flight_ns: vec![0; counts.groups],
-            window_ns,
+            window,
             sequences: places
                 .iter()
                 .map(|place| Sequence::new(place.is_log_write))
@@ -147,51 +150,62 @@ impl Tally {
 
 impl Load {
     fn add(&mut self, rows: &[Row], places: &[Place]) {
-        let (is_service_alone, is_one_device) =
-            (self.metrics == [Metric::Service], self.devices.len() == 1);
-        let has_one_group: Vec<bool> = self
-            .groups_of
-            .iter()
-            .map(|groups| groups.len() == 1)
-            .collect();
+        for rows in rows.chunks(TOGETHER) {
+            self.add_latencies(rows, places);
+            self.add_flight(rows, places);
+            self.add_arrivals(rows, places);
+        }
+    }
+
+    fn add_latencies(&mut self, rows: &[Row], places: &[Place]) {
+        let is_service_alone = self.metrics == [Metric::Service];
         for row in rows {
             let place = &places[row.stream()];
-            let latency_ns = row.latency_ns();
+            let Some(latency_ns) = row.latency_ns() else {
+                continue;
+            };
+            if is_service_alone {
+                self.latencies[0][place.latency_group as usize].add(latency_ns);
+            } else {
+                self.measure(row, place.latency_group as usize);
+            }
+        }
+    }
+
+    fn add_flight(&mut self, rows: &[Row], places: &[Place]) {
+        let is_one_device = self.devices.len() == 1;
+        for row in rows {
+            let place = &places[row.stream()];
             self.seconds[place.layer as usize].add(
                 row.issued_ns,
                 row.size_bytes,
                 place.is_read,
-                latency_ns,
+                row.latency_ns(),
             );
-            if let Some(latency_ns) = latency_ns {
-                if is_service_alone {
-                    self.latencies[0][place.latency_group as usize].add(latency_ns);
-                } else {
-                    self.measure(row, place.latency_group as usize);
-                }
-            }
-            if !place.is_load {
+            let part = self.window.part(row.issued_ns, row.completed_ns);
+            let Some((begun_ns, ended_ns)) = part.filter(|_| place.is_load) else {
                 continue;
-            }
-            let device = place.device as usize;
+            };
+            self.group_flight_ns[place.group as usize] +=
+                i128::from(ended_ns) - i128::from(begun_ns);
+            self.device_flight[place.device as usize].add(begun_ns, ended_ns);
             if !is_one_device {
-                self.all_flight.add(row.issued_ns, row.completed_ns);
+                self.all_flight.add(begun_ns, ended_ns);
             }
-            self.device_flight[device].add(row.issued_ns, row.completed_ns);
-            let (from_ns, until_ns) = self.window_ns;
-            let ended_ns = row.completed_ns.min(until_ns);
-            let begun_ns = row.issued_ns.max(from_ns);
-            if ended_ns > begun_ns {
-                self.group_flight_ns[place.group as usize] +=
-                    i128::from(ended_ns) - i128::from(begun_ns);
-            }
-            // What moves no data is in flight too, but is not the load: a flush comes with each write of a log.
-            if place.kind.is_none() {
+        }
+    }
+
+    /// What moves no data is in flight too, but is not the load: a flush comes with each write of a log.
+    fn add_arrivals(&mut self, rows: &[Row], places: &[Place]) {
+        let is_one_device = self.devices.len() == 1;
+        for row in rows {
+            let place = &places[row.stream()];
+            if !place.is_load || place.kind.is_none() {
                 continue;
             }
             self.groups[place.group as usize].add(row.issued_ns);
-            if !has_one_group[device] {
-                self.devices[device].add(row.issued_ns);
+            if self.groups_of[place.device as usize].len() > 1 {
+                self.devices[place.device as usize].add(row.issued_ns);
             }
             if !is_one_device {
                 self.all.add(row.issued_ns);
@@ -249,26 +263,35 @@ impl Load {
         }
     }
 
-    /// In flight: per device.
-    pub fn device_flight(&self) -> &[Flight] {
-        &self.device_flight
-    }
-
-    /// In flight: time per device and role; as much as an int64 holds.
-    pub fn group_flight_ns(&self) -> Vec<i64> {
-        let sums = self.group_flight_ns.iter();
-        sums.map(|&sum| i64::try_from(sum).unwrap_or(i64::MAX))
+    /// In flight: the most at once, and the time that all spent there; per device.
+    pub fn device_flight(&self) -> Vec<(usize, i64)> {
+        let flights = self.device_flight.iter().zip(&self.groups_of);
+        flights
+            .map(|(flight, groups)| {
+                let spent = groups.iter().map(|&group| self.group_flight_ns[group]);
+                (flight.peak, as_much_as_fits(spent.sum()))
+            })
             .collect()
     }
 
-    /// In flight: all.
-    pub fn all_flight(&self) -> &Flight {
-        if let [only] = &self.device_flight[..] {
-            only
-        } else {
-            &self.all_flight
-        }
+    /// In flight: time per device and role.
+    pub fn group_flight_ns(&self) -> Vec<i64> {
+        let sums = self.group_flight_ns.iter();
+        sums.copied().map(as_much_as_fits).collect()
     }
+
+    /// In flight: the most at once, and the time that all spent there; all devices together.
+    pub fn all_flight(&self) -> (usize, i64) {
+        let peak = match &self.device_flight[..] {
+            [only] => only.peak,
+            _ => self.all_flight.peak,
+        };
+        (peak, as_much_as_fits(self.group_flight_ns.iter().sum()))
+    }
+}
+
+fn as_much_as_fits(sum_ns: i128) -> i64 {
+    i64::try_from(sum_ns).unwrap_or(i64::MAX)
 }
 
 const _: () = assert!(mem::size_of::<Row>() == 40);

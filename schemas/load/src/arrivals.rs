@@ -3,8 +3,8 @@
 /// Lengths of time whose fullest stretch is looked for: 10 ms, 100 ms and 1 s.
 pub const WIDTHS_NS: [i64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
-/// Times that are over are let go of this many at once, or more.
-const OVER_MIN: usize = 1 << 12;
+/// So many times are kept before any that are over are let go of.
+const OVER_MIN: usize = 1 << 13;
 const GAPS_MIN: f64 = 100.0;
 const STRETCHES_MIN: f64 = 10.0;
 
@@ -18,12 +18,14 @@ pub struct Arrivals {
     first_ns: i64,
     last_ns: i64,
     square_sum_ns2: u128,
-    /// Times within the longest of the lengths, and how many arrived up to and with each.
+    /// Times within the longest of the lengths and some before, and how many arrived up to and with each.
     recent: Vec<(i64, u64)>,
+    /// How many of them are to be kept before those that are over go.
+    full_at: usize,
     stretches: [Stretch; 3],
 }
 
-/// The latest stretch of one length.
+/// The latest stretch of one length. It begins too early while it holds no more than the fullest even so.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stretch {
     /// The position in `recent` at which it begins.
@@ -32,6 +34,17 @@ struct Stretch {
     before: u64,
     /// Arrivals in the fullest.
     peak: u64,
+}
+
+impl Stretch {
+    /// Lets it begin less than a length before `at_ns`.
+    #[inline]
+    fn settle(&mut self, recent: &[(i64, u64)], at_ns: i64, width_ns: i64) {
+        while at_ns.abs_diff(recent[self.begin].0) >= width_ns as u64 {
+            self.before = recent[self.begin].1;
+            self.begin += 1;
+        }
+    }
 }
 
 impl Arrivals {
@@ -51,17 +64,26 @@ impl Arrivals {
             _ => self.recent.push((at_ns, self.count)),
         }
         for (stretch, width_ns) in self.stretches.iter_mut().zip(WIDTHS_NS) {
-            while at_ns.abs_diff(self.recent[stretch.begin].0) >= width_ns as u64 {
-                stretch.before = self.recent[stretch.begin].1;
-                stretch.begin += 1;
+            if self.count - stretch.before > stretch.peak {
+                stretch.settle(&self.recent, at_ns, width_ns);
+                stretch.peak = stretch.peak.max(self.count - stretch.before);
             }
-            stretch.peak = stretch.peak.max(self.count - stretch.before);
+        }
+        if self.recent.len() >= self.full_at {
+            self.let_go(at_ns);
+        }
+    }
+
+    /// Lets go of what the longest stretch has passed.
+    #[inline(never)]
+    fn let_go(&mut self, at_ns: i64) {
+        for (stretch, width_ns) in self.stretches.iter_mut().zip(WIDTHS_NS) {
+            stretch.settle(&self.recent, at_ns, width_ns);
         }
         let over = self.stretches[WIDTHS_NS.len() - 1].begin;
-        if over >= OVER_MIN && over >= self.recent.len() / 2 {
-            self.recent.drain(..over);
-            self.stretches.iter_mut().for_each(|one| one.begin -= over);
-        }
+        self.recent.drain(..over);
+        self.stretches.iter_mut().for_each(|one| one.begin -= over);
+        self.full_at = OVER_MIN.max(2 * self.recent.len());
     }
 
     /// I/Os that arrived.
