@@ -52,7 +52,7 @@ SETTINGS: Final = (
     Setting(
         "slo", "What the business needs", '"p99<15ms"', _limits, ("sweep", "knee", "report", "view", "size"), "slo"
     ),
-    Setting("catalogue", "Where disks and machines are looked for", '"azure"', text, ("size",), "catalogue"),
+    Setting("catalogue", "Catalogue of disks and machines", '"azure"', text, ("size",), "catalogue"),
     Setting(
         "roles", "What devices hold", '["/dev/sdb=data", "/dev/sdc=log"]', list_of(text), ("capture linux",), "role",
         is_list=True,
@@ -196,9 +196,9 @@ def _set_by(one: Chosen, path: Path) -> str:
 def _example() -> str:
     """A file to edit; nothing in it is in force."""
     lines = [
-        "# Settings of iotrace: what options are where you do not give them.",
+        "# Settings of iotrace: the values of options that you do not give.",
         f"# Save it as {settings_file()}, or name it with {FILE_VARIABLE}.",
     ]
     for one in SETTINGS:
-        lines += ["", f"# {one.meaning}; {one.variable} goes before it.", f"# {one.name} = {one.example}"]
+        lines += ["", f"# {one.meaning}; {one.variable} overrides it.", f"# {one.name} = {one.example}"]
     return "\n".join(lines) + "\n"
