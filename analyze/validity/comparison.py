@@ -82,16 +82,17 @@ def clock_error(subject: Subject) -> Finding | None:
 RULES: Final = (
     Rule(
         "unlike-work",
-        "mix, rate, sizes, footprint, sequentiality, burstiness or length of what is compared differ (by 5 % or 5 "
-        "points; footprint 10 %, burstiness 25 %, length 50 %), or a replay did not do what was planned",
-        "latencies differ because of the work; invalid where the mix differs by 20 % or the rate by a factor of two",
+        "mix, rate, sizes, footprint, sequentiality, burstiness or length differ (by 5 % or 5 points; "
+        "footprint 10 %, burstiness 25 %, length 50 %), or a replay did not do what was planned",
+        "latencies differ because of the work; invalid if the mix differs by 20 % or the rate by a factor "
+        "of two",
         COMPARISONS,
         unlike_work,
     ),
     Rule(
         "unlike-layers",
         "the recordings compared were measured at different layers",
-        "what lies between the two clocks is part of every difference",
+        "every difference includes the time between the two clocks",
         COMPARISONS,
         unlike_layers,
     ),

@@ -233,8 +233,8 @@ def clocks_not_aligned(subject: Subject) -> Finding | None:
 RULES: Final = (
     Rule(
         "data-lost",
-        "it was recorded with flaws or heavy loss (lost events, cut off, clock steps)",
-        "counts are lower bounds, and slow moments lose most; invalid where 1 % or a whole buffer is lost",
+        "the recording has flaws or heavy loss (lost events, cut off, clock steps)",
+        "counts are lower bounds, and slow moments lose most; invalid if 1 % or a whole buffer is lost",
         ANY,
         data_lost,
     ),
@@ -247,14 +247,15 @@ RULES: Final = (
     ),
     Rule(
         "sources-apart",
-        "sources that were put into one recording share no time, or less than half of the shorter one's",
-        "rates over the whole are too low, and one explains nothing of the other; invalid where they share none",
+        "sources in one recording share no time, or less than half of the shorter one's",
+        "rates over the whole are too low, and one source explains nothing of the other; invalid if they "
+        "share none",
         CAPTURED,
         sources_apart,
     ),
     Rule(
         "too-short",
-        "it lasted less than 30 s, a cell of a characterization less than 5 s",
+        "it lasted less than 30 s (a cell of a characterization: 5 s)",
         "checkpoints, cache flushes and garbage collection come more rarely than that",
         ANY,
         too_short,
@@ -262,21 +263,21 @@ RULES: Final = (
     Rule(
         "too-few-ios",
         "fewer than 100 reads or writes lie beyond the highest quantile quoted",
-        "such a quantile is an anecdote, and is not printed",
+        "such a quantile depends on a few I/Os, and is not printed",
         ANY,
         too_few_ios,
     ),
     Rule(
         "failed-ios",
         "an I/O ended with an error",
-        "failed I/Os are in no latency; invalid above 1 %",
+        "no latency includes failed I/Os; invalid above 1 %",
         ANY,
         failed_ios,
     ),
     Rule(
         "unfinished-ios",
         "over 0.1 % of the I/Os have no completion",
-        "these are slow ones more often than not: tails are lower bounds",
+        "such I/Os are mostly slow ones: tails are lower bounds",
         ANY,
         unfinished_ios,
     ),
@@ -289,8 +290,8 @@ RULES: Final = (
     ),
     Rule(
         "clocks-not-aligned",
-        "a source was placed by its UTC alone, to no better than 1 ms",
-        "what came first across sources cannot be told; durations within a source are not touched",
+        "a source was aligned by its UTC alone, to no better than 1 ms",
+        "the order of events across sources is not known; durations within a source are right",
         CAPTURED,
         clocks_not_aligned,
     ),

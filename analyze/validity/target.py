@@ -122,22 +122,23 @@ RULES: Final = (
     Rule(
         "answered-by-a-model",
         "it was played on a model (`--target model:`)",
-        "no storage took part: times are as good as the model, and the sentence says how that was tested",
+        "no storage took part: times are only as good as the model; the sentence says how the model was "
+        "tested",
         PACED,
         answered_by_a_model,
     ),
     Rule(
         "cache-not-bypassed",
         "I/O went through the host's page cache (`--buffered`)",
-        "memory may have answered: no figure says anything about the storage",
+        "memory may have answered, so the figures say nothing about the storage",
         RUNS,
         cache_not_bypassed,
     ),
     Rule(
         "target-not-filled",
         "reads were played on a target that iotrace has not filled",
-        "arrays and thin volumes read blocks never written without touching media; invalid where writes were played "
-        "too, for then the target was given up and is likely new",
+        "arrays and thin volumes answer reads of blocks never written without touching media; invalid if "
+        "writes were played too, because the target is then likely new",
         RUNS,
         target_not_filled,
     ),
@@ -158,14 +159,14 @@ RULES: Final = (
     Rule(
         "addresses-folded",
         "a replay folded addresses onto a smaller target",
-        "caches hold a larger part of the workload than they will of the real one",
+        "caches hold a larger part of this workload than of the real one",
         REPLAYS,
         addresses_folded,
     ),
     Rule(
         "other-io",
-        "the device's own counters moved by 2 % and 16 MiB more than what was played",
-        "others took part of what the device can do",
+        "the device's own counters moved by 2 % and 16 MiB more than the run's own I/O",
+        "other I/O took part of the device's capacity",
         RUNS,
         other_io,
     ),
