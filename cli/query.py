@@ -238,7 +238,7 @@ def _print_library(*, json: bool) -> None:
         rows.append([entry.name, entry.question + (f" ({', '.join(needed)})" if needed else "")])
     console.table(["query", "question it answers"], rows, left=2)
     console.paragraph(
-        "iotrace query RECORDING NAME asks one; what it takes as NAME=VALUE and what its columns mean: --list --json",
+        "iotrace query RECORDING NAME runs a query; --list --json shows its parameters (NAME=VALUE) and its columns",
         style="dim",
     )
 

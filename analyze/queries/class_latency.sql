@@ -1,4 +1,4 @@
--- How were the latencies of a span of time distributed, by role, operation and size class?
+-- How are latencies of a span of time distributed, by role, operation and size class?
 --
 -- role [text]: what the file is to the database; unattributed where no file is known, or all where roles are left aside
 -- op [text]: what was asked of the storage

@@ -1,4 +1,4 @@
--- How many I/Os of each slot of time did not exceed given latencies, by role, operation and size class?
+-- How many I/Os in each slot of time took no longer than given latencies, by role, operation and size class?
 --
 -- class_key [id]: position of the class in $classes
 -- slot [number]: which slot the I/O was due in, or issued if it was not due, counted from the start of the span

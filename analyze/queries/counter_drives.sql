@@ -1,4 +1,4 @@
--- What load and latency do the counters show for each drive, or file?
+-- What load and latency do the counters show for each drive or file?
 --
 -- source [text]: host or file the counters came from
 -- layer [text]: layer they speak of

@@ -1,4 +1,4 @@
--- What did the counters of each drive or file say at the same time, stretch by stretch?
+-- What do the counters of each drive or file show at the same time, stretch by stretch?
 --
 -- Values that are sampled at different intervals, or by several logs, hold side by side here: within a stretch none of
 -- them changes. Where two samples of one counter overlap, the later one holds from the end of the earlier on; of two

@@ -1,4 +1,4 @@
--- What did each performance counter show over the recording?
+-- What does each performance counter show over the recording?
 --
 -- object [text]: counter object
 -- instance [text]: instance within the object

@@ -1,4 +1,4 @@
--- Do the I/Os of a recording add up to what the kernel's own counters of the disks show, second by second?
+-- Do the I/Os of a recording add up to the kernel's own counters of the disks, second by second?
 --
 -- Bytes are held, not I/Os: merging and splitting change these and not those. They are those of requests where a disk
 -- has them, else of what was asked of it. A disk is left out where the recording does not say that all of it was

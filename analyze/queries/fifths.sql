@@ -1,4 +1,4 @@
--- How many reads and writes were wanted in each fifth of the load, and how long did they take?
+-- How many reads and writes were due in each fifth of the load, and how long did they take?
 --
 -- fifth [number]: 0 to 4, counted from when the first was wanted to when the last was
 -- io_count [I/Os]: those wanted in it; failed and unfinished ones are left out

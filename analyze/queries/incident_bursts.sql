@@ -1,4 +1,4 @@
--- How close together did I/Os begin: how many, itself included, began with each in the same short bin of time?
+-- How many I/Os began together with each I/O, itself included, in the same short bin of time?
 --
 -- device_id [id]: row of devices; null where the layer does not know it
 -- slot [number]: which slot, counted from the start of the span

@@ -1,4 +1,4 @@
--- Which counters tell of latency and load, stretch by stretch, for each thing that they count for?
+-- Which counters show latency and load, stretch by stretch, for each drive, file or host?
 --
 -- layer [text]: layer it speaks of
 -- object [text]: counter object

@@ -1,4 +1,4 @@
--- Which markers lie in a stretch of time, or began shortly before it?
+-- Which markers are in a stretch of time, or began shortly before it?
 --
 -- kind [text]: checkpoint, backup, log_flush, autogrow, note
 -- text [text]: details in the source's words

@@ -1,4 +1,4 @@
--- How much was asked for in each slot of time, how long did it take, and how much of it was in flight?
+-- How many I/Os began in each slot of time, how long did they take, and how many were in flight?
 --
 -- layer [text]: the layer whose clock the rows show
 -- device_id [id]: row of devices; null where the layer does not know it

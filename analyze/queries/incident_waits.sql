@@ -1,4 +1,4 @@
--- What was waited for during a stretch of time, and in the rest of the recording?
+-- Which waits occurred during a stretch of time, and which in the rest of the recording?
 --
 -- wait_type [text]: as SQL Server names it
 -- slow_count [waits]: waits that ended in the stretch

@@ -1,4 +1,4 @@
--- Who asked for what at one layer during a stretch of time?
+-- Which processes and files had which I/O at one layer during a stretch of time?
 --
 -- device_id [id]: row of devices; null where the layer does not know it
 -- file_id [id]: row of files; null where the layer does not know it

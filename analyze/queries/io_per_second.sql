@@ -1,4 +1,4 @@
--- How much arrived in each second?
+-- How many I/Os and bytes arrived in each second?
 --
 -- layer [text]: the layer whose clock the rows show
 -- second [number]: which second, counted from the recording's start

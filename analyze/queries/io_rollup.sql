@@ -1,4 +1,4 @@
--- What was asked for, added up over everything but time?
+-- How many I/Os were there of each layer, device, file, role, process, operation and size?
 --
 -- layer [text]: the layer whose clock the rows show
 -- device_id [id]: row of devices; null where the layer does not know it

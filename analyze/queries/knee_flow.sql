@@ -1,4 +1,4 @@
--- How many I/Os were wanted and how many completed in each slot of the step, by operation?
+-- How many I/Os were due and how many completed in each slot of the step, by operation?
 --
 -- slot [index]: slot of the step
 -- op [text]: read or write

@@ -1,4 +1,4 @@
--- How long do reads and writes take at each layer, and how many are under way there?
+-- How long do reads and writes take at each layer, and how many are in flight there?
 --
 -- layer [text]: where the clock stands
 -- io_count [I/Os]: completed reads and writes that began in the window

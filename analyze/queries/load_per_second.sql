@@ -1,4 +1,4 @@
--- What load came in each second of UTC?
+-- What load arrived in each second of UTC?
 --
 -- utc_s [s]: the second, since 1970
 -- io_count [I/Os]: reads and writes issued in it, failed ones included

@@ -1,4 +1,4 @@
--- How long was waited in each stretch of time, for the types of wait that cost most?
+-- How long were the waits in each stretch of time, for the types of wait that cost most?
 --
 -- wait_type [text]: as SQL Server names it, the one that cost most first
 -- slot [index]: stretch of time in which waits ended
