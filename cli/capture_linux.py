@@ -69,7 +69,7 @@ def linux_command(
             metavar="MINUTES",
             min=0.1,
             callback=finite,
-            help="Keep only this many last minutes.",
+            help="Keep only the last MINUTES minutes.",
             show_default=False,
         ),
     ] = None,

@@ -6,18 +6,18 @@ use crate::failure::Failure;
 
 /// Shown by `--help`.
 pub const HELP: &str = "\
-Records the I/O of block devices of a Linux host (root). One file, nothing to install.
+Records the I/O of a Linux host's block devices (needs root). One file, nothing to install.
 
   iotrace-recorder linux DEVICE… -o FOLDER [--seconds N] [--ring MINUTES] [--max-size SIZE]
                          [--role DEVICE=ROLE]… [--title TEXT] [--host-name NAME]
   iotrace-recorder doctor [--json]
   iotrace-recorder --version
 
-DEVICE is a device, a mount point, or a file on one. FOLDER gets the recording's streams: copy it to where iotrace is, and
-make a recording of it with  iotrace import FOLDER -o NAME.iotrace  (a copy taken while it is being written, or after the
-recorder was killed, will do). Without --seconds it records until Ctrl-C. --ring keeps only the last so many minutes.
+DEVICE is a device, a mount point, or a file on one. FOLDER gets the recording's streams. Copy it to the machine with
+iotrace and import it:  iotrace import FOLDER -o NAME.iotrace  (you can copy it while it is being written, or after the
+recorder was killed). Without --seconds it records until Ctrl-C. --ring keeps only the last MINUTES minutes.
 ROLE is data, log, tempdb_data, tempdb_log, backup, system or other.
-Exit status: 0 done; 1 doctor: nothing can be recorded here; 2 wrong use, or it could not be done.
+Exit status: 0 done; 1 doctor: nothing can be recorded here; 2 wrong use, or it failed.
 ";
 
 const ROLES: [&str; 7] = [

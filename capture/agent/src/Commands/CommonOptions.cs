@@ -8,14 +8,14 @@ internal static class CommonOptions
     public static Option<string> Output { get; } =
         new("--output", "-o") { Description = "A new folder for the recording.", Required = true, HelpName = "DIR" };
 
-    public static Option<bool> Json { get; } = new("--json") { Description = "Print JSON, for programs." };
+    public static Option<bool> Json { get; } = new("--json") { Description = "Print JSON instead of text." };
 
     public static Option<bool> Anonymize { get; } =
         new("--anonymize") { Description = "Replace names of files, programs and databases by pseudonyms before anything is written." };
 
     public static Option<string?> Server { get; } = new("--server")
     {
-        Description = @"The SQL Server whose layer is recorded, such as . or .\INST; your Windows login is used.",
+        Description = @"The SQL Server to record, such as . or .\INST. Uses your Windows login.",
         HelpName = "S",
     };
 }

@@ -21,7 +21,7 @@ internal static class DoctorCommand
     public static Command Create(CommandContext context)
     {
         var length = new Option<string>("--for") { Description = "How long you plan to record.", DefaultValueFactory = _ => "60m", HelpName = "TIME" };
-        var output = new Option<string>("--output", "-o") { Description = "Where to.", DefaultValueFactory = _ => ".", HelpName = "DIR" };
+        var output = new Option<string>("--output", "-o") { Description = "Folder that you plan to record to.", DefaultValueFactory = _ => ".", HelpName = "DIR" };
         var command = new Command("doctor", "Tell what this host allows the agent; status 1 if nothing can be recorded.")
         {
             output, length, CommonOptions.Server, CommonOptions.Json,

@@ -10,23 +10,23 @@ internal static class KeepCommand
     private const long Gibibyte = 1L << 30;
 
     public static Option<string> Last { get; } =
-        new("--last") { Description = "How much of the past is kept, such as 30m.", Required = true, HelpName = "TIME" };
+        new("--last") { Description = "How much of the past to keep, such as 30m.", Required = true, HelpName = "TIME" };
 
     public static Option<string[]> When { get; } = new("--when")
     {
-        Description = "When a recording is made: \"p99 > 50ms for 10s\", \"lost > 0\", or with --server an event such as long_io_detected; may be repeated.", Required = true, HelpName = "CONDITION",
+        Description = "Condition for making a recording: \"p99 > 50ms for 10s\", \"lost > 0\", or with --server an event such as long_io_detected; may be repeated.", Required = true, HelpName = "CONDITION",
     };
 
     public static Option<string> After { get; } =
-        new("--after") { Description = "How much is recorded after it.", DefaultValueFactory = _ => "5m", HelpName = "TIME" };
+        new("--after") { Description = "How long to go on recording after the condition is met.", DefaultValueFactory = _ => "5m", HelpName = "TIME" };
 
     public static Option<int> MaxSize { get; } =
-        new("--max-size") { Description = "Most GiB that the kept minutes take on disk.", DefaultValueFactory = _ => 8, HelpName = "GIB" };
+        new("--max-size") { Description = "Most GiB that the kept minutes may take on disk.", DefaultValueFactory = _ => 8, HelpName = "GIB" };
 
     public static Option<int> Most { get; } =
-        new("--most") { Description = "Most recordings that are made.", DefaultValueFactory = _ => 10, HelpName = "COUNT" };
+        new("--most") { Description = "Most recordings to make.", DefaultValueFactory = _ => 10, HelpName = "COUNT" };
 
-    public static Option<string?> Disks { get; } = new("--disks") { Description = "Only these: numbers, letters or mount points.", HelpName = "DISK,…" };
+    public static Option<string?> Disks { get; } = new("--disks") { Description = "Only these disks: numbers, letters or mount points.", HelpName = "DISK,…" };
 
     public static IEnumerable<Option> Options => [CommonOptions.Output, Last, When, After, MaxSize, Most, Disks, CommonOptions.Server, CommonOptions.Anonymize];
 

@@ -28,11 +28,11 @@ internal static class RecordCommand
 {
     public static Command Create(CommandContext context)
     {
-        var length = new Option<string?>("--for") { Description = "How long, such as 30m; otherwise until Ctrl-C.", HelpName = "TIME" };
-        var disks = new Option<string?>("--disks") { Description = "Only these: numbers, letters or mount points, such as 1,E:,F:\\log.", HelpName = "DISK,…" };
+        var length = new Option<string?>("--for") { Description = "How long to record, such as 30m; by default until Ctrl-C.", HelpName = "TIME" };
+        var disks = new Option<string?>("--disks") { Description = "Only these disks: numbers, letters or mount points, such as 1,E:,F:\\log.", HelpName = "DISK,…" };
         var layers = new Option<string?>("--layers")
         {
-            Description = $"Of {LayerChoice.Words}. Default: block and counters, and sql with --server.", HelpName = "LAYER,…",
+            Description = $"Layers to record, of {LayerChoice.Words}. Default: block and counters, and sql with --server.", HelpName = "LAYER,…",
         };
         var command = new Command("record", "Record this host's I/O into a folder of Arrow streams, which iotrace import reads.")
         {

@@ -15,7 +15,7 @@ internal static class WatchCommand
 {
     public static Command Create(CommandContext context)
     {
-        var disks = new Option<string?>("--disks") { Description = "Only these: numbers, letters or mount points.", HelpName = "DISK,…" };
+        var disks = new Option<string?>("--disks") { Description = "Only these disks: numbers, letters or mount points.", HelpName = "DISK,…" };
         var command = new Command("watch", "Show this host's I/O as it happens, by disk and by kind of file; with --json a line each second.")
         {
             disks, CommonOptions.Server, CommonOptions.Json,
