@@ -48,7 +48,7 @@ from .characterize_run import (
     started_folder,
 )
 from .live import LiveMeter, live
-from .meters import show_replay
+from .meters import say_what_stays, show_replay
 from .options import COUNT_MAX, INTERRUPTED, Full, Json, Overwrite, recording_or_page
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
 from .show import show
@@ -300,6 +300,7 @@ def characterize_command(
             draw = any(one.series.axis == "outstanding" for one in measured)
             hint = f"; iotrace report {output}/*.iotrace -o report.html draws it" if draw else ""
             console.say(f"wrote {output}{hint}")
+        say_what_stays(options.all_targets)
     return INTERRUPTED if interrupted else 1 if has_invalid(findings) or not measured else 0
 
 

@@ -21,12 +21,13 @@ def characterize_answer(target: str, results: Sequence[SeriesResult], findings: 
     """The whole answer on ``target``: what each series came to, and what they have in common."""
     measured = [one for one in results if one.cells]
     said = [Sentence(words, "answer") for one in measured for words in _sentences(one)[:1]]
+    is_told = len(said) <= _TOLD and not disqualified({target: findings})
     causes = [Sentence(cause.sentence) for cause in common_ceilings(results)]
     contrasted = [Sentence(words) for words in contrasts(results)]
     return Answer(
         opening=[
             *disqualified({target: findings}),
-            *(said if len(said) <= _TOLD and not disqualified({target: findings}) else []),
+            *(said if is_told else []),
             *trust_of_findings(findings),
         ],
         sections=[
@@ -36,7 +37,7 @@ def characterize_answer(target: str, results: Sequence[SeriesResult], findings: 
                 if causes or contrasted
                 else []
             ),
-            *(part for one in measured for part in _series(one)),
+            *(part for one in measured for part in _series(one, is_told=is_told)),
             *findings_section(target, None, findings),
         ],
     )
@@ -92,10 +93,11 @@ def contrasts(results: Sequence[SeriesResult]) -> list[str]:
     return sentences
 
 
-def _series(result: SeriesResult) -> Iterator[Section]:
+def _series(result: SeriesResult, *, is_told: bool) -> Iterator[Section]:
+    """The table of a series, and what it came to, as far as that ``is_told`` above only in part."""
     by_size = result.series.axis == "size"
     heads = columns(
-        "size" if by_size else "out- standing",
+        "size" if by_size else "outstanding",
         "flushes/s" if by_size and result.series.cells[0].op == "write" else "IOPS",
         "95 % ±", "MB/s", "avg ms", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms", "CPU µs/IO",
         text=0,
@@ -104,7 +106,7 @@ def _series(result: SeriesResult) -> Iterator[Section]:
         result.series.name,
         Table(heads, [_row(cell, by_size=by_size) for cell in result.cells]),
     )
-    said = [Sentence(words) for words in _sentences(result)]
+    said = [Sentence(words) for words in _sentences(result)[1 if is_told else 0 :]]
     said += [Sentence(f"- {note}") for note in _notes(result)]
     if said:
         yield Section("", sentences=said)

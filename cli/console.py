@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.cells import cell_len
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.segment import Segment, Segments
@@ -25,10 +25,17 @@ from iotrace.schemas.text import printable, shortened
 
 from . import run_log
 
+_GLUE: Final = "\ue000"
+"""Stands for a blank at which no line may end: between a figure and its unit."""
+_FIGURE: Final = re.compile(r"(?<=≤) |(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|[KMGT]i?B|[KMG]B/s|IOPS)(?![\w/]))")
+
 
 class _Data(Console):
+    has_printed = False
+
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:  # noqa: ANN401 - as rich's
         """Print without the blanks that rich leaves at the ends of lines."""
+        self.has_printed = True
         if soft_wrap or not objects:
             super().print(*objects, soft_wrap=soft_wrap, **options)
             return
@@ -46,7 +53,7 @@ def _trimmed(line: Sequence[Segment]) -> list[Segment]:
         kept.pop()
     if kept:
         kept[-1] = Segment(kept[-1].text.rstrip(" "), kept[-1].style, kept[-1].control)
-    return kept
+    return [Segment(one.text.replace(_GLUE, " "), one.style, one.control) for one in kept]
 
 
 # markup=False: a file name may hold square brackets, and the text of a trace must never style the screen.
@@ -135,17 +142,29 @@ def _tell(text: Text) -> None:
 
 
 def heading(text: str) -> None:
-    """Title of the table or paragraph that follows."""
-    data.print()
+    """Title of the table or paragraph that follows, below an empty line unless it is the first that is printed."""
+    if data.has_printed:
+        data.print()
     data.print(Text(printable(shortened(text)), style="bold"), soft_wrap=True)
 
 
-def paragraph(text: str, *, style: str = "", indent: int = 0) -> None:
-    """Text that belongs to the answer; further lines of it are indented like the first."""
+def paragraph(text: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> None:
+    """Text that belongs to the answer; further lines of it are indented like the first, and ``hanging`` cells more.
+
+    No line ends between a figure and its unit.
+    """
     run_log.note(text)
-    words_of_it = Text(printable(shortened(text, _TEXT_CHARACTERS_MAX)), style=style)
+    told = _FIGURE.sub(_GLUE, printable(shortened(text, _TEXT_CHARACTERS_MAX)))
+    first, rest = Text(told[:hanging], style=style), Text(told[hanging:], style=style)
+    shown: RenderableType = rest
+    if hanging:
+        grid = Table.grid()
+        grid.add_column(width=hanging)
+        grid.add_column(overflow="fold")
+        grid.add_row(first, rest)
+        shown = grid
     # Padding fills wrapped lines up with spaces, so it is used only where there is something to indent.
-    data.print(Padding(words_of_it, (0, 0, 0, indent), expand=False) if indent else words_of_it)
+    data.print(Padding(shown, (0, 0, 0, indent), expand=False) if indent else shown)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:

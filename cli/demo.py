@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from iotrace.analyze import validity
+from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.presentation import headline_sections
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.presentation import description_sections
@@ -19,7 +20,7 @@ from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee
-from iotrace.analyze.present import ProgramAnswer
+from iotrace.analyze.present import Answer, ProgramAnswer, Sentence
 from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import disqualified, has_invalid
 from iotrace.analyze.report import ReportFacts, write_report
@@ -34,7 +35,7 @@ from . import console
 from .live import Point, live
 from .meters import show_replay
 from .options import Json, finite
-from .show import say, show, show_section
+from .show import say, show_section
 from .sweep_run import run_sweep, was_interrupted
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
@@ -166,6 +167,7 @@ def _announce(recording: Recording, place: _Place, report: Path, *, keep: bool) 
     console.say(
         f"It works in {place.work}, which it {'keeps' if keep else 'removes at the end'}, and leaves {report}."
     )
+    console.words.print()
 
 
 class _Story:
@@ -195,13 +197,22 @@ class _Story:
             compared = validity.check(first, comparison=comparison)
         if self._quiet:
             return
-        is_spoiled = has_invalid(self.findings)
+        self._show(
+            knee_answer(found, "the sweep", steps, self.findings), comparison, disqualified({"1x": compared})
+        )
+
+    def _show(self, answer: Answer, comparison: Comparison, spoiled: list[Sentence]) -> None:
+        """The knee and the steps, then the replay at 1x against the recording; the rest is in the report."""
         console.heading("Knee")
-        show(knee_answer(found, "the sweep", steps, self.findings))
-        if not is_spoiled:  # else it is said already, of all steps
-            for sentence in disqualified({"1x, held against the recording": compared}):
-                say(sentence)
-        for section in headline_sections(comparison):
+        for sentence in answer.opening:
+            say(sentence)
+        for section in answer.sections:
+            if section.table is not None and not section.detail:
+                show_section(section)
+        console.heading("The recording (A) against its replay at 1x (B)")
+        for sentence in spoiled:
+            say(sentence)
+        for section in headline_sections(comparison) if not spoiled else ():
             show_section(section)
 
     def tell_of_a_model(self) -> None:

@@ -11,6 +11,7 @@ import typer
 from iotrace.analyze.present import Answer, ProgramAnswer, Section, Sentence
 from iotrace.analyze.present.answer import Tone
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment, format_share
+from iotrace.capture.formats.entry import Certainty
 from iotrace.capture.importing.contents import Contents, LayerContents
 from iotrace.capture.importing.inspecting import Inspection, inspect_path
 from iotrace.replay.plan.selection import LAYER_PREFERENCE
@@ -66,7 +67,7 @@ def inspect_command(
         for place, entry in enumerate(found):
             if place:
                 console.data.print()
-            show(triage(entry), full=full)
+            show(triage(entry), full=full, tells_of_more=place == len(found) - 1)
         for note in notes:
             console.paragraph(f"note: {note}")
     return 1 if any(entry.problem for entry in found) else 0
@@ -75,7 +76,8 @@ def inspect_command(
 def triage(found: Inspection) -> Answer:
     """What is in a trace, when that was, and what it is good for; the format's own facts below."""
     name = Path(found.name).name
-    what = f"{name} ({found.what}, {found.certainty}; {format_bytes(found.bytes)})"
+    doubt = "" if found.certainty == Certainty.CERTAIN else f"{found.certainty}: "
+    what = f"{name} ({doubt}{found.what}, {format_bytes(found.bytes)})"
     if found.problem is not None:
         return Answer([Sentence(f"{what} cannot be read: {found.problem}", "bad")], [])
     if found.contents is None:

@@ -21,14 +21,17 @@ _TEXT_CELLS_MIN: Final = 16
 _TEXT_CELLS_MAX: Final = 48
 
 
-def show(answer: Answer, *, full: bool = False) -> None:
-    """Print what is said first, then the sections; ``full`` adds those, and the columns and rows, that few need."""
+def show(answer: Answer, *, full: bool = False, tells_of_more: bool = True) -> None:
+    """Print what is said first, then the sections; ``full`` adds those, and the columns and rows, that few need.
+
+    That there is more is told at the end, unless it is told once for several answers.
+    """
     for sentence in answer.opening:
         say(sentence)
     for section in answer.sections:
         if full or not section.detail:
             show_section(section, full=full)
-    if not full and _has_more(answer):
+    if tells_of_more and not full and _has_more(answer):
         console.data.print()
         console.paragraph("--full shows more tables and columns", style="dim")
 
@@ -50,7 +53,10 @@ def show_section(section: Section, *, full: bool = False) -> None:
 def say(sentence: Sentence) -> None:
     """Print a sentence; blanks before it indent all of its lines."""
     words = sentence.text.lstrip(" ")
-    console.paragraph(words, style=TONES[sentence.tone], indent=len(sentence.text) - len(words))
+    indent = len(sentence.text) - len(words)
+    console.paragraph(
+        words, style=TONES[sentence.tone], indent=indent, hanging=2 if words.startswith("- ") else 0
+    )
 
 
 def show_table(table: Table, *, full: bool = False) -> None:
@@ -74,6 +80,8 @@ def _show_strip(strip: Strip) -> None:
     console.data.print(bars)
     if strip.labels:
         console.data.print(Text(f"  {strip.labels}", style=TONES["bad"]))
+    if strip.axis:
+        console.data.print(Text(f"  {strip.axis}", style="dim"))
 
 
 def _has_more(answer: Answer) -> bool:

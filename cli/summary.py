@@ -1,10 +1,10 @@
 """What a recording is, in a few lines: shown after every command that wrote one."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from iotrace.analyze import library
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment
 from iotrace.schemas import Quality, Recording, counted
 from iotrace.schemas.run import ClosedLoop, Replay
@@ -13,7 +13,6 @@ from . import console
 from .clocks import SourceClock, clock_sentences, source_clocks
 
 _ROWS: Final = {
-    "io": ("I/O", ""),
     "counters": ("counter value", ""),
     "waits": ("wait", ""),
     "results": ("result of tests", "results of tests"),
@@ -22,7 +21,7 @@ _ROWS: Final = {
     "files": ("file", ""),
     "processes": ("process", "processes"),
 }
-"""Tables in the order that people ask about them, and what a row of each is called: one, and several."""
+"""Tables beside that of the I/Os, as people ask about them, and what a row of each is called: one, and several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def print_recording(recording: Recording) -> None:
     console.paragraph(f"wrote {recording.path}: {format_bytes(written(recording).bytes_on_disk)}")
     console.paragraph(manifest.title, indent=2)
     console.paragraph(f"{start}, {format_duration_ns(manifest.duration_ns)}", indent=2)
-    console.paragraph(f"holds {row_words(manifest.rows)}", indent=2)
+    console.paragraph(f"holds {row_words(recording)}", indent=2)
     for sentence in manifest.quality.shared_time:
         console.paragraph(f"not the same time: {sentence}", indent=2)
     for sentence in clock_sentences(manifest):
@@ -81,7 +80,29 @@ def print_recording(recording: Recording) -> None:
     console.quality(recording.path.name, manifest.quality)
 
 
-def row_words(rows: Mapping[str, int]) -> str:
-    """What a recording holds, the I/Os first: ``1,231 I/Os, 2 devices, 38 files``."""
+def row_words(recording: Recording) -> str:
+    """What a recording holds, the I/Os first: ``1,231 I/Os; 2 devices, 38 files``.
+
+    An I/O that was seen at several layers is one of each: the layers are told apart.
+    """
+    rows = recording.manifest.rows
     found = [counted(rows[name], *words) for name, words in _ROWS.items() if rows.get(name)]
-    return ", ".join(found) or "nothing"
+    held = ", ".join(found)
+    return (
+        "; ".join(part for part in (_io_words(recording) if rows.get("io") else "", held) if part)
+        or "nothing"
+    )
+
+
+def _io_words(recording: Recording) -> str:
+    with library.opened(recording) as connection:
+        counts = connection.execute("SELECT layer, count(*) FROM io GROUP BY layer ORDER BY layer").fetchall()
+    (first, count), *others = counts
+    if not others:
+        return counted(count, "I/O")
+    return ", ".join(
+        [
+            f"{counted(count, 'I/O')} at the {first} layer",
+            *(f"{count:,} at {layer}" for layer, count in others),
+        ]
+    )

@@ -45,7 +45,7 @@ from iotrace.schemas.stored import OWN_FILES, SWEEP_FILE, Place, brought
 from . import cluster, console
 from .cluster import Certificates, Scheduler
 from .live import Point, live
-from .meters import show_replay
+from .meters import say_what_stays, show_replay
 from .options import (
     INTERRUPTED,
     CeilingPath,
@@ -204,6 +204,7 @@ def sweep_command(
         )
     ended = f"; it ended because {sweep.settings.ended}" if sweep.settings.ended else ""
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
+    say_what_stays(options.all_targets)
     status = answer_sweep(sweep, slo, need=needed, full=full, json=json)
     return INTERRUPTED if was_interrupted(sweep) else status
 

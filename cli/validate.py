@@ -45,6 +45,6 @@ def validate_command(recording: RecordingPath, json: Json = False) -> int:
         for entry in findings:
             console.paragraph(f"{entry.level}: {entry.where}: {entry.what}")
         if not findings:
-            console.paragraph(f"{recording} is whole: {row_words(manifest.rows)}")
+            console.paragraph(f"{recording} is whole: {row_words(Recording.open(recording))}")
         console.quality(recording.name, manifest.quality)
     return 1 if findings else 0

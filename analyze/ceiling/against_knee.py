@@ -137,7 +137,7 @@ def _suggestions(
         capped = (
             "the path has a limit that is not described, such as that of a virtual machine's size or a disk"
         )
-        return (Suggestion(capped, carried_mb_per_s, "describe [vm] and [[disk]] if there are any"),)
+        return (Suggestion(capped, carried_mb_per_s, "[vm] and [[disk]]: the file of the path has neither"),)
     return ()
 
 

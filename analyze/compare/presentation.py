@@ -17,7 +17,7 @@ from iotrace.analyze.present import (
     Share,
     Table,
 )
-from iotrace.analyze.present.answer import Column, columns, notes_section, section
+from iotrace.analyze.present.answer import columns, notes_section, section
 from iotrace.analyze.present.trust import (
     IF_RELIED_ON,
     disqualified,
@@ -25,14 +25,17 @@ from iotrace.analyze.present.trust import (
     findings_section,
     trust_of_findings,
 )
+from iotrace.analyze.units import format_moment
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Recording
 from iotrace.schemas.manifest import QUALITY_WORDS
+from iotrace.schemas.text import shortened
 
 from .comparison import ClassComparison, Comparison, Figure, Side
 from .same_work import work_value_text
 from .words import without_interval
 
+_TITLE_CHARACTERS: Final = 24
 _SHOWN: Final = 16
 """Rows of latencies: those of whole operations, and of the roles and sizes with the most I/Os."""
 
@@ -52,6 +55,7 @@ def compare_answer(
         opening=[
             *disqualified({named[label]: entries for label, entries in findings.items()}),
             *(sentence for one in found if one not in spoiled for sentence in _verdicts(one)),
+            Sentence(_who(recordings)),
             *(Sentence(_same_work(one)) for one in found),
             *trust_of_findings(every),
         ],
@@ -107,6 +111,19 @@ def headline_sections(found: Comparison) -> list[Section]:
 
 def _warnings(found: Comparison) -> list[Sentence]:
     return [Sentence(f"warning: {words}", "doubt") for words in found.warnings]
+
+
+def _who(recordings: Mapping[str, tuple[str, Recording]]) -> str:
+    """Which recording each label stands for, and of which day it is."""
+    said = []
+    titles = [recording.manifest.title for _, recording in recordings.values()]
+    for label, (name, recording) in recordings.items():
+        manifest = recording.manifest
+        is_told = bool(manifest.title) and titles.count(manifest.title) == 1
+        title = shortened(manifest.title if is_told else name, _TITLE_CHARACTERS)
+        day = format_moment(manifest.clock.start_utc_ns).split(" ")[0]
+        said.append(f"{label}: {title}, {manifest.kind}{f' {day}' if day else ''}")
+    return "; ".join(said)
 
 
 def _same_work(found: Comparison) -> str:
@@ -194,14 +211,12 @@ def _work(found: Comparison) -> Iterator[Section]:
                 for value in (aspect.a, *([aspect.expected] if asked else []), aspect.b)
             ),
             "differs" if aspect.differs else "",
-            aspect.meaning,
         )
         for aspect in found.work
     ]
     heads = ("", "A", *(["asked for"] if asked else []), found.b.label, "")
-    meaning = Column("what it means", is_text=True, detail=True)
     heading = f"Did {found.b.label} do the same work? {'Yes' if found.same_work else 'No'}"
-    yield Section(heading, Table((*columns(*heads), meaning), rows))
+    yield Section(heading, Table(columns(*heads), rows))
     if found.warnings:
         yield Section("", sentences=_warnings(found))
 
@@ -298,9 +313,5 @@ def _notes(found: Sequence[Comparison]) -> list[str]:
     missing = without_interval([entry for one in found for entry in one.classes])
     return [
         *([missing] if missing else []),
-        *(
-            f"not compared, since only one of A and {one.b.label} has them: {'; '.join(one.unmatched)}"
-            for one in found
-            if one.unmatched
-        ),
+        *(f"not compared: {'; '.join(one.unmatched)}" for one in found if one.unmatched),
     ]

@@ -120,7 +120,7 @@ def _compare_pair(a: ComparedSide, b: ComparedSide, paired: Pairs, label: str) -
             if _is_compared(key)
         ]
         if (a_metric, b_metric) == pairs[0]:
-            unmatched = _unmatched(left, right)
+            unmatched = _unmatched(left, right, label)
     scale = replay.scale if is_replay_of_a else None
     return _comparison(a, b, label, work, pairs[0], classes, paired, unmatched, is_replay_of_a, scale)
 
@@ -247,12 +247,18 @@ def _holding(value: float, found: Interval) -> Interval:
     return min(found[0], value), max(found[1], value)
 
 
-def _unmatched(left: Classes, right: Classes) -> list[str]:
+def _unmatched(left: Classes, right: Classes, label: str) -> list[str]:
+    """A sentence for each operation of a role: whose it is, and the sizes."""
+    sizes: dict[tuple[str, str], list[str]] = {}
+    for key in sorted(left.keys() ^ right.keys(), key=_order):
+        if _is_compared(key):
+            many = f"{key.op}es" if key.op == "flush" else f"{key.op}s"
+            what = f"{key.role} {many}" if key.role else many
+            held = sizes.setdefault(("A" if key in left else label, what), [])
+            held += [] if key.size_class_bytes is None else [size_class_name(key.size_class_bytes)]
     return [
-        f"only {'a' if key in left else 'b'} has {key.op}s of {size_class_name(key.size_class_bytes)} "
-        f"({key.role or 'all roles'})"
-        for key in sorted(left.keys() ^ right.keys(), key=_order)
-        if _is_compared(key)
+        f"only {whose} has {what}" + (f" of {', '.join(held)}" if held else "")
+        for (whose, what), held in sizes.items()
     ]
 
 

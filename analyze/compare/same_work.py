@@ -217,6 +217,8 @@ def _in_words(aspect: WorkAspect) -> str:
         figures = f"{format_duration_ns(b)} instead of {format_duration_ns(expected)}"
     elif aspect.unit == "CV of gaps":
         figures = f"{b:.2f} instead of {expected:.2f}"
+    elif aspect.unit == "bytes":
+        figures = f"{format_bytes(b)} instead of {format_bytes(expected)}"
     else:
         figures = f"{b:,.0f} {aspect.unit} instead of {expected:,.0f}"
     return f"{aspect.name}: {figures}: {aspect.meaning}"

@@ -189,16 +189,14 @@ def _verdict(
             direction = _direction((low - share, high), margin)
             own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
     reservation = _reservation(label, direction, work)
-    values = f"{format_duration_ns(figure.b_ns)} against A's {format_duration_ns(figure.a_ns)}"
+    values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
     ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
-    sentence = (
-        f"{_DOING[entry.op]}: {_in_words(label, direction)}. {label}'s {figure.quantity} {entry.b_metric} is "
-        f"{values}, {ratio}{own}"
-    )
+    took = f"{figure.quantity} {entry.b_metric} {values}, {ratio}{own}"
+    sentence = f"{_DOING[entry.op]}: {_in_words(label, direction)}: {took}"
     by_service = None if service is None else _same(service, figure.quantity)
     if by_service is not None and by_service.ratio is not None:
-        ratio = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
-        sentence += f"; service alone {ratio}"
+        alone = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
+        sentence += f"; service alone {alone}" if alone != ratio else ""
     sentence += f". {reservation}" if reservation else "."
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence

@@ -169,7 +169,7 @@ def _slow(found: Description, total: Workload) -> str:
     said = [
         f"{op}{'' if one_word else f' {latency.grade},'} {_took(latency)}" for op, latency in taken.items()
     ]
-    return f"Latency: {one_word}{'; '.join(said)}" if said else ""
+    return f"Latency: {one_word}{'; '.join(said) or 'the recording holds none'}"
 
 
 def _took(latency: Latency) -> str:
@@ -179,16 +179,28 @@ def _took(latency: Latency) -> str:
 
 
 def _whose(found: Description, total: Workload) -> str:
-    """The device that most of the time in I/O was spent on, where there are several."""
+    """The device that most of the time in I/O was spent on, where there are several; else the process and the file."""
     devices = [one for one in found.workloads if not one.is_total and one.role is None]
     if len(devices) < 2 or not total.queue_length_mean:
-        return ""
+        return _whose_on_one_device(found, total)
     most = max(devices, key=lambda one: one.queue_length_mean)
     roles = [one for one in found.workloads if one.device_id == most.device_id and one.role is not None]
     role = f" ({roles[0].role})" if len(roles) == 1 and roles[0].role != "unattributed" else ""
     time = format_share(most.queue_length_mean / total.queue_length_mean)
     ios = format_share(most.ios_per_s / total.ios_per_s)
     return f"Whose: {shortened(_device(most), 24)}{role} has {time} of the time in I/O and {ios} of the I/Os"
+
+
+def _whose_on_one_device(found: Description, total: Workload) -> str:
+    every = total.read.io_count + total.write.io_count
+    said: list[str] = []
+    for name, rows in (("name", found.top_processes), ("path", found.top_files)):
+        known = [row for row in rows if row[name]]
+        if known and len(rows) > 1 and every:
+            most = max(known, key=lambda row: row["read_count"] + row["write_count"])
+            share = format_share((most["read_count"] + most["write_count"]) / every)
+            said.append(f"{shortened(str(most[name]), 20)} has {share}{'' if said else ' of the I/Os'}")
+    return f"Whose: {'; '.join(said)}" if said else ""
 
 
 def _device(one: Workload) -> str:
@@ -237,7 +249,7 @@ def _load(found: Description) -> Iterator[Section]:
             _mean(load.write, found.headline_metric),
             Number(load.read.bytes_per_s / 1e6, 1),
             Number(load.write.bytes_per_s / 1e6, 1),
-            Number(load.queue_length_mean, 2),
+            Number(load.queue_length_mean if _has_latency(load) else None, 2),
             Number(None if load.bytes_per_transfer is None else load.bytes_per_transfer / 1024, 1),
             Number(load.ios_per_s),
             Number(load.bytes_per_s / 1e6, 1),
@@ -248,6 +260,12 @@ def _load(found: Description) -> Iterator[Section]:
     yield from section(
         f"Load, counted once, at the {found.workload_layer} layer{metric}", heads, rows, shown=_ROWS_MAX
     )
+
+
+def _has_latency(load: Workload) -> bool:
+    """Whether anything is known of how long its I/Os took; what it has none of has no queue, known or not."""
+    measured = [one.io_count for flow in (load.read, load.write) for one in flow.latency.values()]
+    return bool(load.queue_length_mean or any(measured) or not load.ios_per_s)
 
 
 def _mean(flow: Flow, metric: str) -> Duration:
@@ -421,12 +439,14 @@ def _drives(found: Description) -> Iterator[Section]:
         # The busiest first; what is the sum of the others comes last.
         entries.sort(key=lambda entry: (entry["instance"] == "_Total", -(entry["ios_per_s"] or 0)))
         graded = [
-            f"{shortened(entry['instance'] or 'unknown', 26)} {op}s {grade(entry[f'{op}_latency_mean_ns'])}"
+            (f"{shortened(entry['instance'] or 'unknown', 26)} {op}s", grade(entry[f"{op}_latency_mean_ns"]))
             for entry in entries[:_DRIVES_SHOWN]
             for op in _READ_AND_WRITE
             if entry[f"{op}_latency_mean_ns"] and entry["instance"] != "_Total"
         ]
-        notes = [f"grades of the means: {', '.join(graded[:8])}"] if graded else []
+        words = {word for _, word in graded}
+        told = [f"all {word}" for word in words] if len(words) == 1 else [" ".join(one) for one in graded[:8]]
+        notes = [f"grades of the means: {', '.join(told)}"] if told else []
         yield from section(heading, heads, map(_drive, entries), shown=_DRIVES_SHOWN, notes=notes)
 
 
@@ -461,6 +481,8 @@ def _in_flight(found: Description) -> Iterator[Section]:
         for entry in found.in_flight
     ]
     heads = columns("", "mean", "peak", "arrivals", "latency", "Little", "differs")
+    if all(entry.latency_mean_ns is None for entry in found.in_flight):
+        return
     heading = "In flight, checked against Little's law (arrivals x latency)"
     yield from section(heading, heads, rows, detail=True)
 

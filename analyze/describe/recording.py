@@ -213,7 +213,9 @@ class _Describer:
 
     def _note_gaps(self) -> None:
         layer = next(row for row in self.layers if row["layer"] == self.layer)
-        if layer["unfinished_count"]:
+        if layer["unfinished_count"] == layer["io_count"]:
+            self.notes.append("no I/O has an end: neither latencies nor queue lengths are known")
+        elif layer["unfinished_count"]:
             self.notes.append(
                 f"{layer['unfinished_count']:,} I/Os were not seen to end: they count as load, have no latency "
                 "and no part in the queue, which is a lower bound"
@@ -228,8 +230,8 @@ class _Describer:
         )
         if told:
             self.notes.append(
-                f"{told} beside the load: reads and writes alone are in rates, gaps, peaks and the busiest stretches, "
-                "all are in flight"
+                f"{told} beside the load: the queue counts them, too; rates, gaps, peaks and the busiest stretches "
+                "count reads and writes alone"
             )
         if any(row["role"] == "unattributed" for row in self.streams):
             count = sum(row["io_count"] for row in self.streams if row["role"] == "unattributed")

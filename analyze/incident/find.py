@@ -26,7 +26,7 @@ from .periodic import Pattern, patterns_of
 from .result import Change, Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
 from .series import LayerSlots, Series, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
-from .words import caveats, headline, periodic_headline, what_slowed, where
+from .words import TOO_FEW, caveats, headline, periodic_headline, what_slowed, where
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _SENSITIVITY_S: Final = (60, 300)
@@ -71,7 +71,9 @@ class _Finder:
         self.recording, self.connection = recording, connection
         manifest = recording.manifest
         layers = library.run(connection, "layers").to_pylist()
-        self.is_means = not layers
+        # A source without latencies leaves I/Os without an end: these do not hang until it ends.
+        timed = [row["layer"] for row in layers if row["unfinished_count"] < row["io_count"]]
+        self.is_means = not timed
         self.has_losses = bool(manifest.quality.events_lost or manifest.quality.buffers_lost)
         self.span_ns = (manifest.window_start_ns, manifest.window_end_ns)
         if layers and self.span_ns[1] <= self.span_ns[0]:
@@ -82,13 +84,14 @@ class _Finder:
         if self.is_means:
             self.slots = mean_slots(connection, self.span_ns)
             if not self.slots.layers:
+                lacks = "none of its I/Os has a latency, and it has" if layers else "it has no I/Os and"
                 raise NoLatencyError(
-                    f"'{recording.path}' has no I/Os and no counters of latency: incidents cannot be found in it",
+                    f"incidents cannot be found in '{recording.path}': {lacks} no counters of latency",
                     hint="iotrace describe shows what it holds; a counter log needs Avg. Disk sec/Read or sec/Write",
                 )
             self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
         else:
-            self.slots = read_slots(connection, self.span_ns, has_losses=self.has_losses)
+            self.slots = read_slots(connection, self.span_ns, timed, has_losses=self.has_losses)
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
@@ -112,7 +115,7 @@ class _Finder:
         )
         judged = self._judged()
         if not judged:
-            found.notes.append("too few slots hold I/Os to say what is normal: nothing was looked for")
+            found.notes.append(TOO_FEW)
             return found
         drifts = {id(entry): self._drifting(entry) for entry in judged}
         sudden, gradual = [], []

@@ -28,6 +28,7 @@ from iotrace.analyze.units import (
     format_figure,
     format_moment,
     format_quantity,
+    format_ratio_with_interval,
     format_share,
 )
 from iotrace.analyze.validity import Finding
@@ -35,7 +36,7 @@ from iotrace.schemas import Quality
 from iotrace.schemas.text import beginning, shortened
 
 from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
-from .words import sensitivity_sentences
+from .words import TOO_FEW, sensitivity_sentences
 
 _STRIP_CELLS: Final = 64
 _TOLD: Final = 5
@@ -65,10 +66,10 @@ def incident_answer(
             *trust(quality, findings, is_judged=found.basis == "I/Os" or bool(findings)),
         ],
         sections=[
-            *(_picture(found, timeline) for timeline in found.timelines),
+            *(_picture(found, timeline, start_utc_ns) for timeline in found.timelines),
             *incident_sections(found, start_utc_ns),
             *_sensitivity(found),
-            *notes_section(found.notes),
+            *notes_section(note for note in found.notes if note != TOO_FEW),
             *findings_section(name, quality, findings),
         ],
     )
@@ -93,9 +94,9 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     if not slow:
         if found.timelines:
             also = " besides what recurs" if found.periodic else ""
-            yield Sentence(f"No slow window was found{also}.", "good")
+            yield Sentence(f"No slow window was found{also}{_least_found(found)}", "good")
         else:
-            yield Sentence("Whether it was slow cannot be told: see the notes", "doubt")
+            yield Sentence(f"Whether it was slow cannot be told: {TOO_FEW}", "doubt")
         return
     worst = max(slow, key=lambda window: window.lost_ns)
     count = {1: "once", 2: "twice"}.get(len(slow), f"{len(slow)} times")
@@ -107,6 +108,17 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"
         yield Sentence(f"Whose: {row.dimension} {shortened(row.name, 28)}, {grew}")
+
+
+def _least_found(found: Incidents) -> str:
+    """From how much on a sudden slowdown of the shortest length would have been found, which a clean bill rests on."""
+    sudden = [
+        entry for entry in found.sensitivity if entry.shape == "sudden" and entry.layer == found.load_layer
+    ]
+    if not sudden:
+        return ""
+    least = min(sudden, key=lambda entry: entry.length_ns)
+    return f"; one of {least.factor:.2f}x for {format_duration_ns(least.length_ns)} would have been"
 
 
 def _sensitivity(found: Incidents) -> list[Section]:
@@ -123,7 +135,16 @@ def _words(at_ns: int, found: Incidents, start_utc_ns: int) -> str:
     return f"{at} ({since})" if at else f"{since} after the start"
 
 
-def _picture(found: Incidents, timeline: Timeline) -> Section:
+def _axis(found: Incidents, start_utc_ns: int, cells: int) -> str:
+    """When the strip begins and ends."""
+    ends = [
+        format_moment(start_utc_ns + at_ns)[11:] or str(Offset(at_ns - found.start_ns))
+        for at_ns in (found.start_ns, found.end_ns)
+    ]
+    return f"{ends[0]}{ends[1].rjust(cells - len(ends[0]))}" if cells > sum(map(len, ends)) else ""
+
+
+def _picture(found: Incidents, timeline: Timeline, start_utc_ns: int) -> Section:
     """Latency over normal, the worst slot of each stretch; below it the numbers of the windows."""
     ratio = np.array(
         [np.nan if value is None or usual is None else np.log(value / usual)
@@ -151,14 +172,14 @@ def _picture(found: Incidents, timeline: Timeline) -> Section:
             if position + offset < len(cells):
                 marks[position + offset] = digit
     words = (
-        f"normally {_normal_words(timeline)}; {format_figure(float(np.exp(top)))} times that "
+        f"normally {_normal_words(timeline)}; {format_ratio_with_interval(float(np.exp(top)))} that "
         f"in the slowest {format_duration_ns(found.slot_ns)}"
     )
     heights = [None if value is None else value / scale for value in worst]
     return Section(
         f"Latency at the {timeline.layer} layer, against normal",
         sentences=[Sentence(f"  {words}")],
-        strip=Strip(heights, marked, "".join(marks).rstrip()),
+        strip=Strip(heights, marked, "".join(marks).rstrip(), axis=_axis(found, start_utc_ns, len(cells))),
     )
 
 
@@ -286,17 +307,18 @@ def _slower(row: BlameRow) -> Cell:
     return Ratio(row.slow_latency_ns / row.normal_latency_ns)
 
 
-def _beside(window: SlowWindow, found: Incidents) -> Iterable[Section]:
-    """Markers, waits and counters of that time."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            f"{marker.kind}{f': {marker.text}' if marker.text else ''}",
-            f"from {Offset(marker.start_ns - found.start_ns)}",
-            DASH if marker.duration_ns is None else f"for {format_duration_ns(marker.duration_ns)}",
+def _beside(window: SlowWindow, found: Incidents) -> Iterator[Section]:
+    """Markers, which say most and whole, then waits and counters of that time."""
+    told = []
+    for marker in window.markers[:_BESIDE]:
+        lasted = "" if marker.duration_ns is None else f", for {format_duration_ns(marker.duration_ns)}"
+        text = f": {' '.join(marker.text.split())}" if marker.text else ""
+        told.append(
+            Sentence(
+                f"  - {Offset(marker.start_ns - found.start_ns)}{lasted}: {marker.kind}{shortened(text, 160)}"
+            )
         )
-        for marker in window.markers[:_BESIDE]
-    ]
-    rows += [
+    rows: list[tuple[Cell, ...]] = [
         (f"wait {wait.wait_type}, s/s", Number(wait.normal_per_s, 2), Number(wait.slow_per_s, 2))
         for wait in window.waits[:_BESIDE]
     ]
@@ -309,7 +331,11 @@ def _beside(window: SlowWindow, found: Incidents) -> Iterable[Section]:
         )
         for counter in window.counters[:_BESIDE]
     ]
-    return section(f"Window {window.number}: beside it", columns("", "normally", "in it"), rows)
+    heading = f"Window {window.number}: beside it"
+    if rows:
+        yield from section(heading, columns("", "normally", "in it"), rows, sentences=told)
+    elif told:
+        yield Section(heading, sentences=told)
 
 
 def _pattern(pattern: Periodic) -> Iterator[Section]:

@@ -7,6 +7,7 @@ began in the slot or hung all through it. A layer's level is the mean over its s
 median level, weighted by I/Os: so a layer does not look slow because more of its I/Os are of the slower kind.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -137,15 +138,18 @@ class Series:
 
 
 def read_slots(
-    connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int], *, has_losses: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    span_ns: tuple[int, int],
+    layers: Sequence[str],
+    *,
+    has_losses: bool = False,
 ) -> Slots:
-    """One pass over the I/Os of the recording behind ``connection`` between the two times.
+    """One pass over the I/Os at ``layers`` of the recording behind ``connection``, between the two times.
 
     An I/O without an end waits until the span ends. Where the recording ``has_losses`` its end may have been lost, so
     that it is only believed to wait if no later I/O of its device has an end. Raises `IotraceError` for damaged data.
     """
     start_ns, end_ns = span_ns
-    layers = [row["layer"] for row in library.run(connection, "layers").to_pylist()]
     busiest: dict[int, int] = {}
     streams = 1
     for layer in layers:

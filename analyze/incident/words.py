@@ -1,11 +1,15 @@
 """What is said of a slow window or change, in a sentence each."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 
 from .cause import Drive
 from .result import BlameRow, Gradual, Incidents, Interval, LayerTime
+
+TOO_FEW: Final = "too few seconds hold I/Os to say what is normal"
+"""Why nothing was looked for."""
 
 
 def what_slowed(layer: str, times: Sequence[LayerTime]) -> str:

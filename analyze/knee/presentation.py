@@ -33,8 +33,10 @@ def knee_answer(
 ) -> Answer:
     """The whole answer on ``steps``, which are called ``name``; ``beside`` is the knee held against its ceiling."""
     spoiled = disqualified({name: findings})
-    also = [f"{found.headroom}." if found.headroom else "", *(one.sentence for one in found.objectives)]
-    answer = [Sentence(found.sentence, "answer"), *(Sentence(words) for words in also if words)]
+    headroom = [Sentence(f"{found.headroom}.")] if found.headroom else []
+    # What was asked for comes first.
+    objectives = [Sentence(one.sentence, "answer") for one in found.objectives]
+    answer = [*objectives, Sentence(found.sentence, "answer"), *headroom]
     # Without a need it is the answer itself, unless a rule forbids it; that nothing can be said is said in any case.
     below = need is not None or (bool(spoiled) and found.state != "not_judged")
     causes = [Sentence(cause.sentence) for cause in found.causes]
@@ -146,7 +148,7 @@ def _load(step: Step) -> str:
 
 def _state(step: Step) -> str:
     if step.generator_limited:
-        return "generator"
+        return "replay late"
     if step.has_few_ios:
         return "too short"
     if step.set_aside:

@@ -66,6 +66,8 @@ class Strip:
     marked: Sequence[bool]
     labels: str
     """One sign below each bar."""
+    axis: str = ""
+    """Times below the first bar and the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ SELECT
   count(*) AS io_count,
   coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes,
   count(*) FILTER (WHERE op = 'read') AS read_count,
-  avg(greatest(completed_ns - issued_ns, 0)) FILTER (WHERE error = 0) AS latency_mean_ns
+  avg(greatest(completed_ns - issued_ns, 0)) FILTER (WHERE error = 0 AND completed_ns IS NOT NULL) AS latency_mean_ns
 FROM io
 WHERE
   layer = $layer AND op IN ('read', 'write')

@@ -20,11 +20,14 @@ def unlike_work(subject: Subject) -> Finding | None:
         rate.b or 0, rate.expected or 0
     )
     label = comparison.b.label
+    said = comparison.warnings[:1]
+    if more := len(comparison.warnings) - len(said):
+        said = [*said, f"{more} more {'aspect differs' if more == 1 else 'aspects differ'}"]
     return Finding(
         "unlike-work",
         "invalid" if comparison.mix_distance > UNLIKE_MIX or other_load else "warning",
         f"A and {label} did not do the same work",
-        "; ".join(comparison.warnings),
+        "; ".join(said),
         "compare a recording with a replay of it, over the same window",
     )
 

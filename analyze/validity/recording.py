@@ -170,6 +170,14 @@ def unfinished_ios(subject: Subject) -> Finding | None:
     total = sum(counts["io_count"] for counts in subject.counts.values())
     if unfinished <= _UNFINISHED * total:
         return None
+    if unfinished == total:
+        return Finding(
+            "unfinished-ios",
+            "warning",
+            "no I/O has a latency",
+            f"none of {format_count(total)} has an end: the source names none, or its completions were lost",
+            "rates, sizes and places hold, and it can be replayed; for latencies record with another source",
+        )
     return Finding(
         "unfinished-ios",
         "warning",

@@ -41,7 +41,7 @@ def test_two_recordings_side_by_side(folder, iotrace):
     assert done.status == 0, done.err
     assert "\x1b[31m" not in done.out
     assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert "B is slower. B's p99 service is" in " ".join(done.out.split())
+    assert "Reads: B is slower: p99 service" in " ".join(done.out.split())
     assert "Did B do the same work? Yes" in done.out
     assert "Where the time goes in A" in done.out
 

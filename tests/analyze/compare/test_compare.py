@@ -121,7 +121,11 @@ def test_classes_match_by_role_operation_and_size(make_recording):
     found = compare(recording([8192, 8192, 65536]), recording([8192, 8192, 2 << 20]))
     matched = {(e.role, e.size_class) for e in found.classes if e.role}
     assert matched == {("data", "8 KiB"), ("log", "8 KiB")}
-    assert len(found.unmatched) == 4
+    assert found.unmatched == [
+        f"only {whose} has {role} reads of {size}"
+        for role in ("data", "log")
+        for whose, size in (("A", "64 KiB"), ("B", "> 1 MiB"))
+    ]
     assert not found.same_work
     assert found.mix_distance == pytest.approx(1 / 3, abs=0.001)
 

@@ -120,11 +120,12 @@ def test_names_of_sizes():
         ClassKey("flush", "log", 4096): 1,
         ClassKey("read", None, None): 1,
     }
-    assert recordings._unmatched(left, {}) == [
-        "only a has reads of all sizes (all roles)",
-        "only a has reads of 8 KiB (data)",
+    left[ClassKey("read", "data", 65536)] = 1
+    assert recordings._unmatched(left, {}, "C") == [
+        "only A has reads",
+        "only A has data reads of 8 KiB, 64 KiB",
     ]
-    assert recordings._unmatched({}, left)[0] == "only b has reads of all sizes (all roles)"
+    assert recordings._unmatched({}, left, "C")[0] == "only C has reads"
     assert recordings._roles_unknown(
         {ClassKey("read", "unattributed", 1): 1, ClassKey("read", None, None): 1}
     )

@@ -10,10 +10,11 @@ from iotrace.analyze import library, units
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.description import grade
 from iotrace.analyze.describe.one_pass import Subject, measure
+from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.describe.streams import Stream
 from iotrace.analyze.present import plain
-from iotrace.schemas import writer
+from iotrace.schemas import Quality, writer
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -341,6 +342,17 @@ def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_rec
     assert found.notes[-1].endswith(
         "have no known place: sequential share, working set and hot spots are not known"
     )
+
+
+def test_a_source_without_latencies_has_no_queue_either(make_recording):
+    ios = [{"issued_ns": at * MS, "completed_ns": None} for at in range(1000)]
+    found = describe(make_recording(ios, window_ns=SECOND))
+    answer = describe_answer(found, "it", Quality().judge(len(ios)), [])
+    assert "Latency: the recording holds none" in [one.text for one in answer.opening]
+    queue = [one.name for one in answer.sections[0].table.columns].index("queue")
+    assert {str(row[queue]) for row in answer.sections[0].table.rows} == {units.DASH}
+    assert {row["latency_mean_ns"] for row in found.busiest} == {None}
+    assert "In flight" not in "".join(one.heading for one in answer.sections)
 
 
 @pytest.mark.parametrize(

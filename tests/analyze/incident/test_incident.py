@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.incident import incident
+from iotrace.analyze.incident import NoLatencyError, incident
 from iotrace.analyze.incident.find import is_told
 
 from . import incident_generator as generator
@@ -105,6 +105,13 @@ def test_what_ends_within_a_second_is_not_told_to_last_longer(tmp_path):
     found = incident(recording)
     (window,) = found.windows
     assert (found.start_ns, found.end_ns, window.end_ns) == (0, 240_400_000_000, 240_400_000_000)
+
+
+def test_a_source_without_latencies_has_no_slow_windows(make_recording):
+    """Its I/Os have no end, which is not that they hang until the recording ends."""
+    ios = [{"issued_ns": at * 10**8, "completed_ns": None} for at in range(3000)]
+    with pytest.raises(NoLatencyError, match="none of its I/Os has a latency"):
+        incident(make_recording(ios, window_ns=300 * 10**9))
 
 
 @pytest.mark.parametrize(
