@@ -66,7 +66,7 @@ floors: $(SETUP) ## the tests with the oldest versions of the packages that iotr
 	@test -x .tools/floors/bin/python || $(UV) venv --quiet --python $(PYTHON) .tools/floors
 	$(UV) pip compile --quiet --extra analysis --resolution lowest-direct --no-emit-index-url \
 	  --python-version 3.11 --output-file .tools/floors/floors.txt pyproject.toml
-	$(UV) pip install --quiet --python .tools/floors/bin/python --requirements .tools/floors/floors.txt --group dev
+	$(UV) pip install --quiet --python .tools/floors/bin/python --requirements .tools/floors/floors.txt --group test
 	$(NATIVE) $(UV) pip install --quiet --no-deps --no-build-isolation --python .tools/floors/bin/python --editable .
 	.tools/floors/bin/pytest -n 2 --dist loadgroup -m "not slow"
 
