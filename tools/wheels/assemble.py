@@ -85,6 +85,8 @@ def main(target: str, libraries: Path, output: Path) -> None:
     if packed.stat().st_size > BYTES_MAX:
         sys.exit(f"error: {packed} has {packed.stat().st_size:,} bytes, and {BYTES_MAX:,} are the most")
     proofs = [] if system.is_windows else [check_c_library(packed, system.tag)]
+    if system.c_library:
+        proofs.append(check_symbols(packed))
     proofs.append(check_abi3(packed))
     print(
         f"{packed}: {packed.stat().st_size:,} bytes, with {', '.join(modules)}; {', '.join(filter(None, proofs))}"
@@ -156,6 +158,34 @@ def check_c_library(wheel: Path, tag: str) -> str:
     if not same or (int(found[2]), int(found[3])) > (int(wanted[2]), int(wanted[3])):
         sys.exit(f"error: {wheel} is named for {tag}, and needs what auditwheel says:\n{shown}")
     return f"auditwheel: {found[1]}_{found[2]}_{found[3]}_{found[4]}"
+
+
+MUSL = Path("/lib/x86_64-linux-musl/libc.so")
+"""Debian 12's musl, 1.2.3; what it offers is the same for every processor."""
+
+
+def check_symbols(wheel: Path) -> str:
+    """Whether musl 1.2.3 and Python have all that the modules ask for, of which auditwheel looks at nothing."""
+    offered = symbols(MUSL, defined=True)
+    with tempfile.TemporaryDirectory() as place:
+        run("-m", "wheel", "unpack", "--dest", place, wheel)
+        for module in Path(place).rglob("*.so"):
+            wanted = {name for name in symbols(module, defined=False) if not re.match(r"_?Py[A-Z_]", name)}
+            if strangers := sorted(wanted - offered):
+                sys.exit(f"error: {wheel} needs {', '.join(strangers)}, which musl 1.2.3 does not have")
+    return "all symbols in musl 1.2.3"
+
+
+def symbols(library: Path, *, defined: bool) -> set[str]:
+    """The names a library offers, or those that it cannot be loaded without."""
+    found = set()
+    for line in tool("readelf", "--wide", "--dyn-syms", library).splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[4] in {"GLOBAL", "WEAK"}:
+            is_defined = words[6] != "UND"
+            if is_defined == defined and (defined or words[4] == "GLOBAL"):
+                found.add(words[7].partition("@")[0])
+    return found
 
 
 def check_abi3(wheel: Path) -> str:

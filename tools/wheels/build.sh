@@ -29,5 +29,8 @@ for target in "$@"; do
         RUSTFLAGS=$flags RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 cargo-zigbuild zigbuild --quiet --locked --release --lib \
             --target "$named" -Zbuild-std=std,panic_unwind $CRATES
     fi
+    case $target in
+    *-musl) [ -e /lib/x86_64-linux-musl/libc.so ] || install_packages "cannot prove the wheel for $target" musl ;;
+    esac
     "$PYTHON" tools/wheels/assemble.py "$target" "$CARGO_TARGET_DIR/$target/release" dist
 done

@@ -163,7 +163,17 @@ fn transfer(task: &Task, file: RawFd) -> i32 {
                 Op::Read => libc::preadv(file, &raw const piece, 1, offset),
                 Op::Write => {
                     let flags = if io.durable { WRITE_DURABLE } else { 0 };
-                    libc::pwritev2(file, &raw const piece, 1, offset, flags)
+                    // musl has no pwritev2 before 1.2.5; the upper half of the offset is for 32-bit kernels.
+                    let (pieces, upper): (libc::c_long, libc::c_long) = (1, 0);
+                    libc::syscall(
+                        libc::SYS_pwritev2,
+                        file,
+                        &raw const piece,
+                        pieces,
+                        offset,
+                        upper,
+                        flags,
+                    ) as isize
                 }
                 Op::Flush => libc::fdatasync(file) as isize,
             }
