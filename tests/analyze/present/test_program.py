@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import pydantic
 import pytest
+from packaging.version import Version
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import iotrace.cli.main  # noqa: F401 - the commands' answers are known once they are loaded
@@ -68,6 +70,9 @@ def test_the_types_say_what_plain_data_holds() -> None:
     assert set(described["properties"]) == {"share", "percent"}
 
 
+@pytest.mark.skipif(
+    Version(pydantic.VERSION) < Version("2.13"), reason="pydantic before 2.13 words JSON schemas differently"
+)
 def test_the_published_schema_is_current() -> None:
     assert ANSWERS.read_text("utf-8") == json_schema_text(), "run `make schemas`"
 
