@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -235,7 +235,8 @@ def working(title: str) -> Iterator[None]:
 def progress(title: str) -> Iterator["Meter"]:
     """Show a bar on a terminal, and nothing when stderr is piped."""
     bar = BarColumn(bar_width=BAR_CHARACTERS, table_column=Column(no_wrap=True))
-    with Progress(*bar_columns(bar), console=words, transient=True, disable=not words.is_terminal) as lines:
+    lines = Progress(*bar_columns(bar), console=words, transient=True, disable=not words.is_terminal)
+    with lines if words.is_terminal else nullcontext():  # rich before 15 ends a bar that nobody sees with an empty line
         yield Meter(lines, title, bar)
 
 

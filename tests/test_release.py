@@ -58,6 +58,7 @@ def test_every_crate_has_a_licence_that_deny_allows_and_a_notice():
 def test_checksums_are_those_of_sha256sum(tmp_path):
     (tmp_path / "a.whl").write_bytes(b"one")
     (tmp_path / "b.json").write_bytes(b"two")
+    (tmp_path / ".gitignore").write_bytes(b"*")  # not handed out
     (tmp_path / "SHA256SUMS").write_text(release.checksums(tmp_path))
     check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     assert (

@@ -126,7 +126,8 @@ def notices() -> str:
 
 def checksums(folder: Path) -> str:
     """Lines for ``sha256sum --check``."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != "SHA256SUMS")
+    hidden = re.compile(r"\..*|SHA256SUMS")  # uv leaves a .gitignore
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not hidden.fullmatch(path.name))
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
 
