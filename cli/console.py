@@ -236,7 +236,8 @@ def progress(title: str) -> Iterator["Meter"]:
     """Show a bar on a terminal, and nothing when stderr is piped."""
     bar = BarColumn(bar_width=BAR_CHARACTERS, table_column=Column(no_wrap=True))
     lines = Progress(*bar_columns(bar), console=words, transient=True, disable=not words.is_terminal)
-    with lines if words.is_terminal else nullcontext():  # rich before 15 ends a bar that nobody sees with an empty line
+    # rich before 15 ends a bar that nobody sees with an empty line.
+    with lines if words.is_terminal else nullcontext():
         yield Meter(lines, title, bar)
 
 
