@@ -94,9 +94,10 @@ def _steps(steps: list[Step]) -> Table:
             _state(step),
             Number(step.offered_iops),
             Number(step.achieved_iops),
-            Duration((step.response_ns_mean or None) if means_only else step.response_ns["p50"]),
-            Duration(step.response_ns["p99"]),
-            Duration(step.service_ns["p99"]),
+            # No storage answers in no time: a model that states none does.
+            Duration((step.response_ns_mean if means_only else step.response_ns["p50"]) or None),
+            Duration(step.response_ns["p99"] or None),
+            Duration(step.service_ns["p99"] or None),
             Number(step.in_flight_mean, 1),
             Number(step.achieved_mb_per_s, 1),
             Number(step.littles_law_ratio, 2),
