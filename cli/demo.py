@@ -160,12 +160,11 @@ def _workshop(folder: Path, *, keep: bool) -> Iterator[_Place]:
 
 def _announce(recording: Recording, place: _Place, report: Path, *, keep: bool) -> None:
     seconds = (WINDOW_NS[1] - WINDOW_NS[0]) // 1_000_000_000
-    console.say(
-        f"This replays {seconds} s of a recording that comes with iotrace, ever harder, on a test file:"
-    )
+    console.say(f"This replays {seconds} s of the bundled recording on a test file, harder and harder:")
     console.say(f"  {recording.manifest.title}")
     console.say(
-        f"It works in {place.work}, which it {'keeps' if keep else 'removes at the end'}, and leaves {report}."
+        f"It works in {place.work}, which it {'keeps' if keep else 'removes at the end'},\n"
+        f"and leaves {report}."
     )
     console.words.print()
 
