@@ -50,9 +50,6 @@ fn main() -> std::process::ExitCode {
         Command::Doctor { json } => Ok(doctor(json)),
         Command::Linux(options) => {
             let is_terminal = stderr().is_terminal();
-            if options.seconds.is_none() {
-                eprintln!("recording until Ctrl-C");
-            }
             let outcome = record::record(&options, &mut |seconds, ios, bytes, lost| {
                 if is_terminal {
                     let lost = if lost > 0 { format!(", {lost} events lost") } else { String::new() };

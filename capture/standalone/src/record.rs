@@ -82,6 +82,9 @@ pub fn record(
     // SAFETY: sets this process's own priority.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
     let mut live = Live::new(options, &selection, &instance)?;
+    if options.seconds.is_none() {
+        eprintln!("recording until Ctrl-C");
+    }
     let ran = live.run(&instance, report);
     instance.stop();
     ran?;

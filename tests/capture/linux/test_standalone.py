@@ -75,6 +75,13 @@ def running(recorder, *words, rights=()):
     assert not (INSTANCES / own).exists()
 
 
+def test_a_recording_that_cannot_begin_says_only_why(recorder, loop_device, tmp_path):  # noqa: F811
+    command = [recorder, "linux", loop_device, "-o", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: '{tmp_path}' is there already\n")
+
+
 @needs_fio
 def test_every_io_comes_through_the_import(recorder, loop_device, tmp_path):  # noqa: F811
     folder = tmp_path / "streams"
