@@ -27,7 +27,10 @@ from . import run_log
 
 _GLUE: Final = "\ue000"
 """Stands for a blank at which no line may end: between a figure and its unit."""
-_FIGURE: Final = re.compile(r"(?<=≤) |(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|[KMGT]i?B|[KMG]B/s|IOPS)(?![\w/]))")
+_FIGURE: Final = re.compile(
+    r"(?<=≤) |(?<=min) (?=\d\d s)|(?<=\d h) (?=\d\d min)"
+    r"|(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|[KMGT]i?B|[KMG]B/s|IOPS)(?![\w/]))"
+)
 
 
 class _Data(Console):

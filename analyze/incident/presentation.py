@@ -108,6 +108,10 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"
         yield Sentence(f"Whose: {row.dimension} {shortened(row.name, 28)}, {grew}")
+    elif known := [one for one in worst.seen_in if one.stream]:
+        # Means name no process: what was slowest of that which they do name.
+        most = max(known, key=lambda one: one.factor)
+        yield Sentence(f"Whose: {shortened(most.stream or '', 40)}, {most.factor:.2f}x slower")
 
 
 def _least_found(found: Incidents) -> str:

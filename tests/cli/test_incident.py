@@ -150,9 +150,8 @@ def test_a_counter_log_alone(iotrace: Iotrace, tmp_path: Path, load: float, caus
     assert "no validity rule fired" not in shown.out
 
 
-def test_dmv_snapshots_alone(iotrace: Iotrace, tmp_path: Path) -> None:
-    """Two files, a snapshot every ten seconds; one file's stall grows fivefold for two minutes at the same rate."""
-    random = np.random.default_rng(2)
+def dmv_snapshots(random: np.random.Generator, slow: range) -> str:
+    """Two files, a snapshot every ten seconds; one file's stall grows fivefold for a while at the same rate."""
     head = "capture_utc,database_id,file_id,sample_ms,num_of_reads,num_of_bytes_read,io_stall_read_ms,num_of_writes,"
     lines = [head + "num_of_bytes_written,io_stall_write_ms,physical_name,type_desc,database_name"]
     totals = {1: [0, 0, 0.0], 2: [0, 0, 0.0]}
@@ -161,17 +160,21 @@ def test_dmv_snapshots_alone(iotrace: Iotrace, tmp_path: Path) -> None:
         for file, name in ((1, "D:\\sales.mdf"), (2, "E:\\stock.mdf")):
             if sample:
                 reads = int(random.poisson(1000))
-                slow = file == 1 and 60 < sample <= 72
+                is_slow = file == 1 and sample in slow
                 totals[file][0] += reads
                 totals[file][1] += reads * 8192
-                totals[file][2] += reads * 3 * np.exp(random.normal(0, 0.1)) * (5 if slow else 1)
+                totals[file][2] += reads * 3 * np.exp(random.normal(0, 0.1)) * (5 if is_slow else 1)
             reads, size, stall = totals[file]
             at = f"{start + timedelta(seconds=10 * sample):%Y-%m-%d %H:%M:%S}.000"
             lines.append(
                 f"{at},5,{file},{sample * 10_000},{reads},{size},{int(stall)},0,0,0,{name},ROWS,Sales"
             )
+    return "\n".join(lines) + "\n"
+
+
+def test_dmv_snapshots_alone(iotrace: Iotrace, tmp_path: Path) -> None:
     log = tmp_path / "files.csv"
-    log.write_text("\n".join(lines) + "\n")
+    log.write_text(dmv_snapshots(np.random.default_rng(2), range(61, 73)))
     imported = iotrace("import", log, "-o", tmp_path / "dmv.iotrace")
     assert imported.status == 0, imported.err
     found = json.loads(iotrace("incident", tmp_path / "dmv.iotrace", "--json").out)

@@ -13,6 +13,7 @@ from pathlib import Path
 from socketserver import BaseServer
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
@@ -22,6 +23,7 @@ from iotrace.schemas import Recording
 
 from ..analyze.report.report_inputs import write_night, write_sweep
 from .conftest import Result, make_recording
+from .test_incident import dmv_snapshots, perfmon_log
 
 FOLDER = Path(__file__).parent / "transcripts"
 BUNDLED = Path(__file__).parents[2] / "cli" / "bundled" / "pgbench.iotrace"
@@ -32,6 +34,8 @@ COMMANDS = {
     "help_model": "model",
     "help_fleet": "fleet",
     "import": "import kernel.etl -o prod.iotrace",
+    "job_night_import": "import counters.csv dmv.csv -o bad.iotrace",
+    "job_night": "incident bad.iotrace",
     "inspect": "inspect kernel.etl perfmon.blg results.json",
     "describe": "describe pgbench.iotrace",
     "describe_full": "describe pgbench.iotrace --full",
@@ -132,6 +136,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("SQL01", "SQL02"):
         write_night(folder / "hosts" / f"{name}.iotrace")
     make_recording(folder / "small.iotrace", seconds=20)
+    counters = perfmon_log(np.random.default_rng(1), range(121, 145), factor=4.0, load=1.0)
+    (folder / "counters.csv").write_text(counters, newline="")
+    (folder / "dmv.csv").write_text(dmv_snapshots(np.random.default_rng(2), range(61, 73)))
     (folder / "path.toml").write_text(example())
     (folder / "disk.toml").write_text(DISK)
     (folder / "fleet.toml").write_text(FLEET)
