@@ -285,7 +285,8 @@ RULES: Final = (
     Rule(
         "unfinished-ios",
         "over 0.1 % of the I/Os have no completion",
-        "such I/Os are mostly slow ones: tails are lower bounds",
+        "such I/Os are mostly slow ones: tails are lower bounds; "
+        "if no I/O has one, the source names no latencies",
         ANY,
         unfinished_ios,
     ),
