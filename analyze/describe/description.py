@@ -236,6 +236,10 @@ class Description:
     """Rows of query counter_drives: what the counters, if any were recorded, show for each drive or file."""
     counters: list[dict[str, Any]] = field(default_factory=list)
     """Rows of query counter_summary."""
+    waits: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of query wait_types: what SQL Server waited for, if that was recorded."""
+    markers: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of query marker_kinds: checkpoints, backups and other events, if any were recorded."""
     results: list[dict[str, Any]] = field(default_factory=list)
     """Rows of the table results, of another tool's test; see `results`."""
     shared_time: list[str] = field(default_factory=list)

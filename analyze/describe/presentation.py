@@ -30,7 +30,7 @@ from iotrace.analyze.units import (
     format_share,
 )
 from iotrace.analyze.validity import Finding
-from iotrace.schemas import Quality
+from iotrace.schemas import Quality, counted
 from iotrace.schemas.text import beginning, shortened
 
 from .description import WITHHELD, Description, Flow, Latency, Workload, grade
@@ -70,10 +70,10 @@ def description_sections(found: Description) -> list[Section]:
     """The tables, load and latency first; without I/Os what counters and results of tests say."""
     results = results_sections(found.results)
     if not found.workloads:
-        return [*results, *_drives(found)]
+        return [*results, *_drives(found), *_waits(found), *_markers(found)]
     parts: tuple[Iterable[Section], ...] = (
         _load(found), _latency(found), results, _shape(found), _sizes(found), _busiest(found), _places(found),
-        _drives(found), _in_flight(found), _working_set(found), _hot_spots(found),
+        _drives(found), _in_flight(found), _working_set(found), _hot_spots(found), _waits(found), _markers(found),
     )  # fmt: skip
     return [one for part in parts for one in part]
 
@@ -143,8 +143,18 @@ def _what(found: Description, title: str) -> str:
     when = format_moment(found.start_utc_ns) or "at no known date"
     when = f"{when}, {format_duration_ns(found.window_ns)}"
     if found.total is None or not found.total.ios_per_s:
-        return f"{title} holds no reads or writes{f': counters only, {when}' if found.counters else ''}"
+        return f"{title} holds no reads or writes{_held_instead(found)}: {when}"
     return f"{title}: {found.kind} {when}"
+
+
+def _held_instead(found: Description) -> str:
+    waits = sum(row["wait_count"] for row in found.waits)
+    events = sum(row["marker_count"] for row in found.markers)
+    held = ["counters"] if found.counters else []
+    held += [counted(count, word) for count, word in ((waits, "wait"), (events, "event")) if count]
+    return (
+        f", only {' and '.join([', '.join(held[:-1]), held[-1]] if len(held) > 1 else held)}" if held else ""
+    )
 
 
 def _busy(found: Description, total: Workload) -> str:
@@ -448,6 +458,39 @@ def _drives(found: Description) -> Iterator[Section]:
         told = [f"all {word}" for word in words] if len(words) == 1 else [" ".join(one) for one in graded[:8]]
         notes = [f"grades of the means: {', '.join(told)}"] if told else []
         yield from section(heading, heads, map(_drive, entries), shown=_DRIVES_SHOWN, notes=notes)
+
+
+def _waits(found: Description) -> Iterable[Section]:
+    """What SQL Server waited for; beside I/Os few look for it here."""
+    rows = [
+        (
+            str(row["wait_type"]),
+            Count(row["wait_count"]),
+            Duration(row["waited_sum_ns"]),
+            Duration(row["waited_sum_ns"] / row["wait_count"]),
+            Duration(row["waited_max_ns"]),
+            Duration(row["signal_sum_ns"]),
+        )
+        for row in found.waits
+    ]
+    heads = columns("", "waits", "in all", "mean", "longest", "+for a processor")
+    return section("Waits", heads, rows, shown=_SHOWN, detail=bool(found.workloads))
+
+
+def _markers(found: Description) -> Iterable[Section]:
+    """Checkpoints, backups and other events."""
+    rows = [
+        (
+            str(row["kind"]).replace("_", " "),
+            Count(row["marker_count"]),
+            Offset(row["first_at_ns"]),
+            Offset(row["last_at_ns"]),
+            Duration(row["lasted_max_ns"]),
+        )
+        for row in found.markers
+    ]
+    heads = columns("", "events", "first", "last", "longest")
+    return section("Events", heads, rows, shown=_SHOWN, detail=bool(found.workloads))
 
 
 def _drive(entry: dict[str, Any]) -> tuple[Cell, ...]:

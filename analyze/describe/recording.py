@@ -135,6 +135,8 @@ class _Describer:
             block_bytes=FIRST_BLOCK_BYTES,
             drives=self.ask("counter_drives"),
             counters=self.ask("counter_summary"),
+            waits=self.ask("wait_types"),
+            markers=self.ask("marker_kinds"),
             results=results_of([self.recording]),
             shared_time=list(manifest.quality.shared_time),
             notes=self.notes,

@@ -105,7 +105,7 @@ def too_short(subject: Subject) -> Finding | None:
     """Short runs see one state of the storage."""
     is_cell = subject.scope == "characterization"
     duration_ns, least_ns = subject.length_ns, SHORT_CELL_NS if is_cell else SHORT_NS
-    if duration_ns is None or duration_ns >= least_ns:
+    if duration_ns is None or duration_ns >= least_ns or subject.is_empty:
         return None
     return Finding(
         "too-short",

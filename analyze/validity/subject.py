@@ -90,6 +90,13 @@ class Subject:
         return min((row["duration_ns"] for row in rows if row["duration_ns"]), default=None)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing that figures of storage could come from."""
+        tables = ("io", "counters", "results")
+        rows = self.recording.manifest.rows
+        return not any(rows.get(name) for name in tables)
+
+    @property
     def again(self) -> str:
         """What the user does to get another such recording, as a hint begins."""
         if self.is_tested:

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from iotrace.analyze import library, units
+from iotrace.analyze import library, units, validity
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.description import grade
 from iotrace.analyze.describe.one_pass import Subject, measure
@@ -414,3 +414,20 @@ def test_counters_that_go_on_beyond_the_ios_are_told(make_recording, seconds, is
     told = "counters were sampled for 60.0 s, I/Os recorded for 10.0 s: means of counters are over their own time"
     assert (told in found.notes) is is_told
     assert any("counters were" in note for note in found.notes) is is_told
+
+
+def test_without_ios_it_tells_of_waits_and_events(make_recording):
+    """The first line says what and when; nothing is said of a length that only load would need."""
+    tables = {
+        "waits": [{"at_ns": 1, "wait_type": "WRITELOG", "duration_ns": 40_000_000}],
+        "markers": [{"at_ns": 2, "kind": kind, "text": ""} for kind in ("backup", "backup", "log_flush")],
+    }
+    recording = make_recording([], 10**9, tables=tables)
+    found = describe(recording)
+    findings = validity.check(recording)
+    answer = describe_answer(found, "night.iotrace", recording.manifest.quality, findings)
+    held = "holds no reads or writes, only 1 wait and 3 events"
+    assert answer.opening[0].text == f"{found.title} {held}: at no known date, 1.00 s"
+    rows = {one.heading: [str(row[0]) for row in one.table.rows] for one in answer.sections if one.table}
+    assert rows == {"Waits": ["WRITELOG"], "Events": ["backup", "log flush"]}
+    assert not findings

@@ -364,3 +364,25 @@ def test_disk_counts(make_recording):
             "recorded_bytes": 8192.0, "own_bytes": 4096.0, "has_own": True,
         }
     ]  # fmt: skip
+
+
+def test_waits_and_events_by_kind(make_recording):
+    waits = [
+        {"at_ns": 5 * MS, "wait_type": "PAGEIOLATCH_SH", "duration_ns": 3 * MS, "signal_ns": 1 * MS},
+        {"at_ns": 6 * MS, "wait_type": "WRITELOG", "duration_ns": 10 * MS},
+        {"at_ns": 7 * MS, "wait_type": "PAGEIOLATCH_SH", "duration_ns": 4 * MS, "signal_ns": 0},
+    ]
+    markers = [
+        {"at_ns": 9 * MS, "kind": "checkpoint", "text": "db 5"},
+        {"at_ns": 2 * MS, "kind": "checkpoint", "text": "db 4", "duration_ns": 6 * MS},
+        {"at_ns": 1 * MS, "kind": "backup", "text": "full"},
+    ]
+    recording = make_recording([], 20 * MS, tables={"waits": waits, "markers": markers})
+    assert [tuple(row.values()) for row in ask(recording, "wait_types")] == [
+        ("WRITELOG", 1, 10 * MS, 10 * MS, None),
+        ("PAGEIOLATCH_SH", 2, 7 * MS, 4 * MS, 1 * MS),
+    ]
+    assert [tuple(row.values()) for row in ask(recording, "marker_kinds")] == [
+        ("checkpoint", 2, 2 * MS, 9 * MS, 6 * MS, "db 4"),
+        ("backup", 1, 1 * MS, 1 * MS, None, "full"),
+    ]
