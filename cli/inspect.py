@@ -193,14 +193,21 @@ def _facts(facts: Mapping[str, Any]) -> Iterable[Section]:
         yield Section("All that the file says of itself", sentences=whole, detail=True)
 
 
+_UNITS: Final = {"s": "s", "minutes": "min", "hz": "Hz", "mhz": "MHz", "bytes": "bytes"}
+"""Last words of the names of facts, and how they are written after a figure."""
+
+
 def _fact(name: str, value: object, most: int | None) -> str:
-    """A fact in words: times as dates or lengths, as their names say."""
+    """A fact in words: times as dates or lengths, and units after figures, as their names say."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if name.endswith("_utc_ns"):
-        label, words = name.removesuffix("_utc_ns"), format_moment(None if number is None else int(number))
-        words = words or "no date"
+    unit = next((unit for unit in _UNITS if name.endswith(f"_{unit}")), "")
+    if found := re.fullmatch(r"(.+)_utc_(n?)s", name):
+        utc_ns = None if number is None else int(number if found[2] else number * 1e9)
+        label, words = found[1], format_moment(utc_ns) or "no date"
     elif name.endswith("_ns"):
         label, words = name.removesuffix("_ns"), "unknown" if number is None else format_duration_ns(number)
+    elif unit and number is not None:
+        label, words = name.removesuffix(f"_{unit}"), f"{_short(value, most)} {_UNITS[unit]}"
     else:
         label, words = name, _short(value, most)
     return f"{label.replace('_', ' ')}: {words}"
