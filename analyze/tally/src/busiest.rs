@@ -106,7 +106,7 @@ impl Busiest {
 
 #[cfg(test)]
 mod tests {
-    use super::{Best, Busiest, LENGTHS_NS};
+    use super::{Best, Busiest, LENGTHS_NS, OVER_MIN};
 
     const S: i64 = 1_000_000_000;
 
@@ -160,6 +160,35 @@ mod tests {
                 inside(found[place].0.from_ns).count() as u64,
                 found[place].0.amount
             );
+        }
+    }
+
+    #[test]
+    fn it_is_the_most_also_after_ios_were_let_go_of() {
+        // A minute holds 15,000 I/Os, then 20,000: the fullest come last, when most has been let go of.
+        let count = 6 * OVER_MIN as i64;
+        let ios: Vec<(i64, u32)> = (0..count)
+            .scan(0, |at, place| {
+                *at += if place < count - 40_000 {
+                    4_000_000
+                } else {
+                    3_000_000
+                };
+                Some((*at, 1 + (place % 7) as u32))
+            })
+            .collect();
+        let found = of(&ios);
+        for (place, length) in LENGTHS_NS.into_iter().enumerate() {
+            let (mut from, mut bytes, mut most) = (0, 0, (0, 0));
+            for (end, &(at, size)) in ios.iter().enumerate() {
+                bytes += u64::from(size);
+                while at - ios[from].0 >= length {
+                    bytes -= u64::from(ios[from].1);
+                    from += 1;
+                }
+                most = (most.0.max((end + 1 - from) as u64), most.1.max(bytes));
+            }
+            assert_eq!((found[place].0.amount, found[place].1.amount), most);
         }
     }
 

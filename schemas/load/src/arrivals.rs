@@ -143,7 +143,7 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrivals, WIDTHS_NS};
+    use super::{Arrivals, OVER_MIN, WIDTHS_NS};
 
     fn of(times: &[i64]) -> Arrivals {
         let mut arrivals = Arrivals::default();
@@ -192,6 +192,34 @@ mod tests {
                     .count()
             };
             (0..times.len()).map(within).max().unwrap() as u64
+        });
+        assert_eq!(of(&times).peaks(), counted);
+    }
+
+    #[test]
+    fn peaks_are_those_of_counting_also_after_times_were_let_go_of() {
+        let mut state = 11_u64;
+        let mut at = 0_i64;
+        let times: Vec<i64> = (0..8 * OVER_MIN)
+            .map(|place| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                // Ever denser: the fullest stretches come last, when most has been let go of.
+                at += (state >> 33) as i64 % (4_000_000 - 50 * place as i64);
+                at
+            })
+            .collect();
+        let counted = WIDTHS_NS.map(|width| {
+            let mut from = 0;
+            let within = times.iter().enumerate().map(|(place, &at)| {
+                from += times[from..]
+                    .iter()
+                    .take_while(|&&begun| at - begun >= width)
+                    .count();
+                place + 1 - from
+            });
+            within.max().unwrap() as u64
         });
         assert_eq!(of(&times).peaks(), counted);
     }
