@@ -49,7 +49,7 @@ $(SETUP): .venv/.packages pyproject.toml $(RUST_SOURCES)
 	$(NATIVE) $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
 	@touch $@
 
-demo: $(SETUP) ## the whole story on a bundled recording, in about a minute
+demo: $(SETUP) ## the whole story on a bundled recording, in a minute or two
 	$(BIN)/iotrace demo
 
 test-deps: ## programs and mounts that tests use: Debian's packages and tracefs (root; elsewhere it names them)

@@ -1,4 +1,4 @@
-"""The demo: the whole story on a recording that comes with iotrace, in about a minute."""
+"""The demo: the whole story on a recording that comes with iotrace, in a minute or two."""
 
 import shutil
 import tempfile
@@ -77,7 +77,7 @@ def demo_command(
 ) -> None:
     """Show the whole story on a bundled recording.
 
-    It runs describe, sweep, knee, compare and report, in about a minute.
+    It runs describe, sweep, knee, compare and report, in a minute or two.
 
     Example: iotrace demo
     """

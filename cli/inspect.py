@@ -193,7 +193,7 @@ def _facts(facts: Mapping[str, Any]) -> Iterable[Section]:
         yield Section("All that the file says of itself", sentences=whole, detail=True)
 
 
-_UNITS: Final = {"s": "s", "minutes": "min", "hz": "Hz", "mhz": "MHz", "bytes": "bytes"}
+_UNITS: Final = {"minutes": "min", "hz": "Hz", "mhz": "MHz"}
 """Last words of the names of facts, and how they are written after a figure."""
 
 
@@ -204,8 +204,11 @@ def _fact(name: str, value: object, most: int | None) -> str:
     if found := re.fullmatch(r"(.+)_utc_(n?)s", name):
         utc_ns = None if number is None else int(number if found[2] else number * 1e9)
         label, words = found[1], format_moment(utc_ns) or "no date"
-    elif name.endswith("_ns"):
-        label, words = name.removesuffix("_ns"), "unknown" if number is None else format_duration_ns(number)
+    elif found := re.fullmatch(r"(.+)_(n?)s", name):
+        length_ns = None if number is None else number if found[2] else number * 1e9
+        label, words = found[1], "unknown" if length_ns is None else format_duration_ns(length_ns)
+    elif name.endswith("_bytes") and number is not None:
+        label, words = name.removesuffix("_bytes"), format_bytes(number)
     elif unit and number is not None:
         label, words = name.removesuffix(f"_{unit}"), f"{_short(value, most)} {_UNITS[unit]}"
     else:

@@ -4,12 +4,18 @@ The order of each enumeration is part of the format: native code writes the posi
 word. Append, never insert. `recording.json` is the language-neutral copy.
 """
 
+from collections.abc import Sequence
 from enum import IntFlag, StrEnum
 
 
 def counted(count: int, one: str, many: str = "") -> str:
     """A count with its noun: ``1 hole``, ``1,204 holes``. ``many`` is given where it is not ``one`` and an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: ``reads``, ``reads and writes``, ``reads, writes and flushes``."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 class Layer(StrEnum):

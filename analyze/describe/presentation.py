@@ -32,6 +32,7 @@ from iotrace.analyze.units import (
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality, counted
 from iotrace.schemas.text import beginning, shortened
+from iotrace.schemas.vocabulary import listed
 
 from .description import WITHHELD, Description, Flow, Latency, Workload, grade
 from .results import Row, result_tables
@@ -152,9 +153,7 @@ def _held_instead(found: Description) -> str:
     events = sum(row["marker_count"] for row in found.markers)
     held = ["counters"] if found.counters else []
     held += [counted(count, word) for count, word in ((waits, "wait"), (events, "event")) if count]
-    return (
-        f", only {' and '.join([', '.join(held[:-1]), held[-1]] if len(held) > 1 else held)}" if held else ""
-    )
+    return f", only {listed(held)}" if held else ""
 
 
 def _busy(found: Description, total: Workload) -> str:

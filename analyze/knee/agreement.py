@@ -13,6 +13,7 @@ import numpy as np
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import DASH, format_figure
 from iotrace.schemas.arrays import Floats
+from iotrace.schemas.vocabulary import listed
 
 from .answer import Vote
 from .estimators import Usl, fit_usl, kneedle, kneedle_concave, peak_power
@@ -89,8 +90,7 @@ def agreement(votes: Sequence[Vote], knee: str, load: str = "in flight", through
     names = [vote.method for vote in heard]
     if not names:
         return ""
-    who = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return f"{who} {'agree' if len(names) > 1 else 'agrees'}, within a step or {100 * VOTE_SHARE:.0f} %."
+    return f"{listed(names)} {'agree' if len(names) > 1 else 'agrees'}, within a step or {100 * VOTE_SHARE:.0f} %."
 
 
 def usl_text(usl: Usl) -> str:

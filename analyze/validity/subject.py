@@ -92,9 +92,8 @@ class Subject:
     @property
     def is_empty(self) -> bool:
         """Whether it holds nothing that figures of storage could come from."""
-        tables = ("io", "counters", "results")
-        rows = self.recording.manifest.rows
-        return not any(rows.get(name) for name in tables)
+        telling = {"io", "counters", "results"}.intersection(self.recording.table_names())
+        return not any(self.recording.row_count(name) for name in telling)
 
     @property
     def again(self) -> str:

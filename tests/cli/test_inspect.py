@@ -84,3 +84,9 @@ def test_no_fact_is_a_count_of_nanoseconds(iotrace: Run, full: bool) -> None:
     told = iotrace("inspect", trace, *(["--full"] if full else [])).out
     assert "_ns" not in told
     assert not [word for word in told.replace(",", "").split() if word.isdigit() and len(word) > 9]
+
+
+def test_a_fact_in_seconds_since_1970_is_a_date(iotrace: Run) -> None:
+    """1,700,000,060 s, which ONTAP wrote into the poll."""
+    polls = Path(__file__).parents[1] / "fixtures" / "corpus" / "ontap" / "poll"
+    assert "starts: 2023-11-14 22:14:20 UTC" in iotrace("inspect", polls, "--full").out

@@ -4,6 +4,7 @@ import pytest
 from rich.cells import cell_len
 
 from iotrace.schemas.text import DASH, beginning, format_share, shortened
+from iotrace.schemas.vocabulary import listed
 
 WAL = "/var/tmp/iotrace-bundled/pgwal"
 MDF = r"E:\Program Files\Microsoft SQL Server\MSSQL15.PROD\MSSQL\DATA\sales.mdf"
@@ -48,3 +49,13 @@ def test_a_title_ends_with_a_whole_word():
 )
 def test_a_share_is_written_with_a_blank(share, shown):
     assert format_share(share, signed=True) == shown
+
+
+def test_names_in_a_sentence() -> None:
+    names = ["reads", "writes", "flushes"]
+    assert [listed(names[:count]) for count in range(4)] == [
+        "",
+        "reads",
+        "reads and writes",
+        "reads, writes and flushes",
+    ]
