@@ -13,7 +13,7 @@ and the bootstrap for general stationary observations) from the circle that the 
   (Box 1953, Non-normality and tests on variances: by the kurtosis of the block sums).
 
 Limits: changes slower than about a tenth of the recording are not in the interval; a recording is one night, not all
-nights. docs/accuracy.md says in what conditions 95 % intervals were seen to cover the truth how often.
+nights. docs/experiments/describe-and-compare.md says in what conditions how many 95 % intervals held the truth.
 """
 
 from functools import cache

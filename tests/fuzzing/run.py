@@ -4,8 +4,8 @@ Native readers under libFuzzer, guided by coverage; every format of `capture.for
 it, and what stands before the formats (`doors`), under the mutator beside this file. What a run finds is left in
 build/fuzz/findings; inputs that led further stay in build/fuzz/corpus for the next run. Prints a line for each
 target; exit status 1 if there was a finding. Every run is entered in build/fuzz/account.csv as it ends; ``--account``
-adds it to the table in docs/accuracy.md, which is all the fuzzing there has been. What was fuzzed least comes first,
-each time with another seed: a run that is broken off is gone on with by starting again.
+adds it to the table in docs/experiments/damaged-files.md, which is all the fuzzing there has been. What was fuzzed
+least comes first, each time with another seed: to continue a run that was interrupted, start it again.
 """
 
 import argparse
@@ -37,7 +37,7 @@ ROOM = ROOT / "build" / "fuzz"
 FINDINGS = ROOM / "findings"
 CRATE = ROOT / "capture" / "readers" / "fuzz"
 ACCOUNT = ROOM / "account.csv"
-TABLE = ROOT / "docs" / "accuracy.md"
+TABLE = ROOT / "docs" / "experiments" / "damaged-files.md"
 ROW = re.compile(r"^(\s*)\| ([a-z0-9-]+) \| (native|format) \| ([\d,.]+) \| ([\d,]+) \| ([\d,]*) \|$")
 SUM = re.compile(r"^\s*\| all of these \| \|.*$")
 WORKER = Path(__file__).parent / "worker.py"
@@ -207,7 +207,7 @@ def accounted():
 
 
 def add_to_the_table():
-    """Put `accounted` into the table in docs/accuracy.md, and begin a new account."""
+    """Put `accounted` into the table in docs/experiments/damaged-files.md, and begin a new account."""
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     rows = [at for at, line in enumerate(lines) if ROW.match(line)]
     last = rows[-1] + 1
@@ -235,7 +235,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1, help="how often all targets have their turn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
-        "--account", action="store_true", help="add all runs to the table in docs/accuracy.md; run nothing"
+        "--account", action="store_true", help=f"add all runs to the table in {TABLE}; run nothing"
     )
     options = parser.parse_args()
     if options.account:

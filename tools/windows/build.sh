@@ -44,4 +44,4 @@ say "== wheel"
 # shellcheck disable=SC2086
 cargo build --quiet --locked --release $STANDARD $CRATES
 "$PYTHON" tools/wheels/assemble.py "$TARGET" "$CARGO_TARGET_DIR/$TARGET/release" dist
-say "Wine shows that the code runs, not how Windows behaves: docs/accuracy.md says what it cannot show."
+say "Wine shows that the code runs, not how Windows behaves: docs/experiments/windows.md says what it cannot show."

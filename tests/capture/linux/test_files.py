@@ -251,7 +251,7 @@ def test_where_the_kernel_names_no_file_descriptors_do(ext4, shell, tmp_path, mo
     for (_, op), (count, _) in of_fio("one", job).items():
         assert count * 0.5 <= calls[op] <= count
     # Just before it opens its file fio reads the size of a cache line ("64\n") through a descriptor of the same number:
-    # when that is looked up, it leads to the file already (docs/accuracy.md).
+    # when that is looked up, it leads to the file already (docs/experiments/recorder.md).
     others = [(op, count) for op, size, count in found if size != 8192]
     assert others in ([], [("read", 1)])
 

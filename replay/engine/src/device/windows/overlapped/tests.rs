@@ -1,5 +1,5 @@
 //! The completion port beyond what is asked of every device. Under Wine transfers end as they are submitted: see
-//! docs/accuracy.md for what that cannot show.
+//! docs/experiments/windows.md for what that cannot show.
 
 use std::fs::File;
 use std::io::Write;
