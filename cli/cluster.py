@@ -12,7 +12,6 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -20,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 import typer
 
 from iotrace.analyze.fleet import named_recordings, refuse_missing
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, distribution
 from iotrace.schemas.stored import Place, stored_at
 
 from . import console
@@ -235,7 +234,7 @@ def _check_cluster(client: "Client", address: str) -> None:
             hint=f"dask worker {address} --nthreads 1 starts one",
         ) from problem
     refuse_open(client.scheduler_info(n_workers=-1), address)
-    own = metadata.version("iotrace")
+    own = distribution.version()
     found = client.run(_version, on_error="return")
     for worker, version in found.items():
         if version != own:
@@ -295,7 +294,7 @@ def _opens(page: SplitResult) -> bool:
 
 def _version() -> str:
     """Of iotrace on the worker that runs this."""
-    return metadata.version("iotrace")
+    return distribution.version()
 
 
 def dask() -> Any:  # noqa: ANN401 - a module

@@ -1,11 +1,14 @@
 """What iotrace's extras bring, for the hints of commands that lack one.
 
-The hints name the packages, never iotrace itself: the name iotrace is another project's on the public registry.
+The hints name the packages, not iotrace itself: the name iotrace is another project's on the public registry, and
+there is nothing under our own until it is published.
 """
 
 import re
 from collections.abc import Iterator
 from importlib import metadata
+
+from iotrace.schemas.distribution import DISTRIBUTION
 
 
 def extra_with(module: str) -> str:
@@ -22,7 +25,7 @@ def install(extra: str) -> str:
 
 def _optional() -> Iterator[tuple[str, str]]:
     """Extra and requirement, of all that the extras ask for."""
-    for line in metadata.requires("iotrace") or []:
+    for line in metadata.requires(DISTRIBUTION) or []:
         requirement, _, marker = line.partition(";")
         if found := re.search(r"\bextra == ['\"]([\w-]+)['\"]", marker):
             yield found[1], requirement.strip()

@@ -4,13 +4,12 @@ import errno
 import io
 import os
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, distribution
 from iotrace.schemas.text import shortened
 
 from . import (
@@ -72,7 +71,7 @@ for group in (
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"iotrace {metadata.version('iotrace')}")
+        typer.echo(f"iotrace {distribution.version()}")
         raise typer.Exit
 
 

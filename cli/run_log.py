@@ -6,11 +6,10 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, distribution
 from iotrace.schemas.text import printable
 
 _LOGGER: Final = logging.getLogger("iotrace")
@@ -48,7 +47,7 @@ def logged(name: str | None, arguments: Sequence[str]) -> Iterator[list[int]]:
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.INFO)
     began = time.monotonic()
-    note(f"iotrace {metadata.version('iotrace')}: {shlex.join(arguments)}")
+    note(f"iotrace {distribution.version()}: {shlex.join(arguments)}")
     try:
         yield status
     finally:

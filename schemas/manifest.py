@@ -3,11 +3,11 @@
 import json
 import uuid as uuid_module
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field
 
+from . import distribution
 from .contract import ContractError, Count, Nanoseconds, json_schema, load
 from .errors import IotraceError
 from .host import Host, host_with_todays_names
@@ -193,7 +193,7 @@ class Manifest:
     """Settings and outcome of the run where ``kind`` is replayed."""
     watched: Watched | None = None
     """Where it was recorded beside a replay: which, and when its load was."""
-    tools: dict[str, str] = field(default_factory=lambda: {"iotrace": metadata.version("iotrace")})
+    tools: dict[str, str] = field(default_factory=lambda: {"iotrace": distribution.version()})
     uuid: Annotated[str, Field(pattern=_UUID)] = field(default_factory=lambda: str(uuid_module.uuid4()))
     rows: dict[str, Count] = field(default_factory=dict)
     """Rows per table, filled in by the writer: a file that lost its end is noticed."""

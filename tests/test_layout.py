@@ -2,16 +2,22 @@
 
 import ast
 import graphlib
+import re
 import subprocess
 import tomllib
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from iotrace.schemas import distribution
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("schemas", "capture", "replay", "analyze", "cli")
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = SETTINGS["project"]
+SETUPTOOLS = SETTINGS["tool"]["setuptools"]
 
 
 def package_folders() -> set[str]:
@@ -38,13 +44,41 @@ def test_no_rust_folder_shares_the_stem_of_a_python_module(room: str) -> None:
 
 def test_the_version_is_one() -> None:
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
-    assert metadata.version("iotrace") == cargo
+    assert distribution.version() == cargo == PROJECT["version"]
     assert f"\nversion: {cargo}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_the_changelog_is_headed_by_this_version() -> None:
+    """Newest first, each with its date; above it only what is not released yet, if there is something."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    if headings[0] == "Unreleased":
+        headings.pop(0)
+        assert re.search(r"^## Unreleased\n\n(?!#)\S", text, re.MULTILINE)
+    told = [re.fullmatch(r"(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)", heading) for heading in headings]
+    assert all(told), headings
+    versions = [tuple(map(int, one[1].split("."))) for one in told if one]
+    dates = [date.fromisoformat(one[2]) for one in told if one]
+    assert versions == sorted(set(versions), reverse=True)
+    assert dates == sorted(dates, reverse=True)
+    assert told[0] is not None
+    assert told[0][1] == PROJECT["version"]
+    assert f"\ndate-released: {told[0][2]}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_it_is_installed_under_its_own_name_and_runs_as_iotrace() -> None:
+    installed = metadata.distribution(PROJECT["name"])
+    assert installed.metadata["Name"] == distribution.DISTRIBUTION == PROJECT["name"]
+    assert {one.name: one.value for one in installed.entry_points} == {"iotrace": "iotrace.cli.main:main"}
+    asks = re.compile(r"""\bmetadata\.\w+\(["']iotrace""")
+    assert asks.search('metadata.version("iotrace")')
+    sources = [path for folder in (*ROOMS, "tools", "tests") for path in (ROOT / folder).rglob("*.py")]
+    assert [path for path in sources if path != Path(__file__) and asks.search(path.read_text("utf-8"))] == []
 
 
 def test_modules_want_the_same_features_of_every_crate_they_share() -> None:
     """Cargo compiles a crate anew for every set of its features: Arrow was compiled four times once."""
-    modules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools-rust"]["ext-modules"]
+    modules = SETTINGS["tool"]["setuptools-rust"]["ext-modules"]
     variants: dict[str, set[str]] = {}
     for module in modules:
         tree = [

@@ -6,10 +6,11 @@ With `--recorder PROGRAM` the page of the recorder without Python, from what its
 import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import build_docs
+
+from iotrace.schemas import distribution
 
 ROOT = Path(__file__).parents[1]
 _STATUS = """\
@@ -87,7 +88,7 @@ def main() -> None:
 
 
 def _head(name: str) -> str:
-    return f'.TH {_plain(name).upper()} 1 "" "iotrace {metadata.version("iotrace")}"'
+    return f'.TH {_plain(name).upper()} 1 "" "iotrace {distribution.version()}"'
 
 
 def _plain(words: str) -> str:

@@ -12,13 +12,14 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
 from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
 
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns
+from iotrace.schemas import distribution
 from iotrace.schemas.text import shortened
 
 from .charts import Chart, plain
@@ -87,7 +88,7 @@ def render(facts: ReportFacts, sections: Sequence[Section], *, is_served: bool =
             plotly=Markup(plotly) if drawings else "",  # noqa: S704 - base64
             origins=facts.origins[:_ORIGINS_MAX],
             sources_max=_SOURCES_MAX,
-            version=metadata.version("iotrace"),
+            version=distribution.version(),
             css=Markup(css),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             css_hash=_hash(css),

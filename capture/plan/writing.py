@@ -5,7 +5,7 @@ import json
 import math
 import secrets
 from dataclasses import asdict, dataclass
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from iotrace.capture.formats.windows.dmv_columns import (
     IO_WAITS,
     WAIT_STATS_QUERY,
 )
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, distribution
 from iotrace.schemas.durable import create_folder, sync_tree
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
@@ -135,7 +135,7 @@ def _record(plan: Plan) -> bytes:
     facts: dict[str, Any] = {
         "kind": _KIND,
         "name": plan.name,
-        "iotrace": metadata.version("iotrace"),
+        "iotrace": distribution.version(),
         "options": asdict(plan.options),
         "sha256": {path: hashlib.sha256(content).hexdigest() for path, content in sorted(plan.files.items())},
     }

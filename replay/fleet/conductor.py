@@ -13,14 +13,13 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillRunning
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.run.gate import CalledOffError
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Recording, distribution
 from iotrace.schemas.durable import create_private, create_private_folder
 
 from .clocks import Exchange, Offset, at_instant, offset_of
@@ -229,7 +228,7 @@ class Conductor:
                 f"iotrace fleet generator --name {missing[0]} starts one",
             )
         self._peers = {host: _Peer(host, known[host]) for host in self._hosts}
-        own = metadata.version("iotrace")
+        own = distribution.version()
         for peer in self._peers.values():
             try:
                 hello = await self._must(peer, "hello")

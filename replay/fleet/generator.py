@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.run.gate import CalledOffError, Gate
 from iotrace.replay.run.replay import check_targets, replay
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Recording, distribution
 from iotrace.schemas.durable import create_private, create_private_folder
 
 PREFIX: Final = "iotrace_"
@@ -71,7 +70,7 @@ class Generator:
 
     async def hello(self) -> dict[str, Any]:
         """Who this is."""
-        return {"name": self.name, "version": metadata.version("iotrace"), "kernel": _kernel()}
+        return {"name": self.name, "version": distribution.version(), "kernel": _kernel()}
 
     async def clock(self) -> int:
         """This machine's monotonic clock, by which the engine plays."""

@@ -43,4 +43,4 @@ def test_without_a_command_the_help_is_shown(iotrace: Callable[..., Result]) -> 
 
 
 def test_the_version_is_told(iotrace: Callable[..., Result]) -> None:
-    assert iotrace("--version").out.startswith("iotrace 0.")
+    assert iotrace("--version").out.startswith("iotrace 1.")

@@ -5,10 +5,12 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
+from iotrace.schemas.distribution import DISTRIBUTION
+
 
 def extras() -> set[str]:
     """Packages that only an extra brings."""
-    wanted = [Requirement(one) for one in metadata.requires("iotrace") or []]
+    wanted = [Requirement(one) for one in metadata.requires(DISTRIBUTION) or []]
     plain = {one.name for one in wanted if "extra" not in str(one.marker)}
     return {one.name.lower() for one in wanted} - plain
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -111,14 +112,33 @@ SAYS_HOW_TO_INSTALL = [*PAGES, ROOT / "Containerfile"] + [
 
 
 def test_nothing_says_to_install_iotrace_by_its_name_alone() -> None:
-    """On the public registry that name is another project's: whoever asks for it gets that one."""
+    """On the public registry that name is another project's, and the package's own not yet anybody's."""
     command = r"""\b(pip|pipx|uv|uv tool)\b[^\n]*\b(add|install)\b[^\n`,;&|]*"""
-    by_name = re.compile(command + r"""[\s"']iotrace(\[|==|["'\s]|$)""", re.MULTILINE)
+    by_name = re.compile(command + r"""[\s"']iotrace(?:-storage)?(\[|==|["'\s]|$)""", re.MULTILINE)
     assert by_name.search('pip install --find-links dist "iotrace[analysis]"')
-    assert not by_name.search('pip install "dist/iotrace-0.1.0-cp311-abi3-linux.whl[analysis]"')
+    assert by_name.search("pipx install iotrace-storage")
+    assert not by_name.search('pip install "dist/iotrace_storage-1.0.0-cp311-abi3-linux.whl[analysis]"')
     found = {}
     for source in SAYS_HOW_TO_INSTALL:
         told = by_name.search(source.read_text("utf-8").replace("\\\n", " "))
         if told:
             found[str(source.relative_to(ROOT))] = told[0]
     assert not found
+
+
+def test_files_that_are_named_to_install_are_those_of_this_version() -> None:
+    """Wheels by the package's name as the wheel format writes it, and by the systems that wheels are built for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assemble = (ROOT / "tools" / "wheels" / "assemble.py").read_text("utf-8")
+    systems = set(re.findall(r'tag="(\w+)"', assemble))
+    assert len(systems) == 5
+    stem = f"{re.sub('[-_.]+', '_', project['name'])}-{project['version']}-cp311-abi3"
+    wheels = {f"{stem}-{system}.whl" for system in systems}
+    recorders = {f"iotrace-recorder_{project['version']}_amd64.deb"}
+    recorders.add(f"iotrace-recorder-{project['version']}-1.x86_64.rpm")
+    told = set(re.findall(r"[\w.-]+\.(?:whl|deb|rpm)\b", (ROOT / "docs" / "install.md").read_text("utf-8")))
+    assert told & wheels
+    assert told - wheels == recorders
+    container = (ROOT / "Containerfile").read_text("utf-8")
+    assert f"{stem.replace(project['version'], '${VERSION}')}-manylinux_2_28_$(uname -m).whl" in container
+    assert f"VERSION={project['version']} " in container

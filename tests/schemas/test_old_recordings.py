@@ -14,7 +14,7 @@ RECORDINGS = sorted(FOLDER.glob("*/*.iotrace"))
 
 
 def test_there_are_two_of_every_version():
-    assert {path.parent.name for path in RECORDINGS} >= {"0.1.0"}
+    assert {path.parent.name for path in RECORDINGS} >= {"0.1.0", "1.0.0"}
     assert len(RECORDINGS) == 2 * len({path.parent for path in RECORDINGS})
 
 

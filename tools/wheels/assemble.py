@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+STEM = SETTINGS["project"]["name"].replace("-", "_")
+"""What the names of wheels begin with."""
 BYTES_MAX = 15_000_000
 SYSTEM_DLLS = re.compile(
     r"(kernel32|ntdll|advapi32|bcryptprimitives|bcrypt|userenv|ws2_32|winmm|msvcrt|api-ms-win-.*|python3)\.dll",
@@ -60,7 +63,7 @@ def main(target: str, libraries: Path, output: Path) -> None:
         place = Path(temporary)
         pure = build_pure(place)
         run("-m", "wheel", "unpack", "--dest", place, pure)
-        (content,) = (path for path in place.glob("iotrace-*") if path.is_dir())
+        (content,) = (path for path in place.glob(f"{STEM}-*") if path.is_dir())
         modules = {name: crate for name, crate in native_modules().items() if name not in system.without}
         for module, crate in modules.items():
             built = libraries / system.library.format(library_of(crate))
@@ -80,7 +83,7 @@ def main(target: str, libraries: Path, output: Path) -> None:
         retag(content, tag)
         output.mkdir(exist_ok=True)
         run("-m", "wheel", "pack", "--dest-dir", output, content)
-        (packed,) = output.glob(f"iotrace-*-{tag}.whl")
+        (packed,) = output.glob(f"{STEM}-*-{tag}.whl")
         run("-m", "wheel", "unpack", "--dest", place / "again", packed)  # checks every hash
     if packed.stat().st_size > BYTES_MAX:
         sys.exit(f"error: {packed} has {packed.stat().st_size:,} bytes, and {BYTES_MAX:,} are the most")
@@ -95,8 +98,7 @@ def main(target: str, libraries: Path, output: Path) -> None:
 
 def native_modules() -> dict[str, Path]:
     """Names and Cargo.toml files of all native modules."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    modules = settings["tool"]["setuptools-rust"]["ext-modules"]
+    modules = SETTINGS["tool"]["setuptools-rust"]["ext-modules"]
     return {one["target"]: ROOT / one["path"] for one in modules}
 
 
@@ -126,7 +128,7 @@ def build_pure(place: Path) -> Path:
         sys.exit("error: pyproject.toml has native modules in a form that assemble.py does not know")
     code = f"from setuptools import build_meta; build_meta.build_wheel({str(place)!r})"
     run("-c", code, folder=source)
-    (wheel,) = place.glob("iotrace-*-none-any.whl")
+    (wheel,) = place.glob(f"{STEM}-*-none-any.whl")
     return wheel
 
 
