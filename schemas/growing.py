@@ -69,7 +69,6 @@ class GrowingRecording:
         self.damaged: list[str] = []
         """Parts that could not be read, and were left out."""
         self._find_tables()
-        self._done = False
 
     @classmethod
     def create(cls, path: str | Path, *, overwrite: bool = False) -> Self:
@@ -273,7 +272,6 @@ class GrowingRecording:
             check_replaceable(self.path, overwrite=self._overwrite)
             move_into_place(self.folder, self.path, RECORDING)
         (self.path / GROWING_LOCK).unlink(missing_ok=True)
-        self._done = True
         self._lock.release()
         return Recording(self.path, manifest)
 
@@ -292,7 +290,6 @@ class GrowingRecording:
         for table in self._tables.values():
             table.close_tail()
         shutil.rmtree(self.folder, ignore_errors=True)
-        self._done = True
         self._lock.release()
 
     def _write_manifest(self, manifest: Manifest) -> None:
@@ -348,11 +345,11 @@ class GrowingRecording:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._done:
-            self._sync.wait()
-            for table in self._tables.values():
-                table.close_tail()
-            self._lock.release()
+        # After `commit` or `discard` all of this is done already, and does no harm.
+        self._sync.wait()
+        for table in self._tables.values():
+            table.close_tail()
+        self._lock.release()
 
 
 def _reserve_room(folder: Path) -> None:

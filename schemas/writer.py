@@ -51,7 +51,6 @@ class RecordingWriter:
         self._room = Partial.folder(self.path, private=True)
         self._partial = self._room.path
         self._tables: dict[str, _TableWriter] = {}
-        self._done = False
 
     def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:
         """Add rows to a table; see `conform` for what is accepted. ``io`` rows of one call are put in order of issue.
@@ -89,7 +88,6 @@ class RecordingWriter:
             sync_tree(self._partial)
             check_replaceable(self.path, overwrite=self._overwrite)
             move_into_place(self._partial, self.path, RECORDING)
-        self._done = True
         return Recording(self.path, manifest)
 
     @contextmanager
@@ -109,9 +107,8 @@ class RecordingWriter:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._done:
-            for table in self._tables.values():
-                table.abandon()
+        for table in self._tables.values():
+            table.abandon()
         self._room.close()
 
 

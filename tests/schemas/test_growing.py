@@ -17,6 +17,7 @@ from iotrace.schemas import Clock, GrowingRecording, IotraceError, Manifest, Rec
 from iotrace.schemas.growing import OutputError, _link_or_copy, is_growing, unfinished_folder
 from iotrace.schemas.streams import stream_bytes
 from iotrace.schemas.tables import OPTIONAL_TABLES, TABLES
+from iotrace.schemas.writer import GROWING_LOCK
 
 WRITER = """
 import os, sys
@@ -218,6 +219,26 @@ def test_tails_become_parts_in_order_and_go_once_those_are_on_the_disk(one):
     assert done.read("markers")["at_ns"].to_pylist() == [5, 7]
     assert done.manifest.rows["io"] == 5
     assert names_in(done.path / "io") == [f"part-0000000{number}.parquet" for number in range(3)]
+
+
+def test_a_tail_stays_where_only_itself_is_on_the_disk_and_not_its_part(one, monkeypatch):
+    """A power cut would else take the part, and its rows with it."""
+    one.append("io", io(5))
+    one.flush(manifest())
+    one.seal()
+    one.encode_one()
+    tail, part = one.folder / "io/tail-00000000.arrows", one.folder / "io/part-00000000.parquet"
+    for on_disk, is_left in (({tail}, True), ({part}, False), ({part}, False)):
+        monkeypatch.setattr(one._sync, "take_synced", lambda files=on_disk: files)
+        one.flush(manifest())
+        assert tail.exists() == is_left
+    assert part.exists()
+
+
+def test_a_lock_file_that_somebody_removed_does_no_harm(one):
+    one.append("io", io(5))
+    (one.folder / GROWING_LOCK).unlink()
+    assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [5]
 
 
 def test_a_finished_recording_is_as_one_that_was_written_at_once(one):
