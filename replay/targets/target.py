@@ -164,7 +164,7 @@ def open_target(
     wanted = _Request(Path(name), name, writes, permission, direct)
 
     def make() -> Target:
-        size_bytes = max(file_bytes or needed_bytes, 4096)
+        size_bytes = _size_of_new(file_bytes, needed_bytes)
         return _open_new(wanted, size_bytes, fill_with, seed, progress, patience_seconds)
 
     found = look(wanted.path, name)
@@ -205,7 +205,7 @@ def check_target(
         _refuse_new(wanted)
         fill.refuse_uncreatable(
             wanted.path,
-            max(file_bytes or needed_bytes, 4096),
+            _size_of_new(file_bytes, needed_bytes),
             direct=direct,
             fill_with=fill_with,
             to_be_known=writes and not permission.allow_writes,
@@ -218,6 +218,10 @@ def check_target(
     is_device = stat.S_ISBLK(found.st_mode)
     target = _open_device(wanted, found) if is_device else _open_file(wanted, found)
     os.close(target.file)
+
+
+def _size_of_new(file_bytes: int | None, needed_bytes: int) -> int:
+    return max(file_bytes or needed_bytes, 4096)
 
 
 def _refuse_new(wanted: _Request) -> None:

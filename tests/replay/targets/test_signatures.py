@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
+from uuid import UUID
 
 import pytest
 
-from iotrace.replay.targets.signatures import find_signature
+from iotrace.replay.targets.signatures import _AT_OFFSET, _at_end, find_signature
 
 from ...attacks.playing_on import attached, run
 
@@ -137,90 +138,127 @@ def test_an_empty_disk_of_any_size_has_none(tmp_path: Path, size_bytes: int) -> 
     assert signature_of(image) is None
 
 
-@pytest.mark.parametrize(
-    ("offset", "mark", "found"),
-    [
-        (512, b"EFI PART", "a GPT partition table"),
-        (510, b"\x55\xaa", "a partition table (MBR)"),
-        (0, b"LUKS\xba\xbe\x00\x02", "an encrypted LUKS volume"),
-        (512, b"LABELONE", "an LVM physical volume"),
-        (0, b"\xeb\x52\x90NTFS    ", "an NTFS file system"),
-        (3, b"EXFAT   ", "an exFAT file system"),
-        (3, b"ReFS\0\0\0\0", "a ReFS file system"),
-        (3, b"-FVE-FS-", "a BitLocker volume"),
-        (0x52, b"FAT32   ", "a FAT file system"),
-        (0x36, b"FAT16   ", "a FAT file system"),
-        (0, b"XFSB", "an XFS file system"),
-        (1024 + 56, 0xEF53.to_bytes(2, "little"), "an ext2/3/4 file system"),
-        (1024, 0xF2F52010.to_bytes(4, "little"), "an F2FS file system"),
-        (1024, 0xE0F5E1E2.to_bytes(4, "little"), "an EROFS file system"),
-        (32768, b"JFS1", "a JFS file system"),
-        (16 * 2048 + 1, b"CD001", "an ISO 9660 file system"),
-        (16 * 2048 + 1, b"NSR03", "a UDF file system"),
-        (64 << 10, bytes(52) + b"ReIsEr2Fs", "a ReiserFS file system"),
-        (0x200000, 0x2FABF15E.to_bytes(4, "little"), "a VMFS file system"),
-        (1 << 20, 0xC001D00D.to_bytes(4, "little"), "a VMFS volume"),
-        (64 << 10, b"ReIsEr4", "a Reiser4 file system"),
-        (0, 0x1BADFACE.to_bytes(4, "little"), "a BFS file system"),
-        *(
-            (at, 0x28CD3D45.to_bytes(4, order), "a cramfs file system")
-            for at in (0, 512)
-            for order in ENDIANS
-        ),
-        (0, b"-rom1fs-", "a romfs file system"),
-        (4096, b"SPB5", "a NetWare file system"),
-        (0, b"SFOZ", "a zonefs file system"),
-        ((64 << 10) + 4, 0x103C428B.to_bytes(4, "little"), "a ScoutFS file system"),
-        (0, b"UBI#", "a UBI volume"),
-        (0, 0x06101831.to_bytes(4, "little"), "a UBIFS file system"),
-        (0, 0xFEEDBABE.to_bytes(4, "big"), "the log of an XFS file system"),
-        (1024, 0xA501FCF5.to_bytes(4, "little"), "a VxFS file system"),
-        (8192, 0xA501FCF5.to_bytes(4, "big"), "a VxFS file system"),
-        *(
-            (9 * 512 + 32, one.to_bytes(4, "little"), "a member of a HighPoint RAID")
-            for one in (0x5A7816F0, 0x5A7816FD)
-        ),
-        (0, 0x0BE5A941.to_bytes(4, "big"), "an SGI partition table"),
-        *((at, 0x82564557.to_bytes(4, "little"), "a BSD disk label") for at in (0, 64, 128, 512)),
-        ((64 << 10) + 52, b"ReIsErFs", "a ReiserFS file system"),
-        (64 << 10, 0x01161970.to_bytes(4, "big"), "a GFS2 file system"),
-        (0, b"hsqs", "a SquashFS file system"),
-        (0x4000, b"SKUL\xba\xbe", "an encrypted LUKS volume"),
-        *((block * 2, b"OCFSV2", "an OCFS2 file system") for block in (512, 1024, 2048, 4096)),
-        (8192 + 1372, 0x00011954.to_bytes(4, "little"), "a UFS file system"),
-        (65536 + 1372, 0x19540119.to_bytes(4, "little"), "a UFS file system"),
-        (1024, b"H+\0\4", "an HFS+ file system"),
-        (1024, b"HX\0\5", "an HFS+ file system"),
-        (32, b"NXSB", "an APFS container"),
-        (516, b"!Stra0tis", "a Stratis pool"),
-        (32, b"ORCLDISK", "an Oracle ASM disk"),
-        *((sector * 512, b"LABELONE", "an LVM physical volume") for sector in range(4)),
-        *((page - 10, b"SWAPSPACE2", "swap space") for page in (4096, 8192, 16384, 65536)),
-        (4096, b"EFI PART", "a GPT partition table"),
-        (-1024, b"Intel Raid ISM Cfg Sig. ", "a member of an Intel RAID"),
-        (-1024, b"NVIDIA", "a member of an NVIDIA RAID"),
-        (-512, b"$XIDE$", "a member of an LSI RAID"),
-        (-512, 0x900765C4.to_bytes(4, "big"), "a member of an Adaptec RAID"),
-        *(
-            (-11 * 512, one.to_bytes(4, "little"), "a member of a HighPoint RAID")
-            for one in (0x5A7816F3, 0x5A7816FD)
-        ),
-        *(
-            (-sectors * 512, b"Promise Technology, Inc.", "a member of a Promise RAID")
-            for sectors in (63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087)
-        ),
-        (-512, 0xDE11DE11.to_bytes(4, "big"), "a member of a RAID (DDF)"),
-        (-512, b"EFI PART", "a GPT partition table"),
-        (-4096, b"EFI PART", "a GPT partition table"),
-        (64 << 10, bytes(64) + b"_BHRfS_M", "a Btrfs file system"),
-        (4096, 0xA92B4EFC.to_bytes(4, "little"), "a member of a Linux RAID"),
-    ],
-)
+BY_LAYOUT: list[tuple[int, bytes, str]] = [
+    (512, b"EFI PART", "a GPT partition table"),
+    (510, b"\x55\xaa", "a partition table (MBR)"),
+    (0, b"LUKS\xba\xbe\x00\x02", "an encrypted LUKS volume"),
+    (512, b"LABELONE", "an LVM physical volume"),
+    (0, b"\xeb\x52\x90NTFS    ", "an NTFS file system"),
+    (3, b"EXFAT   ", "an exFAT file system"),
+    (3, b"ReFS\0\0\0\0", "a ReFS file system"),
+    (3, b"-FVE-FS-", "a BitLocker volume"),
+    (0x52, b"FAT32   ", "a FAT file system"),
+    (0x36, b"FAT16   ", "a FAT file system"),
+    (0, b"XFSB", "an XFS file system"),
+    (1024 + 56, 0xEF53.to_bytes(2, "little"), "an ext2/3/4 file system"),
+    (1024, 0xF2F52010.to_bytes(4, "little"), "an F2FS file system"),
+    (1024, 0xE0F5E1E2.to_bytes(4, "little"), "an EROFS file system"),
+    (32768, b"JFS1", "a JFS file system"),
+    (16 * 2048 + 1, b"CD001", "an ISO 9660 file system"),
+    (16 * 2048 + 1, b"NSR03", "a UDF file system"),
+    (64 << 10, bytes(52) + b"ReIsEr2Fs", "a ReiserFS file system"),
+    (0x200000, 0x2FABF15E.to_bytes(4, "little"), "a VMFS file system"),
+    (1 << 20, 0xC001D00D.to_bytes(4, "little"), "a VMFS volume"),
+    (64 << 10, b"ReIsEr4", "a Reiser4 file system"),
+    (0, 0x1BADFACE.to_bytes(4, "little"), "a BFS file system"),
+    *((at, 0x28CD3D45.to_bytes(4, order), "a cramfs file system") for at in (0, 512) for order in ENDIANS),
+    (0, b"-rom1fs-", "a romfs file system"),
+    (4096, b"SPB5", "a NetWare file system"),
+    (0, b"SFOZ", "a zonefs file system"),
+    ((64 << 10) + 4, 0x103C428B.to_bytes(4, "little"), "a ScoutFS file system"),
+    (0, b"UBI#", "a UBI volume"),
+    (0, 0x06101831.to_bytes(4, "little"), "a UBIFS file system"),
+    (0, 0xFEEDBABE.to_bytes(4, "big"), "the log of an XFS file system"),
+    (1024, 0xA501FCF5.to_bytes(4, "little"), "a VxFS file system"),
+    (8192, 0xA501FCF5.to_bytes(4, "big"), "a VxFS file system"),
+    *(
+        (9 * 512 + 32, one.to_bytes(4, "little"), "a member of a HighPoint RAID")
+        for one in (0x5A7816F0, 0x5A7816FD)
+    ),
+    (0, 0x0BE5A941.to_bytes(4, "big"), "an SGI partition table"),
+    *((at, 0x82564557.to_bytes(4, "little"), "a BSD disk label") for at in (0, 64, 128, 512)),
+    ((64 << 10) + 52, b"ReIsErFs", "a ReiserFS file system"),
+    (64 << 10, 0x01161970.to_bytes(4, "big"), "a GFS2 file system"),
+    (0, b"hsqs", "a SquashFS file system"),
+    (0x4000, b"SKUL\xba\xbe", "an encrypted LUKS volume"),
+    *((block * 2, b"OCFSV2", "an OCFS2 file system") for block in (512, 1024, 2048, 4096)),
+    (8192 + 1372, 0x00011954.to_bytes(4, "little"), "a UFS file system"),
+    (65536 + 1372, 0x19540119.to_bytes(4, "little"), "a UFS file system"),
+    (1024, b"H+\0\4", "an HFS+ file system"),
+    (1024, b"HX\0\5", "an HFS+ file system"),
+    (32, b"NXSB", "an APFS container"),
+    (516, b"!Stra0tis", "a Stratis pool"),
+    (32, b"ORCLDISK", "an Oracle ASM disk"),
+    *((sector * 512, b"LABELONE", "an LVM physical volume") for sector in range(4)),
+    *((page - 10, b"SWAPSPACE2", "swap space") for page in (4096, 8192, 16384, 65536)),
+    (4096, b"EFI PART", "a GPT partition table"),
+    (-1024, b"Intel Raid ISM Cfg Sig. ", "a member of an Intel RAID"),
+    (-1024, b"NVIDIA", "a member of an NVIDIA RAID"),
+    (-512, b"$XIDE$", "a member of an LSI RAID"),
+    (-512, 0x900765C4.to_bytes(4, "big"), "a member of an Adaptec RAID"),
+    *(
+        (-11 * 512, one.to_bytes(4, "little"), "a member of a HighPoint RAID")
+        for one in (0x5A7816F3, 0x5A7816FD)
+    ),
+    *(
+        (-sectors * 512, b"Promise Technology, Inc.", "a member of a Promise RAID")
+        for sectors in (63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087)
+    ),
+    (-512, 0xDE11DE11.to_bytes(4, "big"), "a member of a RAID (DDF)"),
+    (-512, b"EFI PART", "a GPT partition table"),
+    (-4096, b"EFI PART", "a GPT partition table"),
+    (64 << 10, bytes(64) + b"_BHRfS_M", "a Btrfs file system"),
+    (4096, 0xA92B4EFC.to_bytes(4, "little"), "a member of a Linux RAID"),
+    # The volume recognition sequence of ECMA-167.
+    *((16 * 2048 + 1, word, "a UDF file system") for word in (b"BEA01", b"NSR02", b"BOOT2")),
+    (0, b"dmvdo001", "a VDO volume"),
+    (0, b"mpoolDev", "a member of a media pool (mpool)"),
+    (0, b"$DRBDmgr=q", "a DRBD control volume"),
+    *((60 - 4096, one.to_bytes(4, "big"), "a DRBD device") for one in (0x8374026B, 0x8374026C, 0x8374026D)),
+    (0, b"\xed\xc3\x02\xe9\x98\x56\xe5\x0c", "a hibernated system (TuxOnIce)"),
+    # In EBCDIC, at the third block.
+    *(
+        (2 * block, word.encode("cp037"), "a DASD of IBM's")
+        for block in (512, 1024, 2048, 4096)
+        for word in ("VOL1", "LNX1", "CMS1")
+    ),
+    (0, b"integrt\0", "a dm-integrity volume"),
+    (4096 + 24, UUID("c68573f6-4e1a-45ca-8265-f57f48ba6d81").bytes, "a bcache device"),
+    (4096 + 24, UUID("c68573f6-66ce-90a9-d96a-60cf803df7ef").bytes, "a bcachefs file system"),
+    (0, b"bluestore block device", "a Ceph OSD"),
+    *((at, 0xA92B4EFC.to_bytes(4, "little"), "a member of a Linux RAID") for at in (0, -65536, -8192)),
+    *((page - 10, b"SWAP-SPACE", "swap space") for page in (4096, 8192, 16384, 65536)),
+]
+"""Marks of tools that are rarely installed, by the published layouts; places below zero are from the disk's end."""
+
+
+@pytest.mark.parametrize(("offset", "mark", "found"), BY_LAYOUT)
 def test_marks_where_their_formats_put_them(tmp_path: Path, offset: int, mark: bytes, found: str) -> None:
-    """For the tools that are rarely installed: by the published layouts, below zero from the disk's end."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(SIZE_BYTES)
         file.seek(offset % SIZE_BYTES)
         file.write(mark)
     assert signature_of(image) == found
+
+
+def test_every_mark_that_is_looked_for_is_planted_somewhere() -> None:
+    planted = {(offset % SIZE_BYTES, mark) for offset, mark, _ in BY_LAYOUT}
+    for offset, mark, words in (*_AT_OFFSET, *_at_end(SIZE_BYTES)):
+        assert any(at <= offset and content[offset - at :].startswith(mark) for at, content in planted), words
+
+
+def test_a_volume_of_core_storage_bears_both_of_its_marks(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    version, word = (8, b"\x01\0\x10\0"), (88, b"CS")
+    for marks, found in (
+        ([version], None),
+        ([word], None),
+        ([version, word], "a volume of Apple's Core Storage"),
+    ):
+        with image.open("wb") as file:
+            file.truncate(SIZE_BYTES)
+            for offset, mark in marks:
+                file.seek(offset)
+                file.write(mark)
+        assert signature_of(image) == found

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,12 @@ def test_a_new_file_is_made_filled_and_allocated(tmp_path: Path) -> None:
     content = (tmp_path / "new").read_bytes()
     assert all(len(set(content[at : at + 4096])) > 200 for at in range(0, len(content), 4096))
     assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
+
+
+def test_the_smallest_file_holds_a_block_of_any_disk(tmp_path: Path) -> None:
+    """A disk's block has 4 KiB at most, so that there is one to play on."""
+    with closing(opened(tmp_path / "t", writes=True, needed=1)) as target:
+        assert target.bytes == 4096
 
 
 def test_an_own_file_is_used_again_as_it_is(own: Path) -> None:
