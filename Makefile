@@ -23,7 +23,7 @@ NATIVE := SETUPTOOLS_RUST_CARGO_PROFILE=checkout PYO3_BUILD_EXTENSION_MODULE=1 P
 COMPILE := $(NATIVE) cargo build --locked --profile checkout --lib --workspace --exclude iotrace-standalone \
   --features pyo3/extension-module
 
-.PHONY: help setup demo test floors test-all test-deps check format lock bench fuzz mutants answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
+.PHONY: help setup demo test floors test-all test-deps check format lock bench fuzz mutants mutants-rust answers docs man wheel wheels windows recorder packages completions release agent agent-test schemas bundled pictures clean
 .DEFAULT_GOAL := help
 
 help: ## list the recipes
@@ -119,6 +119,14 @@ SEED ?= 0
 mutants: $(SETUP) ## small faults in the deciding code: which ones no test notices (SAMPLE=150, 0 for all; SEED=0; GROUP=knee; MINUTES=10)
 	$(UV) pip install --quiet --python $(BIN)/python --group mutants
 	$(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(GROUP),--group $(GROUP))
+
+# Its own folder for what it compiles: in each copy of the checkout all would be compiled anew.
+mutants-rust: ## the same in native code that decides (.cargo/mutants.toml): SAMPLE=150, SEED=0 (cargo install cargo-mutants --locked)
+	@command -v cargo-mutants > /dev/null || { echo "first: cargo install cargo-mutants --locked"; exit 1; }
+	@count=$$(cargo mutants --list 2> /dev/null | wc -l); size=$(SAMPLE); \
+	shards=$$(( size > 0 ? (count + size - 1) / size : 1 )); \
+	mkdir -p build && $(WITHOUT_LIBPYTHON) CARGO_TARGET_DIR=$(CURDIR)/build/mutants-rust cargo mutants --output build \
+	  --jobs 1 --timeout 60 --shard $$(( $(SEED) % shards ))/$$shards --sharding round-robin
 
 answers: $(SETUP) ## what planted recordings are answered, written anew (tests/fixtures/answers): read the difference
 	-$(BIN)/pytest --quiet --inline-snapshot=fix,create tests/analyze -k "pieces_answers or slots_answers or answer and kept"

@@ -133,4 +133,15 @@ mod tests {
         assert_eq!(found.iter().map(|bucket| bucket.1).sum::<u64>(), 3005);
         assert!(found.is_sorted_by(|one, other| one.0 < other.0));
     }
+
+    #[test]
+    fn it_is_empty_until_the_first_one() {
+        let mut latencies = Latencies::default();
+        assert!(latencies.is_empty());
+        for _ in 0..300 {
+            latencies.add(0);
+            assert!(!latencies.is_empty());
+        }
+        assert_eq!(latencies.buckets(), [(0, 300)]);
+    }
 }

@@ -85,7 +85,7 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
-    use super::Pages;
+    use super::{PAGE_BLOCKS, Pages};
 
     #[test]
     fn blocks_twice_as_large_hold_what_both_held() {
@@ -97,5 +97,30 @@ mod tests {
         coarse.fold(0, &fine, 0);
         assert_eq!(coarse.begun[0][128 + 2], 3);
         assert_eq!(coarse.rest[0].begun_before[255], 7);
+    }
+
+    #[test]
+    fn a_page_becomes_the_lower_half_where_its_number_is_even_and_the_upper_where_it_is_odd() {
+        let (mut fine, mut coarse) = (Pages::default(), Pages::default());
+        coarse.push((0, 1));
+        for (slot, number) in [2, 3].into_iter().enumerate() {
+            fine.push((0, number));
+            fine.rest[slot].by_slice[5] = 10 + slot as u32;
+            for block in 0..PAGE_BLOCKS {
+                fine.begin(slot, block);
+                fine.rest[slot].begun_before[block] = 1 + (block / 2 + 128 * slot) as u32;
+            }
+            coarse.fold(0, &fine, slot);
+        }
+        assert_eq!(coarse.begun[0], [2; PAGE_BLOCKS]);
+        let before: Vec<u32> = (0..PAGE_BLOCKS as u32)
+            .map(|place| 2 * (1 + place))
+            .collect();
+        assert_eq!(coarse.rest[0].begun_before[..], before[..]);
+        assert_eq!(coarse.rest[0].by_slice[4..7], [0, 21, 0]);
+        assert_eq!((fine.len(), fine.size_bytes()), (2, 2 * Pages::PAGE_BYTES));
+        // 256 counts of the present slice, as many of earlier ones, and one for each slice, of four bytes each.
+        assert!(Pages::PAGE_BYTES >= 4 * (256 + 256 + 30));
+        assert!(Pages::PAGE_BYTES < 5 * (256 + 256 + 30));
     }
 }

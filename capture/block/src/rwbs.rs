@@ -126,4 +126,39 @@ mod tests {
             assert_eq!(from_letters(text.as_bytes(), 0), expected, "{text}");
         }
     }
+
+    #[test]
+    fn categories_as_the_kernel_names_their_bits() {
+        use flags::*;
+        // linux/blktrace_api.h: BLK_TC_READ is bit 0, and so on in this order.
+        let [read, write, flush, sync] = [1, 1 << 1, 1 << 2, 1 << 3];
+        let [ahead, meta, discard, drv_data, fua] = [11, 12, 13, 14, 15].map(|bit| 1 << bit);
+        for (category, sectors, expected) in [
+            (read, 8, Some((Op::Read, 0))),
+            (
+                read | ahead | meta,
+                8,
+                Some((Op::Read, READAHEAD | METADATA)),
+            ),
+            (write | sync, 8, Some((Op::Write, SYNCHRONOUS))),
+            (write | fua, 8, Some((Op::Write, WRITE_THROUGH))),
+            (
+                write | flush | sync,
+                8,
+                Some((Op::Write, PREFLUSH | SYNCHRONOUS)),
+            ),
+            (write | flush, 0, Some((Op::Write, PREFLUSH))),
+            (write | discard, 8, Some((Op::Discard, 0))),
+            (discard | sync, 8, Some((Op::Discard, SYNCHRONOUS))),
+            (flush, 0, Some((Op::Flush, 0))),
+            (flush | sync, 0, Some((Op::Flush, SYNCHRONOUS))),
+            (read | flush, 8, Some((Op::Read, PREFLUSH))),
+            (0, 8, Some((Op::Read, 0))),
+            (0, 1, Some((Op::Read, 0))),
+            (read, 0, None),
+            (drv_data, 0, None),
+        ] {
+            assert_eq!(from_category(category, sectors), expected, "{category:#x}");
+        }
+    }
 }
