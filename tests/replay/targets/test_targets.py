@@ -11,40 +11,40 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iotrace.replay.targets import block_device, fill, target
 from iotrace.replay.targets.refusals import Permission
-from iotrace.replay.targets.target import Target, open_target
+from iotrace.replay.targets.target import Target, check_target, open_target
 from iotrace.schemas import IotraceError
 
 MIB = 1 << 20
 CONTENT = b"somebody's only copy\n" * 1000
 
 
-def opened(
-    path: Path | str,
-    *,
-    writes: bool = True,
-    permission: Permission | None = None,
-    needed: int = MIB,
-    **options: int,
-) -> Target:
+def asked(path: Path | str, options: dict[str, Any]) -> dict[str, Any]:
     """Through the cache: these rules do not depend on it."""
-    return open_target(
-        str(path),
-        writes=writes,
-        permission=permission or Permission(),
-        direct=False,
-        needed_bytes=needed,
-        file_bytes=options.get("file_bytes"),
-    )
+    given = {"writes": True, "permission": Permission(), "direct": False, "needed_bytes": MIB}
+    return {"name": str(path)} | given | options
 
 
-def refused(path: Path | str, message: str, **options: object) -> IotraceError:
+def opened(path: Path | str, **options: object) -> Target:
+    """What can be opened is not refused beforehand, and is left as it is by asking."""
+    before = Path(path).exists()
+    check_target(**asked(path, options))
+    assert Path(path).exists() == before
+    return open_target(**asked(path, options))
+
+
+def refused(path: Path | str, message: str, *, is_foretold: bool = True, **options: object) -> IotraceError:
     with pytest.raises(IotraceError, match=message) as caught:
-        opened(path, **options)  # type: ignore[arg-type]
+        open_target(**asked(path, options))
+    if is_foretold:
+        with pytest.raises(IotraceError) as foretold:
+            check_target(**asked(path, options))
+        assert (foretold.value.message, foretold.value.hint) == (caught.value.message, caught.value.hint)
     assert f"'{path}'" in caught.value.message
     assert caught.value.hint
     return caught.value
@@ -59,7 +59,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_a_new_file_is_made_filled_and_allocated(tmp_path: Path) -> None:
-    target = opened(tmp_path / "new", needed=3 * MIB + 1)
+    target = opened(tmp_path / "new", needed_bytes=3 * MIB + 1)
     found = os.fstat(target.file)
     assert found.st_size == 3 * MIB + 4096
     assert found.st_blocks * 512 >= found.st_size
@@ -73,7 +73,7 @@ def test_a_new_file_is_made_filled_and_allocated(tmp_path: Path) -> None:
 
 def test_the_smallest_file_holds_a_block_of_any_disk(tmp_path: Path) -> None:
     """A disk's block has 4 KiB at most, so that there is one to play on."""
-    with closing(opened(tmp_path / "t", writes=True, needed=1)) as target:
+    with closing(opened(tmp_path / "t", writes=True, needed_bytes=1)) as target:
         assert target.bytes == 4096
 
 
@@ -89,7 +89,7 @@ def test_an_own_file_is_used_again_as_it_is(own: Path) -> None:
 
 
 def test_an_own_file_that_is_too_small_is_made_anew(own: Path) -> None:
-    opened(own, needed=2 * MIB).close()
+    opened(own, needed_bytes=2 * MIB).close()
     assert own.stat().st_size == 2 * MIB
     opened(own, file_bytes=3 * MIB).close()
     assert own.stat().st_size == 3 * MIB
@@ -142,7 +142,7 @@ def test_an_own_file_that_somebody_wrote_to_is_foreign(own: Path, size: int) -> 
     with own.open("wb") as file:
         file.write(b"p" * size)
     refused(own, "was changed since iotrace made it")
-    refused(own, "was changed since iotrace made it", needed=10 * MIB)
+    refused(own, "was changed since iotrace made it", needed_bytes=10 * MIB)
     assert own.read_bytes() == b"p" * size
 
 
@@ -213,7 +213,7 @@ def test_an_empty_file_cannot_be_read_from(tmp_path: Path) -> None:
 def test_a_file_another_replay_writes_to(own: Path) -> None:
     first = opened(own)
     refused(own, "is in use by another replay")
-    refused(own, "is in use by another replay", needed=2 * MIB)
+    refused(own, "is in use by another replay", needed_bytes=2 * MIB)
     first.close()
     opened(own).close()
 
@@ -223,7 +223,7 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    error = refused(tmp_path / "new", "no room for target", needed=5 * MIB)
+    error = refused(tmp_path / "new", "no room for target", is_foretold=False, needed_bytes=5 * MIB)
     assert "it needs 5,242,880 bytes" in error.message
     assert list(tmp_path.iterdir()) == []
 
@@ -239,7 +239,7 @@ def test_a_target_without_room_takes_none_of_what_others_have(
     monkeypatch.setattr(os, "posix_fallocate", take)
     there = os.statvfs(tmp_path)
     free = there.f_bavail * there.f_frsize
-    error = refused(tmp_path / "new", "no room for target", needed=free + (8 << 30))
+    error = refused(tmp_path / "new", "no room for target", needed_bytes=free + (8 << 30))
     figure = re.search(r"([\d,]+) are free", error.message)
     assert figure
     assert int(figure[1].replace(",", "")) == pytest.approx(free, abs=4 << 30)
@@ -336,7 +336,7 @@ def test_a_disk_that_really_is_full(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, hard))
     try:
-        refused(tmp_path / "new", "no room for target", needed=2 * MIB)
+        refused(tmp_path / "new", "no room for target", is_foretold=False, needed_bytes=2 * MIB)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
@@ -384,6 +384,16 @@ def test_a_device_needs_both_permissions(permission: Permission, message: str, s
         tuple(name.replace("DEVICE", str(device)) for name in permission.destroy_data),
     )
     refused(device, message, permission=named)
+
+
+def test_a_device_given_up_by_name_is_opened_and_one_that_is_only_read_needs_no_permission(
+    spare_device: Path,
+) -> None:
+    given_up = Permission(allow_writes=True, destroy_data=(str(spare_device),))
+    for writes, permission in ((True, given_up), (False, Permission())):
+        with closing(opened(spare_device, writes=writes, permission=permission)) as target:
+            assert (target.kind, target.bytes, target.writable) == ("disk", 16 << 20, writes)
+            assert not target.filled
 
 
 def test_the_disk_of_the_root_file_system_is_never_written() -> None:
