@@ -206,6 +206,53 @@ class Course:
     def bands(self) -> bytes:
         """uint32, 380 to a slot: I/Os by band of latency, as query ``report_heat_map`` counts them."""
 
+class StreamSlots:
+    """Load and latency of every stream over slots of time, from rows in any order; works without the lock."""
+
+    def __init__(
+        self,
+        streams: Sequence[tuple[int, int, int | None, int | None, int]],
+        *,
+        span_ns: tuple[int, int],
+        slot_ns: int,
+        longest_slots: int,
+    ) -> None:
+        """Nothing counted yet.
+
+        ``streams`` names every combination of layer, operation (positions in the vocabulary), device and file that
+        occurs, and the number of the group that counts its I/Os. Slots of ``slot_ns`` cover the span; an I/O counts in
+        so many slots after its own at most.
+
+        Raises ``ValueError`` for no slots, a million of them, or groups that are not numbered from 0.
+        """
+
+    def add(
+        self,
+        *,
+        op: Bytes,
+        issued_ns: Int64s,
+        completed_ns: Int64s,
+        size_bytes: UInt32s,
+        device_id: Int32s,
+        file_id: Int32s,
+        layer: Bytes | None = None,
+        error: Int32s | None = None,
+        intended_ns: Int64s | None = None,
+    ) -> None:
+        """Take in rows, arrays and nulls as in `Tally.add`. Raises ``ValueError`` and ``BufferError`` for others."""
+
+    def merge(self, other: StreamSlots) -> None:
+        """Add what ``other``, made alike, has counted; it has nothing afterwards."""
+
+    def cells(self) -> tuple[bytes, bytes]:
+        """What each group has in each slot, where anything is.
+
+        int64, twelve to a row: group, slot, io_count, size_bytes, ended_count, measured_count, latency_sum_ns,
+        begun_count, in_flight_ns, waiting_count, waiting_sum_ns, waiting_in_flight_ns; and float64, four to a row:
+        log_latency_sum, log_latency_square_sum, waiting_log_sum, waiting_log_square_sum. Query ``incident_seconds``
+        says what they are.
+        """
+
 def best_borders(values: Floats, weight: Floats, *, penalty: float, longest: int) -> list[int]:
     """Borders that minimise weighted squared deviations plus ``penalty`` per change, the first 0, the last the length.
 

@@ -31,6 +31,7 @@ from .words import TOO_FEW, caveats, headline, periodic_headline, what_slowed, w
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _SENSITIVITY_S: Final = (60, 300)
 _WINDOWS_MAX: Final = 50
+_EVER_NS: Final = (-(1 << 63), (1 << 63) - 1)
 _DRIFTS_MAX: Final = 10
 _SEEN_IN_MAX: Final = 20
 _PERIODS_LOOKED_AT: Final = 12
@@ -91,7 +92,7 @@ class _Finder:
                 )
             self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
         else:
-            self.slots = read_slots(connection, self.span_ns, timed, has_losses=self.has_losses)
+            self.slots = read_slots(connection, recording, self.span_ns, timed, has_losses=self.has_losses)
             self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
@@ -365,14 +366,18 @@ class _Finder:
         latency_ns = float(np.exp(np.median(best.normal)))
         bin_ns = int(np.clip(_TOGETHER_LATENCIES * latency_ns, *_TOGETHER_NS))
         first, end = max(window[0] - _AROUND_SLOTS, 0), min(window[1] + _AROUND_SLOTS, self.slots.count)
+        from_ns, until_ns = self.slots.at_ns(first), self.slots.at_ns(end)
+        # What a replay issued was due at another time.
+        is_played = self.recording.manifest.is_played
         table = library.run(
             self.connection,
             "incident_bursts",
             layer=load.layer,
-            from_ns=self.slots.at_ns(first),
-            until_ns=self.slots.at_ns(end),
+            from_ns=from_ns,
+            until_ns=until_ns,
             slot_ns=self.slots.slot_ns,
             bin_ns=bin_ns,
+            issued_ns=[*_EVER_NS] if is_played else [from_ns, until_ns - 1],
         )
         devices = {stream.device_id for stream in load.streams}
         chosen = np.array([device in devices for device in table["device_id"].to_pylist()], dtype=bool)

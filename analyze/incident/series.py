@@ -9,6 +9,7 @@ median level, weighted by I/Os: so a layer does not look slow because more of it
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import duckdb
@@ -17,7 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.analyze import library
+from iotrace.analyze.describe.one_pass import streams_of
+from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Floats, Int64s
+
+from .stream_slots import stream_slots
 
 SLOTS_MAX: Final = 100_000
 _LENGTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
@@ -139,12 +144,13 @@ class Series:
 
 def read_slots(
     connection: duckdb.DuckDBPyConnection,
+    recording: Recording,
     span_ns: tuple[int, int],
     layers: Sequence[str],
     *,
     has_losses: bool = False,
 ) -> Slots:
-    """One pass over the I/Os at ``layers`` of the recording behind ``connection``, between the two times.
+    """One pass over the I/Os at ``layers`` of ``recording``, which ``connection`` has open, between the two times.
 
     An I/O without an end waits until the span ends. Where the recording ``has_losses`` its end may have been lost, so
     that it is only believed to wait if no later I/O of its device has an end. Raises `IotraceError` for damaged data.
@@ -162,15 +168,8 @@ def read_slots(
     count = max(-(-(end_ns - start_ns) // slot_ns), 1)
     room = int(min(max(_CELLS_MAX // (count * max(len(layers), 1) * 2), 2), _FILES_MAX))
     kept = sorted(sorted(busiest, key=lambda file_id: -busiest[file_id])[:room])
-    table = library.run(
-        connection,
-        "incident_seconds",
-        from_ns=start_ns,
-        until_ns=end_ns,
-        slot_ns=slot_ns,
-        kept_files=kept,
-        longest_slots=_LONGEST_SLOTS,
-    )
+    every = streams_of(partial(library.run, connection))
+    table = stream_slots(recording, every, span_ns, slot_ns, kept_files=kept, longest_slots=_LONGEST_SLOTS)
     found = Slots(start_ns, slot_ns, count, {}, end_ns=end_ns)
     for layer in layers:
         found.layers[layer], found.waiting[layer] = _layer_slots(

@@ -10,6 +10,7 @@
 -- $until_ns [ns]: end of the span, not included
 -- $slot_ns [ns]: length of a slot
 -- $bin_ns [ns]: length of a bin, no longer than a slot
+-- $issued_ns [list of ns]: when the first and the last that count can have been issued; others are passed over
 WITH
 
 begun AS (
@@ -19,6 +20,7 @@ begun AS (
   FROM io
   WHERE
     layer = $layer
+    AND issued_ns >= $issued_ns[1] AND issued_ns <= $issued_ns[2]
     AND coalesce(intended_ns, issued_ns) >= $from_ns::BIGINT
     AND coalesce(intended_ns, issued_ns) < $until_ns::BIGINT
 ),

@@ -13,6 +13,7 @@ use crate::course::{self, CourseColumns};
 use crate::flight::Window;
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
+use crate::stream_slots::{self, SlotColumns, Span, Times};
 use crate::streams::{Counts, Key, Place};
 use crate::tally::{self, Metric};
 use crate::touched::Touched;
@@ -427,6 +428,118 @@ impl Course {
         let counts = self.inner.bands().iter();
         let bytes: Vec<u8> = counts.flat_map(|count| count.to_ne_bytes()).collect();
         PyBytes::new(py, &bytes)
+    }
+}
+
+/// Layer, operation, device, file, and the group that counts it.
+type Grouped = (u8, u8, Option<i32>, Option<i32>, u32);
+
+/// See `_tally.pyi`.
+#[pyclass]
+pub struct StreamSlots {
+    inner: stream_slots::StreamSlots,
+}
+
+#[pymethods]
+#[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
+impl StreamSlots {
+    #[new]
+    #[pyo3(signature = (streams, *, span_ns, slot_ns, longest_slots))]
+    fn new(
+        streams: Vec<Grouped>,
+        span_ns: (i64, i64),
+        slot_ns: i64,
+        longest_slots: i64,
+    ) -> PyResult<Self> {
+        let (from_ns, until_ns) = span_ns;
+        let slots = (i128::from(until_ns) - i128::from(from_ns)) / i128::from(slot_ns.max(1));
+        let is_dense = streams.iter().all(|one| (one.4 as usize) < streams.len());
+        if slot_ns < 1
+            || until_ns <= from_ns
+            || longest_slots < 0
+            || slots >= COURSE_SLOTS_MAX
+            || !is_dense
+        {
+            return Err(PyValueError::new_err(
+                "slots have a length, there are some but not too many, and groups are numbered from 0",
+            ));
+        }
+        let key = |one: &Grouped| Key {
+            layer: one.0,
+            op: one.1,
+            device_id: one.2,
+            file_id: one.3,
+        };
+        let keys: Vec<Key> = streams.iter().map(key).collect();
+        let groups: Vec<u32> = streams.iter().map(|one| one.4).collect();
+        let count = groups.iter().max().map_or(0, |most| *most as usize + 1);
+        let span = Span {
+            from_ns,
+            until_ns,
+            slot_ns,
+            longest_slots,
+        };
+        let inner = stream_slots::StreamSlots::new(span, &keys, groups, count);
+        Ok(Self { inner })
+    }
+
+    #[pyo3(signature = (*, op, issued_ns, completed_ns, size_bytes, device_id, file_id, layer=None, error=None, intended_ns=None))]
+    #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        op: PyBuffer<u8>,
+        issued_ns: PyBuffer<i64>,
+        completed_ns: PyBuffer<i64>,
+        size_bytes: PyBuffer<u32>,
+        device_id: PyBuffer<i32>,
+        file_id: PyBuffer<i32>,
+        layer: Option<PyBuffer<u8>>,
+        error: Option<PyBuffer<i32>>,
+        intended_ns: Option<PyBuffer<i64>>,
+    ) -> PyResult<()> {
+        let columns = SlotColumns {
+            layer: layer.as_ref().map(column).transpose()?,
+            op: column(&op)?,
+            issued_ns: column(&issued_ns)?,
+            completed_ns: column(&completed_ns)?,
+            intended_ns: intended_ns.as_ref().map(column).transpose()?,
+            size_bytes: column(&size_bytes)?,
+            device_id: column(&device_id)?,
+            file_id: column(&file_id)?,
+            error: error.as_ref().map(column).transpose()?,
+        };
+        py.detach(|| self.inner.add(&columns)).map_err(refused)
+    }
+
+    fn merge(&mut self, other: &mut Self) {
+        self.inner.merge(&mut other.inner);
+    }
+
+    fn cells<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let counts = self.inner.cells().map(|(group, slot, cell, waiting)| {
+            [
+                i64::from(group),
+                slot,
+                cell.io_count,
+                cell.size_bytes,
+                cell.begun.count + cell.ended_more,
+                cell.begun.count + cell.passing.count,
+                cell.begun.sum_ns,
+                cell.begun.count,
+                cell.in_flight_ns,
+                waiting.waited.count,
+                waiting.waited.sum_ns,
+                waiting.in_flight_ns,
+            ]
+        });
+        let logs = self.inner.cells().flat_map(|(.., cell, waiting)| {
+            let [log, square] = cell.begun.log_sums(&cell.passing);
+            let [waited_log, waited_square] = waiting.waited.log_sums(&Times::default());
+            [log, square, waited_log, waited_square]
+        });
+        let logs: Vec<u8> = logs.flat_map(f64::to_ne_bytes).collect();
+        (int64s(py, counts), PyBytes::new(py, &logs))
     }
 }
 

@@ -5,7 +5,8 @@
 //! them in order of time and hands each to what counts: `flight`, `latency`, `seconds`, in a thread of its own `touched`,
 //! and what other rooms state too, arrivals and sequences (`iotrace_load`).
 //!
-//! `classes` takes rows in any order: latencies by class of I/Os, and their course over time, for comparisons.
+//! Three take rows in any order: `classes` latencies by class of I/Os, and their course over time, for comparisons;
+//! `course` load and latency of a layer, for charts; `stream_slots` those of each stream, for incidents.
 //!
 //! `change_points` is a search of its own, over a series that was made of I/Os.
 
@@ -19,6 +20,7 @@ mod latency;
 mod page;
 mod rows;
 mod seconds;
+mod stream_slots;
 mod streams;
 mod tally;
 mod touched;
@@ -31,5 +33,6 @@ fn _tally(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Tally>()?;
     module.add_class::<bindings::Classes>()?;
     module.add_class::<bindings::Course>()?;
+    module.add_class::<bindings::StreamSlots>()?;
     module.add_function(wrap_pyfunction!(bindings::best_borders, module)?)
 }

@@ -158,6 +158,8 @@ impl Columns<'_> {
     }
 }
 
-fn known(id: i32) -> Option<i32> {
+/// An id, if it is one.
+#[inline]
+pub fn known(id: i32) -> Option<i32> {
     (id != NOBODY).then_some(id)
 }

@@ -3,54 +3,17 @@
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from iotrace.analyze import library, rows
 from iotrace.analyze.compare.class_counts import Chosen, class_latency, class_slots
-from iotrace.schemas import Clock, Manifest, RecordingWriter
-from iotrace.schemas.run import Replay
 
 SECOND = 10**9
-PARTS = 5
-ROLES = ["data", "log", "other", "backup"]
-FILES = [0, 7, 90_000, -3]
-"""Ids may be anything: in a list, beyond it, below it."""
 
 
-@pytest.fixture(params=[False, True], ids=["captured", "replayed"])
-def recording(request, tmp_path, monkeypatch):
-    """A second of I/Os at two layers, in several row groups that overlap; some fail, some never end."""
-    monkeypatch.setattr("iotrace.schemas.writer.ROW_GROUP_ROWS", 2000)
-    random = np.random.default_rng(11)
-    with RecordingWriter(tmp_path / "x.iotrace") as writer:
-        writer.append("files", pa.table({"file_id": FILES, "path": list("abcd"), "role": ROLES}))
-        for _ in range(PARTS):
-            count = 3000
-            issued = random.integers(-SECOND // 10, SECOND, count)
-            took = random.lognormal(np.log(200_000), 2, count).astype(np.int64)
-            never = random.random(count) < 0.05
-            columns = {
-                "layer": pa.DictionaryArray.from_arrays(
-                    random.integers(0, 2, count).astype(np.int8), ["block", "device"]
-                ),
-                "op": pa.DictionaryArray.from_arrays(
-                    random.integers(0, 3, count).astype(np.int8), ["read", "write", "flush"]
-                ),
-                "issued_ns": issued,
-                "completed_ns": pa.array(issued + took - 50_000, mask=never),
-                "size_bytes": random.choice([0, 512, 4096, 4097, 65536, 1 << 20, (1 << 20) + 1], count),
-                "offset_bytes": random.integers(0, 1 << 30, count),
-                "file_id": pa.array(random.choice([*FILES, 5], count).astype(np.int32), mask=never),
-                "error": (random.random(count) < 0.05).astype(np.int32),
-            }
-            if request.param:
-                due = issued - random.integers(0, 10_000_000, count)
-                columns["intended_ns"] = pa.array(due, mask=random.random(count) < 0.05)
-            writer.append("io", pa.table(columns))
-        replay = Replay(scale=1.0) if request.param else None
-        kind = "replayed" if request.param else "captured"
-        return writer.commit(Manifest(kind, "x", Clock(0, 1.0, "test"), window_end_ns=SECOND, replay=replay))
+@pytest.fixture
+def recording(unordered):
+    return unordered
 
 
 def asked(recording, query_name, **parameters):

@@ -75,6 +75,7 @@ def test_incident_bursts(make_recording):
         until_ns=2 * SECOND,
         slot_ns=SECOND,
         bin_ns=10 * MS,
+        issued_ns=[0, 2 * SECOND],
     )
     assert [(row["device_id"], row["slot"], row["io_count"], row["together_count"]) for row in rows] == [
         (0, 0, 3, 2 * 2 + 1),
