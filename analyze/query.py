@@ -264,6 +264,7 @@ def limited(
             ) from problem
         finally:
             watch.cancel()
+            watch.join()  # what holds the connection when Python ends makes DuckDB complain of it at length
         left = max(left - (time.monotonic() - begun), 0.001)
         if batch is None:
             return

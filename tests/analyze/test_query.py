@@ -1,7 +1,11 @@
 """A user's own questions: answered from the recording, and from nothing else."""
 
 import shutil
+import threading
+import time
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze import query
@@ -130,3 +134,18 @@ def test_a_wrong_name_or_value_is_told(recording, name, words, told, hint):
         ask(recording, name, **words)
     assert told in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_the_clock_of_a_query_has_ended_with_it(monkeypatch):
+    """A thread that still holds the connection when Python ends made DuckDB print 30 lines about leaks."""
+
+    class SlowToEnd(threading.Timer):
+        def run(self) -> None:
+            super().run()
+            time.sleep(0.2)
+
+    monkeypatch.setattr(threading, "Timer", SlowToEnd)
+    with duckdb.connect() as connection:
+        batches = iter([pa.RecordBatch.from_pydict({"n": [1]})])
+        assert [batch.num_rows for batch in query.limited(connection, batches, 60)] == [1]
+    assert not [one for one in threading.enumerate() if isinstance(one, SlowToEnd)]
