@@ -62,6 +62,16 @@ def test_credits_that_no_step_spends_are_not_excluded(tmp_path):
     assert "for 6 s" in answer.headroom
 
 
+def test_that_all_was_carried_is_said_for_as_long_as_the_highest_load_ran(tmp_path):
+    steps = []
+    for load, seconds in ((500, 4), (1000, 9), (1500, 6)):
+        (tmp_path / str(load)).mkdir()
+        steps += steps_of(tmp_path / str(load), bucket(RATE * 5), [load], seconds=seconds)
+    answer = knee(steps)
+    assert answer.state == "not_reached"
+    assert answer.watched_s == pytest.approx(6, rel=0.02)
+
+
 def test_no_credits_are_told_of_a_step_that_carried_less_than_another_load(tmp_path):
     """Storage that at 2,000 a second goes down from 1,600 to 700; 1,680 it carried, though the generator was late."""
 

@@ -2,12 +2,13 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from iotrace.analyze.knee.causes import queue_depth
-from iotrace.analyze.knee.saturation import Units, fit_plateau, saturation_of
+from iotrace.analyze.knee.saturation import Units, best_size, fit_plateau, saturation_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from published import DISKSPD_128K_READS, SQLIO_64K_RANDOM_READS
@@ -120,3 +121,14 @@ def test_throughput_that_collapses_keeps_what_was_carried_before():
 
     assert found.outstanding.value == 8
     assert found.iops.value == pytest.approx(800, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "words"), [(512, "512"), (1024, "1K"), (1536, "1536"), (3072, "3K"), (65536, "64K")]
+)
+def test_a_size_is_told_in_whole_kibibytes_or_in_bytes(size_bytes, words):
+    steps = [
+        (size, SimpleNamespace(is_judged=True, achieved_mb_per_s=moved), None)
+        for size, moved in ((size_bytes // 2, 60.0), (size_bytes, 99.0), (2 * size_bytes, 100.0))
+    ]
+    assert best_size(steps).sentence == f"Nothing is gained beyond {words}: 100.0 MB/s."
