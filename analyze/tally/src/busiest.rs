@@ -166,13 +166,19 @@ mod tests {
     #[test]
     fn it_is_the_most_also_after_ios_were_let_go_of() {
         // A minute holds 15,000 I/Os, then 20,000: the fullest come last, when most has been let go of.
-        let count = 6 * OVER_MIN as i64;
+        held_by_counting(6 * OVER_MIN as i64, 40_000, (4_000_000, 3_000_000));
+        // It holds 120,000, then 150,000: more than are kept at the least.
+        held_by_counting(8 * OVER_MIN as i64, 200_000, (500_000, 400_000));
+    }
+
+    /// Neighbouring I/Os are so many nanoseconds apart, the last `late` of all others.
+    fn held_by_counting(count: i64, late: i64, apart_ns: (i64, i64)) {
         let ios: Vec<(i64, u32)> = (0..count)
             .scan(0, |at, place| {
-                *at += if place < count - 40_000 {
-                    4_000_000
+                *at += if place < count - late {
+                    apart_ns.0
                 } else {
-                    3_000_000
+                    apart_ns.1
                 };
                 Some((*at, 1 + (place % 7) as u32))
             })

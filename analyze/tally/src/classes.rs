@@ -234,7 +234,142 @@ fn grown<T: Default>(places: &mut Vec<T>, place: usize) -> &mut T {
 
 #[cfg(test)]
 mod tests {
-    use super::size_class;
+    use super::{Chosen, ClassColumns, Classes, LIMITS, SlotsOfTime, size_class};
+    use crate::rows::NEVER_NS;
+
+    /// Operation, start, end, when it was due, bytes, file, layer, error.
+    type Row = (u8, i64, i64, i64, u32, i32, u8, i32);
+
+    const GOOD: [Row; 6] = [
+        (0, 100, 130, 90, 4096, 7, 1, 0),
+        (1, 150, 155, 140, 8192, 70_000, 1, 0),
+        (1, 199, 299, 198, 8192, -3, 1, 0),
+        // It ends before it begins, by the clocks of two processors.
+        (0, 160, 150, 155, 512, 9, 1, 0),
+        (0, 170, 171, 60, 4096, 3, 1, 0),
+        (0, 180, 211, 250, 4096, 7, 1, 0),
+    ];
+    const LEFT_OUT: [Row; 5] = [
+        (0, 150, 160, 150, 4096, 7, 2, 0),
+        (0, 150, 160, 150, 4096, 7, 1, 5),
+        (0, 150, NEVER_NS, 150, 4096, 7, 1, 0),
+        (0, 99, 160, 150, 4096, 7, 1, 0),
+        (0, 200, 260, 150, 4096, 7, 1, 0),
+    ];
+
+    fn classes(is_response: bool) -> Classes {
+        let chosen = Chosen {
+            layer: 1,
+            from_ns: 100,
+            until_ns: 200,
+            is_response,
+        };
+        Classes::new(chosen, &[(7, 2), (70_000, 1), (-3, 2)], 3)
+    }
+
+    fn add(classes: &mut Classes, rows: &[Row], is_due: bool) -> bool {
+        let due: Vec<i64> = rows.iter().map(|row| row.3).collect();
+        classes.add(&ClassColumns {
+            op: &rows.iter().map(|row| row.0).collect::<Vec<_>>(),
+            issued_ns: &rows.iter().map(|row| row.1).collect::<Vec<_>>(),
+            completed_ns: &rows.iter().map(|row| row.2).collect::<Vec<_>>(),
+            intended_ns: is_due.then_some(&due[..]),
+            size_bytes: &rows.iter().map(|row| row.4).collect::<Vec<_>>(),
+            file_id: &rows.iter().map(|row| row.5).collect::<Vec<_>>(),
+            layer: &rows.iter().map(|row| row.6).collect::<Vec<_>>(),
+            error: &rows.iter().map(|row| row.7).collect::<Vec<_>>(),
+        })
+    }
+
+    fn found(classes: &Classes) -> Vec<(usize, Vec<(i64, u64)>)> {
+        let histograms = classes.histograms();
+        histograms
+            .map(|(class, one)| (class, one.buckets()))
+            .collect()
+    }
+
+    #[test]
+    fn each_io_counts_in_the_class_of_its_operation_role_and_size() {
+        let mut classes = classes(false);
+        assert!(add(&mut classes, &GOOD, false));
+        assert!(add(&mut classes, &LEFT_OUT, false));
+        // Ten sizes of each of three roles of each operation.
+        assert_eq!(
+            found(&classes),
+            [
+                (0, vec![(0, 1), (1, 1)]),
+                (20, vec![(30, 1), (31, 1)]),
+                (41, vec![(5, 1)]),
+                (51, vec![(100, 1)]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_response_begins_when_an_io_was_due_and_what_never_was_has_none() {
+        let mut classes = classes(true);
+        let never = (0, 150, 160, NEVER_NS, 4096, 7, 1, 0);
+        assert!(add(&mut classes, &[&GOOD[..3], &[never]].concat(), true));
+        assert_eq!(
+            found(&classes),
+            [
+                (20, vec![(40, 1)]),
+                (41, vec![(15, 1)]),
+                (51, vec![(101, 1)])
+            ]
+        );
+    }
+
+    #[test]
+    fn a_course_counts_the_classes_that_are_asked_for_in_the_nearest_slot() {
+        let slots = SlotsOfTime {
+            from_ns: 100,
+            length_ns: 25,
+            count: 4,
+        };
+        let limits = [30, 31, 29, 0, 1, i64::MAX];
+        let mut classes = classes(false).in_slots(slots, &[(20, limits), (0, limits)]);
+        assert!(add(&mut classes, &GOOD, true));
+        assert!(add(&mut classes, &LEFT_OUT, true));
+        let mut found: Vec<_> = classes
+            .courses()
+            .map(|(class, slot, cell)| {
+                (class, slot, cell.io_count, cell.latency_sum_ns, cell.below)
+            })
+            .collect();
+        found.sort_unstable();
+        assert_eq!(
+            found,
+            [
+                (0, 0, 1, 1, [1, 1, 1, 0, 1, 1]),
+                (0, 2, 1, 0, [1; LIMITS]),
+                (20, 0, 1, 30, [1, 1, 0, 0, 0, 1]),
+                (20, 3, 1, 31, [0, 1, 0, 0, 0, 1]),
+            ]
+        );
+        // Without a time at which they were due, their starts tell.
+        let mut classes = self::classes(false).in_slots(slots, &[(20, limits)]);
+        assert!(add(&mut classes, &GOOD, false));
+        let found: Vec<_> = classes.courses().map(|(_, slot, _)| slot).collect();
+        assert_eq!(found, [0, 3]);
+    }
+
+    #[test]
+    fn columns_of_other_lengths_are_refused() {
+        let mut classes = classes(false);
+        let columns = ClassColumns {
+            op: &[0],
+            issued_ns: &[150],
+            completed_ns: &[160],
+            intended_ns: Some(&[]),
+            size_bytes: &[1],
+            file_id: &[0],
+            layer: &[1],
+            error: &[0],
+        };
+        assert!(!classes.add(&columns));
+        assert!(found(&classes).is_empty());
+    }
 
     #[test]
     fn size_classes_are_powers_of_two_from_4_kib_to_1_mib() {
