@@ -260,6 +260,118 @@ fn the_cap_holds_and_what_it_delays_is_flagged() {
     assert_eq!(outcome.delayed, [vec![false; 4], vec![true; 6]].concat());
 }
 
+#[test]
+fn what_was_done_is_counted_as_it_was() {
+    // As above: they end at 1, 2, … 10 ms, and were due at 0.
+    let settings = Settings {
+        in_flight_max: 4,
+        ..Settings::default()
+    };
+    let clock = FakeClock::at(-5_000_000);
+    let law = Law::new(1, Service::Constant(1_000_000));
+    let mut device = SimulatedDevice::new(&clock, law, 42);
+    let progress = progress();
+    play_on(
+        &plan_of(vec![0; 10]),
+        &clock,
+        &mut device,
+        settings,
+        &progress,
+    );
+    let counted = progress.snapshot();
+    assert_eq!(
+        (counted.due, counted.issued, counted.completed),
+        (10, 10, 10)
+    );
+    assert_eq!(
+        (counted.failed, counted.delayed, counted.starved),
+        (0, 6, 0)
+    );
+    assert_eq!(counted.bytes, 10 * 8192);
+    assert_eq!(counted.response_ns_sum, 55 * 1_000_000);
+    // Four go at 0, the others when one has ended, and each has three before it.
+    assert_eq!(counted.service_ns_sum, (1 + 2 + 3 + 7 * 4) * 1_000_000);
+    assert_eq!(counted.elapsed_ns, 10_000_000);
+}
+
+#[test]
+fn time_spent_spinning_is_that_from_waking_to_the_deadline() {
+    let clock = FakeClock::at(-5_000_000);
+    let law = Law::new(4, Service::Constant(80 * MICROSECOND));
+    let mut device = SimulatedDevice::new(&clock, law, 1);
+    let progress = progress();
+    let deadlines = (0..10).map(|row| row * 4_000_000).collect();
+    play_on(
+        &plan_of(deadlines),
+        &clock,
+        &mut device,
+        unlimited(),
+        &progress,
+    );
+    // It wakes 150 µs before each of them.
+    assert_eq!(progress.snapshot().spun_ns, 10 * 150_000);
+}
+
+/// A disk of which others have all that may be in flight, until it was waited for three times.
+struct Shared<'a> {
+    disk: SimulatedDevice,
+    progress: &'a Progress,
+    waits_ns: Vec<i64>,
+}
+
+impl Device for Shared<'_> {
+    fn stage(&mut self, slot: u32, io: &crate::plan::Io) -> io::Result<()> {
+        self.disk.stage(slot, io)
+    }
+
+    fn submit(&mut self) -> io::Result<bool> {
+        self.disk.submit()
+    }
+
+    fn reap(&mut self, seen: &mut Vec<Completion>) -> io::Result<()> {
+        if self.waits_ns.is_empty() {
+            self.progress.room.store(0, Relaxed);
+        }
+        self.disk.reap(seen)
+    }
+
+    fn wait(&mut self, timeout_ns: i64) -> io::Result<()> {
+        self.waits_ns.push(timeout_ns);
+        if self.waits_ns.len() == 3 {
+            self.progress.give_room(1);
+        }
+        self.disk.wait(timeout_ns)
+    }
+
+    fn abandon(&mut self) {
+        self.disk.abandon();
+    }
+}
+
+#[test]
+fn where_others_have_all_that_may_be_in_flight_it_looks_again_after_a_moment() {
+    let clock = FakeClock::at(0);
+    let law = Law::new(1, Service::Constant(80 * MICROSECOND));
+    let progress = progress();
+    let mut device = Shared {
+        disk: SimulatedDevice::new(&clock, law, 1),
+        progress: &progress,
+        waits_ns: Vec::new(),
+    };
+    let outcome = play_on(
+        &plan_of(vec![0]),
+        &clock,
+        &mut device,
+        Settings::default(),
+        &progress,
+    );
+    assert_eq!(device.waits_ns[..3], [50 * MICROSECOND; 3]);
+    assert_eq!(outcome.issued_ns, [150 * MICROSECOND]);
+    assert_eq!(outcome.completed_ns, [230 * MICROSECOND]);
+    assert_eq!(outcome.delayed, [true]);
+    assert_eq!(progress.snapshot().spun_ns, 0);
+}
+
 /// A disk whose requests are all taken at 1 ms: the kernel lets go of who submits then at 3 ms.
 struct WithoutRoom {
     disk: SimulatedDevice,
