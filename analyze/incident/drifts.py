@@ -154,7 +154,7 @@ class Wander:
 
     def __call__(self, length: float) -> float:
         """Standard deviation of a mean over so many blocks; what is too long to be measured goes on as it went."""
-        known = float(np.interp(np.log(max(length, 1.0)), np.log(self._lengths), self._sigmas))
+        known = float(np.interp(np.log(length), np.log(self._lengths), self._sigmas))
         return float(known * max(length / self._lengths[-1], 1.0) ** self._slope)
 
 

@@ -7,6 +7,7 @@ began in the slot or hung all through it. A layer's level is the mean over its s
 median level, weighted by I/Os: so a layer does not look slow because more of its I/Os are of the slower kind.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -156,18 +157,18 @@ def read_slots(
     that it is only believed to wait if no later I/O of its device has an end. Raises `IotraceError` for damaged data.
     """
     start_ns, end_ns = span_ns
-    busiest: dict[int, int] = {}
+    busiest: Counter[int] = Counter()
     streams = 1
     for layer in layers:
         rows = library.run(connection, "streams", layer=layer).to_pylist()
         streams = max(streams, len({(row["device_id"], row["role"], row["op"]) for row in rows}))
         for row in rows:
             if row["file_id"] is not None:
-                busiest[row["file_id"]] = busiest.get(row["file_id"], 0) + row["io_count"]
+                busiest[row["file_id"]] += row["io_count"]
     slot_ns = slot_length_ns(end_ns - start_ns, streams)
     count = max(-(-(end_ns - start_ns) // slot_ns), 1)
     room = int(min(max(_CELLS_MAX // (count * max(len(layers), 1) * 2), 2), _FILES_MAX))
-    kept = sorted(sorted(busiest, key=lambda file_id: -busiest[file_id])[:room])
+    kept = sorted(file_id for file_id, _ in busiest.most_common(room))
     every = streams_of(partial(library.run, connection))
     table = stream_slots(recording, every, span_ns, slot_ns, kept_files=kept, longest_slots=_LONGEST_SLOTS)
     found = Slots(start_ns, slot_ns, count, {}, end_ns=end_ns)
