@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident.change_points import Segmentation
-from iotrace.analyze.incident.drifts import _blocks, _lasts
+from iotrace.analyze.incident.drifts import _blocks, _judged_course, _lasts
 from iotrace.analyze.incident.find import _Finder
 from iotrace.analyze.incident.series import Series
 from iotrace.analyze.incident.stretches import Course, Judged
@@ -72,3 +72,11 @@ def test_of_a_short_recording_ten_slots_at_least_are_normal():
         )
         chosen = _Finder._before_change(finder, group, np.ones(60, dtype=bool))
         assert chosen.sum() == before + 50 * done
+
+
+def test_a_creep_that_began_before_the_recording_is_told_by_what_the_recording_shows():
+    """From 14 up by 0.01 each second, and the recording has seconds 20 to 79 of the hundred of the rise."""
+    x = np.arange(60.0)
+    found = _judged_course(x, 14 + 0.01 * x, 1.0, np.array([-20.0, 80.0, 200.0, 300.0]), (True, False))
+    assert found.base == pytest.approx(14.0)
+    assert found.height == pytest.approx(0.59)
