@@ -73,7 +73,7 @@ def small_footprint(subject: Subject) -> Finding | None:
 
 def small_target(subject: Subject) -> Finding | None:
     """Places drawn from all of a target that fits a cache are answered by the cache."""
-    small = [one for one in subject.played.targets if 0 < (one.bytes or 0) < CACHE_BYTES]
+    small = [one for one in subject.played.targets if one.bytes and one.bytes < CACHE_BYTES]
     if not small:
         return None
     sizes = ", ".join(f"{one.name} has {format_bytes(one.bytes or 0)}" for one in small)

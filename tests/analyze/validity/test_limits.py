@@ -380,6 +380,21 @@ def test_a_gap_is_dated_from_the_start_of_the_recording() -> None:
     assert "from 5.00 s to 6.00 s after" in finding.detail
 
 
+@pytest.mark.parametrize("unknown", ["before", "after", "both"])
+def test_what_others_moved_is_not_known_from_one_look_at_the_counters(unknown: str) -> None:
+    seen = DeviceCounters(read_bytes=GIB)
+    look = DeviceLook(None if unknown != "after" else seen, None if unknown != "before" else seen)
+    facts = run(device_counters={"sdx": look}) | operations(read=(1, 0))
+    assert judged("other-io", **facts) is None
+
+
+@pytest.mark.parametrize(("quantile", "name"), [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")])
+def test_a_quantile_is_named_by_its_percentage(quantile: float, name: str) -> None:
+    finding = judged("too-few-ios", **operations(read=(9, 0)), quantile=quantile)
+    assert finding is not None
+    assert finding.title == f"too few I/Os for a {name}"
+
+
 def test_lateness_and_response_are_told_as_they_were() -> None:
     entries = {
         "generator_limited": True, "generator_lateness_ns": Quantiles(1 * MS, 2 * MS),

@@ -106,6 +106,14 @@ def test_hints_name_the_command_that_made_the_recording(make_recording, rule_id)
     assert not re.search(r"\breplay\b|\brecord\b", f"{finding.title} {finding.detail} {finding.hint}")
 
 
+def test_what_a_recording_is_compared_with_is_judged_only_where_there_is_a_comparison(make_recording):
+    """Of itself there is no difference to find; by itself it is sound."""
+    subject = CASES["same-recording"].fires.subject(make_recording)
+    found = validity.check(subject.recording, comparison=subject.comparison)
+    assert [finding.rule for finding in found] == ["same-recording"]
+    assert validity.check(subject.recording) == []
+
+
 def test_what_describe_found_spares_the_rules_their_queries(make_recording):
     rows = [
         {"issued_ns": i, "completed_ns": i + 9 if i else None, "device_id": 0, "offset_bytes": i * 300_000, "op": op,
