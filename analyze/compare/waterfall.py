@@ -71,7 +71,7 @@ def _steps(op: str, seen: list[tuple[str, int, int]], errors: Floats | None) -> 
     steps = []
     for index, (layer, total, _) in enumerate(seen):
         is_lowest = index + 1 == len(seen)
-        below, below_total = (None, 0) if is_lowest else seen[index + 1][:2]
+        below = None if is_lowest else seen[index + 1]
         own_ns = means[index] - (0 if is_lowest else means[index + 1])
         mean_interval = own_interval = share_interval = None
         if many is not None:
@@ -85,9 +85,9 @@ def _steps(op: str, seen: list[tuple[str, int, int]], errors: Floats | None) -> 
                 op=op,
                 io_count=total,
                 mean_ns=means[index],
-                below=below,
+                below=None if below is None else below[0],
                 residual_ns=None if is_lowest else own_ns,
-                problem=None if below is None else _problem(op, layer, total, below, below_total, own_ns),
+                problem=None if below is None else _problem(op, layer, total, below[0], below[1], own_ns),
                 mean_interval_ns=mean_interval,
                 residual_interval_ns=None if is_lowest else own_interval,
                 share=own_ns / means[0] if means[0] > 0 else None,

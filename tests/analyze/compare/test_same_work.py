@@ -164,3 +164,11 @@ def test_footprint_and_order_are_counted(make_recording):
     assert side.footprint_bytes == 100 * 65536
     assert side.sequential_share == {"read": 198 / 200}
     assert side.interarrival_cv == pytest.approx(0, abs=1e-6)
+
+
+def test_what_a_workload_lacks_has_no_size_and_what_moved_nothing_no_share():
+    reads = Work("reads", "block", SECOND, {("read", 8192): 3, ("read", 4096): 1, ("flush", 0): 2})
+    assert (reads.bytes_per("read"), reads.bytes_per("write")) == (7168, None)
+    assert (reads.read_share(), reads.ios_per_s(), reads.size_bytes()) == (1.0, 6.0, 28_672)
+    flushes = Work("flushes", "block", 0, {("flush", 0): 2})
+    assert (flushes.read_share(), flushes.ios_per_s(), flushes.bytes_per("flush")) == (None, 0.0, 0.0)

@@ -73,6 +73,14 @@ def test_a_load_that_changes_says_nothing_against_means_that_do_not():
     assert device.share_interval == pytest.approx((0.6, 0.6), rel=1e-9)
 
 
+def test_of_ios_that_took_no_time_no_layer_has_a_share():
+    times, _ = _latencies(1)
+    told = {"block": np.zeros(len(times), dtype=np.int64), "device": np.zeros(len(times), dtype=np.int64)}
+    for step in waterfall_with_intervals(_slots(times, told), SLOTS, np.random.default_rng(1)):
+        assert (step.mean_ns, step.mean_interval_ns) == (0, (0, 0))
+        assert (step.share, step.share_interval, step.problem) == (None, None, None)
+
+
 def test_planted_shares_are_found_in_a_recording(make_recording):
     times, latencies = _latencies(1, count=12_000)
     rows = {

@@ -1,0 +1,86 @@
+"""What was recorded against what was played: planted differences are found, and only of a replay in step."""
+
+import numpy as np
+import pytest
+
+from iotrace.analyze.compare.fidelity import fidelity
+from iotrace.analyze.compare.side import is_in_step
+from iotrace.schemas.run import Replay, run_of
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+COUNT = 4_000
+AT = np.arange(COUNT) * 5 * MS
+TOOK = MS + np.random.default_rng(1).integers(0, MS, COUNT)
+IN_STEP = {"scale": 1.0, "mode": "compress", "layer": "block", "planned_ios": COUNT}
+
+
+@pytest.fixture
+def source(make_recording):
+    columns = {
+        "issued_ns": AT,
+        "completed_ns": AT + TOOK,
+        "op": np.array(["read", "write"])[np.arange(COUNT) % 2],
+    }
+    return make_recording(columns, window_ns=20 * SECOND)  # fmt: skip
+
+
+def played(make_recording, source, *, longer_ns=0, empty=False, **replay):
+    """A replay of the source, of which each I/O was issued 3 ms late and then took so much longer."""
+    issued = AT + 3 * MS
+    columns = {
+        "intended_ns": AT, "issued_ns": issued, "completed_ns": issued + TOOK + longer_ns,
+        "op": np.array(["read", "write"])[np.arange(COUNT) % 2],
+    }  # fmt: skip
+    if empty:
+        columns = {name: values[:0] for name, values in columns.items()}
+    entry = {"source_uuid": source.manifest.uuid} | IN_STEP | replay
+    return make_recording(columns, window_ns=21 * SECOND, kind="replayed", replay=entry)
+
+
+@pytest.mark.parametrize("longer_ns", [0, MS // 2])
+def test_a_replays_own_service_is_held_against_what_was_recorded(make_recording, source, longer_ns):
+    own = {"pacing": {"asked": "auto", "used": "gentle", "reason": "", "own_service_ns_mean": 7_000.0}}
+    found = fidelity(source, played(make_recording, source, longer_ns=longer_ns, **own))
+    assert [(one.layer, one.op, one.played_is) for one in found.layers] == [
+        ("block", "read", "service of the replay"), ("block", "write", "service of the replay"),
+    ]  # fmt: skip
+    for one, first in zip(found.layers, (0, 1), strict=True):
+        mean = one.figures[0]
+        assert mean.a_ns == pytest.approx(TOOK[first::2].mean())
+        assert mean.b_ns - mean.a_ns == pytest.approx(longer_ns, abs=1)
+    assert found.own_service_ns_mean == 7_000.0
+    assert (found.paired, found.unpaired) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"source_uuid": "00000000-0000-4000-8000-000000000001"},
+        {"scale": 2.0},
+        {"mode": "think"},
+        {"empty": True},
+    ],
+)
+def test_what_is_no_replay_of_it_in_step_is_not_held_against_it(make_recording, source, changed):
+    assert fidelity(source, played(make_recording, source, **changed)) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_so"),
+    [
+        ({}, True),
+        ({"mode": "compress"}, True),
+        ({"mode": "think"}, False),
+        ({"mode": "superpose"}, False),
+        ({"loop_seconds": 60.0}, False),
+        ({"ramp_seconds": 5.0}, False),
+        ({"thinning": {"error": 0.0}}, False),
+        ({"repeat": 2}, False),
+        ({"copies": 2}, False),
+        ({"repeat": 2, "copies": 2}, False),
+    ],
+)
+def test_a_replay_is_in_step_where_each_io_is_due_once_at_its_recorded_time(entry, is_so):
+    replay = run_of(entry) if entry else Replay()
+    assert is_in_step(replay) == is_so
