@@ -5,7 +5,7 @@ import math
 from iotrace.analyze.compare.comparison import ClassComparison, Comparison, Figure
 from iotrace.analyze.units import DASH, format_count, format_duration_ns, format_ratio_with_interval
 
-from .charts import Chart, Table
+from .parts import Chart, Table
 from .plot import LIGHT, SYMBOLS, Mark, Row, Trace, figure, logarithmic, number, numbers, words
 
 _ROWS_MAX = 24

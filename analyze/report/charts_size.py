@@ -8,7 +8,7 @@ from iotrace.analyze.describe.description import SizeCount
 from iotrace.analyze.knee.words import percent_text
 from iotrace.analyze.units import format_bytes, format_count, format_share
 
-from .charts import Chart, Table
+from .parts import Chart, Table
 from .plot import LIGHT, Row, figure, numbers
 
 _CLASSES: Final = tuple(512 << power for power in range(16))

@@ -21,9 +21,8 @@ from iotrace.analyze.units import format_count, format_duration_ns, format_figur
 from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Floats, Int64s
 
-from .charts import Chart, Level, Link, Table
-from .plot import HEAT_LIGHT, Mark, Row, Trace, figure, line, numbers
-from .time_axis import TimeAxis
+from .parts import Chart, Level, Link, Table
+from .plot import HEAT_LIGHT, Mark, Row, TimeAxis, Trace, figure, line, numbers
 
 SLOTS_MAX: Final = 3600
 """Stretches of time in a chart: the seconds of an hour."""

@@ -1,9 +1,15 @@
-"""What a report says, as data; the page shows nothing that is not in here or in a table of its charts."""
+"""What a report says, as data; the page shows nothing that is not in here or in a table of its charts.
 
+Here, too, are the facts that need no chart: which validity rules fired, and where each recording comes from.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
+from iotrace.analyze import validity
 from iotrace.analyze.ceiling.against_knee import BesideKnee
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
@@ -12,6 +18,13 @@ from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.need import Need
 from iotrace.analyze.present.program import HIDDEN, figure
 from iotrace.analyze.slo import Objective
+from iotrace.analyze.validity.sweep import check_sweep
+from iotrace.schemas import Recording, Sweep
+from iotrace.schemas.run import ClosedLoop, Replay
+
+_QUANTILE: Final = 0.95
+"""Highest quantile the verdict on a recording speaks of unless an objective names a higher one."""
+_SETTINGS = ("scale", "mode", "loop", "backend", "layer", "direct", "footprint", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +140,77 @@ class ReportFacts:
     notes: list[str] = field(default_factory=list)
     path: Path | None = None
     size_bytes: int = 0
+
+
+def findings_of(
+    inputs: Sequence[Recording | Sweep],
+    objectives: Sequence[Objective],
+    compared: Mapping[str, Comparison],
+    described: Mapping[Path, Description],
+) -> list[FindingFacts]:
+    """Findings on all inputs, invalidating ones first; ``compared`` by the uuid of the recording that is its b.
+
+    ``described``: what is known of recordings already, by path. Raises `IotraceError` if an input cannot be read.
+    """
+    quantile = max((objective.quantile for objective in objectives), default=_QUANTILE)
+    found: list[FindingFacts] = []
+    for one in inputs:
+        if isinstance(one, Recording):
+            comparison = compared.get(one.manifest.uuid)
+            findings = validity.check(
+                one, comparison=comparison, quantile=quantile, description=described.get(one.path)
+            )
+            found += [facts_of(one.name, finding) for finding in findings]
+        else:
+            name = one.path.name.removesuffix(".iotrace")
+            found += [facts_of(name, finding) for finding in check_sweep(one.recordings())]
+    return sorted(found, key=lambda finding: finding.level != "invalid")
+
+
+def facts_of(name: str, finding: validity.Finding) -> FindingFacts:
+    """A rule that fired on the input ``name``."""
+    return FindingFacts(name, finding.level, finding.rule, finding.title, finding.detail, finding.hint)
+
+
+def origin(recording: Recording) -> Origin:
+    """Identity, start, quality, tools and sources, as the manifest has them."""
+    manifest = recording.manifest
+    seconds, rest_ns = divmod(manifest.clock.start_utc_ns, 1_000_000_000)
+    try:
+        at = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        at = "unknown"
+    host = manifest.host.name or ""
+    return Origin(
+        recording.name,
+        manifest.uuid,
+        manifest.kind,
+        manifest.title or recording.name,
+        f"{at}.{rest_ns // 1_000_000:03} UTC" if at != "unknown" else at,
+        manifest.duration_ns,
+        str(host),
+        manifest.quality.words,
+        list(manifest.quality.reasons),
+        _settings(manifest.replay),
+        dict(manifest.tools),
+        [
+            {
+                "name": source.name,
+                "kind": source.kind,
+                "bytes": source.bytes,
+                "sha256": source.sha256,
+                "events": source.events,
+            }
+            for source in manifest.sources
+        ],
+    )
+
+
+def _settings(run: Replay | ClosedLoop | None) -> str:
+    """The settings that decide what a replay's figures mean, in words."""
+    parts = [
+        f"{name} {value}" for name in _SETTINGS if (value := getattr(run, name, None)) not in (None, "open")
+    ]
+    if isinstance(run, Replay) and run.source_uuid:
+        parts.append(f"of {run.source_uuid}")
+    return ", ".join(parts)

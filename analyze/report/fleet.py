@@ -23,16 +23,12 @@ from iotrace.analyze.units import format_count, format_duration_ns, format_momen
 from iotrace.schemas import counted
 from iotrace.schemas.replacing import check_file, new_file
 
-from .charts import Chart, Table
 from .chromium import installed
-from .facts import Origin, ReportFacts
-from .findings import facts_of
-from .kinds import kind_of
-from .plot import Mark, Row, figure, line, numbers
-from .section import Section
+from .facts import Origin, ReportFacts, facts_of
+from .parts import Chart, Section, Table
+from .plot import Mark, Row, TimeAxis, figure, line, numbers
 from .tables import page_tables
-from .time_axis import TimeAxis
-from .write import write_page
+from .write import kind_of, write_page
 
 _NS_PER_S: Final = 1_000_000_000
 _SLOTS_MAX: Final = 900

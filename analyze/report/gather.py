@@ -25,20 +25,16 @@ from iotrace.schemas import Recording, Sweep
 from iotrace.schemas.models import model_words
 
 from . import tables, verdict
-from .charts import Chart
-from .charts_closed import series_chart
 from .charts_compare import ratio_chart
-from .charts_incident import counters_beside, marked
-from .charts_knee import knee_charts
-from .charts_latency import pair_chart, percentile_chart
-from .charts_layers import layer_chart
+from .charts_knee import knee_charts, series_chart
+from .charts_latency import layer_chart, pair_chart, percentile_chart
 from .charts_size import size_chart, stream_name
 from .charts_time import SLOTS_MAX, time_charts
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
-from .glance import RECORDINGS_BRIEF
-from .incidents import find_incidents, incident_section, incident_sentence
-from .section import Section
-from .time_axis import TimeAxis
+from .incidents import counters_beside, find_incidents, incident_section, incident_sentence, marked
+from .parts import Chart, Section
+from .plot import TimeAxis
+from .tables import RECORDINGS_BRIEF
 
 _COMPARED_MAX = 4
 _DRAWN_MAX = 3

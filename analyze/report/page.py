@@ -1,16 +1,17 @@
-"""Turns facts and sections into one HTML file that opens offline, asks for nothing and draws its charts with Plotly.
+"""Turns facts and sections into one HTML file that opens offline, or into Markdown for a ticket or a wiki.
 
 Text from traces cannot become markup: Jinja escapes every value, figures pass through `plot.words`. A content security
 policy allows the page its own style sheet, its own script and Plotly, each by its hash, and pictures that it makes
 itself; no request leaves it. Plotly lies in the page compressed, and so do the figures. Where scripts do not run, the
-sentences and the tables, opened, remain.
+sentences and the tables, opened, remain. Markdown has the same sentences and tables, without charts.
 """
 
 import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -22,11 +23,10 @@ from iotrace.analyze.units import format_bytes, format_count, format_duration_ns
 from iotrace.schemas import distribution
 from iotrace.schemas.text import shortened
 
-from .charts import Chart, plain
 from .facts import ReportFacts
-from .glance import RECORDINGS_BRIEF, glance_table
+from .parts import Chart, Section, Table, plain
 from .plot import dark_of_light
-from .section import Section
+from .tables import RECORDINGS_BRIEF, glance_table
 
 DRAWN_BYTES_MAX: Final = 700_000
 """Figures beyond this, compressed, are left to their tables, so that a report stays a file to be mailed."""
@@ -36,6 +36,10 @@ _ANSWERS: Final = {"yes": "YES", "no": "NO", "cannot_tell": "CANNOT TELL"}
 _ORIGINS_MAX: Final = 60
 _SOURCES_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2000
+_ROWS_MAX: Final = 40
+_CHARACTERS_MAX: Final = 2000
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]#+!|~>@]|:(?=//)|(?<=[wW])\.)")
+"""What begins markup, and what makes an address of words (``://``, ``www.``, ``@``)."""
 
 
 def render(facts: ReportFacts, sections: Sequence[Section], *, is_served: bool = False) -> str:
@@ -169,3 +173,68 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {"bytes": format_bytes, "count": format_count, "duration": format_duration_ns}
     return environment
+
+
+def render_markdown(facts: ReportFacts, sections: Sequence[Section]) -> str:
+    """The report as GitHub's Markdown. Text from traces stays text."""
+    return "\n".join(_lines(facts, sections)) + "\n"
+
+
+def _lines(facts: ReportFacts, sections: Sequence[Section]) -> Iterator[str]:
+    yield from (f"# {_text(facts.title)}", "", f"Written {facts.created_utc} by iotrace.", "")
+    if facts.answer:
+        yield from (f"**{_text(facts.answer)}**", "")
+    yield from (_text(facts.verdict), "")
+    yield from _items(facts.also)
+    glance = glance_table(facts.recordings)
+    if glance is not None:
+        yield from _table(glance)
+    for section in sections:
+        yield from (f"## {_text(section.heading)}", "", _text(section.sentence), "")
+        yield from _items(section.points)
+        yield from _items(section.notes)
+        for table in section.lead:
+            yield from _table(table)
+        for chart in section.charts:
+            yield from (f"### {_text(chart.title)}", "", _text(chart.shows), "")
+            yield from _table(chart.table)
+        for table in section.tables:
+            yield from _table(table)
+    yield from ("## Validity", "")
+    if facts.findings:
+        yield from _items(
+            [
+                f"{one.level.capitalize()}: {one.title} in {one.name}: {one.detail}. {one.hint} ({one.rule})"
+                for one in facts.findings
+            ]
+        )
+    else:
+        yield from ("None of the rules that would make these figures misleading fired.", "")
+    yield from ("## Provenance", "")
+    yield from _items(
+        [
+            f"{one.name}: {one.kind}, {one.recorded_utc}, {one.uuid}, recorded {one.quality}"
+            for one in facts.origins
+        ]
+    )
+
+
+def _items(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"- {_text(line)}" for line in lines)
+    if lines:
+        yield ""
+
+
+def _table(table: Table) -> Iterator[str]:
+    rows = table.rows[:_ROWS_MAX]
+    left_out = f" ({len(rows)} of {len(table.rows)} rows)" if len(rows) < len(table.rows) else ""
+    yield from (f"{_text(table.caption)}{left_out}:", "")
+    yield f"| {' | '.join(_text(name) or ' ' for name in table.columns)} |"
+    yield f"|{'|'.join(':--' if place < table.text_columns else '--:' for place in range(len(table.columns)))}|"
+    yield from (f"| {' | '.join(_text(cell) for cell in row)} |" for row in rows)
+    yield ""
+
+
+def _text(text: str) -> str:
+    escaped = shortened(plain(text), _CHARACTERS_MAX).replace("&", "&amp;").replace("<", "&lt;")
+    return _SPECIAL.sub(r"\\\1", escaped)

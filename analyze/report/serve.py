@@ -24,8 +24,7 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 
 from .charts_time import course_level, read_course
 from .page import render
-from .plot import LIGHT, SYMBOLS, number, words
-from .time_axis import TimeAxis
+from .plot import LIGHT, SYMBOLS, TimeAxis, number, words
 from .write import tell
 
 _ADDRESS: Final = "127.0.0.1"

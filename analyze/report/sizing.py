@@ -14,12 +14,10 @@ from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Floats
 from iotrace.schemas.replacing import new_file, sealed_text
 
-from .charts import Chart, Table
-from .facts import ReportFacts
+from .facts import ReportFacts, origin
 from .page import render
+from .parts import Chart, Section, Table
 from .plot import SERIES, Row, figure, line, numbers
-from .provenance import origin
-from .section import Section
 from .tables import page_tables
 
 _SLOTS_MAX: Final = 600

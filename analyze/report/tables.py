@@ -1,17 +1,21 @@
-"""Tables of the page: those of answers as they stand, and what only the page shows."""
+"""Tables of the page: those of answers as they stand, and several recordings beside one another."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from iotrace.analyze.describe.description import Flow
 from iotrace.analyze.describe.presentation import description_sections
 from iotrace.analyze.knee.presentation import knee_sections
 from iotrace.analyze.present import Section
+from iotrace.analyze.units import DASH, format_count, format_duration_ns, format_moment, format_share
 from iotrace.schemas.text import shortened
 
-from .charts import Table
 from .facts import RecordingFacts, SweepFacts
+from .parts import Table
 
 _ROWS_MAX: Final = 40
+RECORDINGS_BRIEF: Final = 4
+"""With more than this, a recording is told in a sentence, and the rest of it is opened on demand."""
 
 
 def sweep_tables(facts: SweepFacts) -> list[Table]:
@@ -36,3 +40,46 @@ def page_tables(sections: Iterable[Section], rows_max: int = _ROWS_MAX) -> list[
         for section in sections
         if (table := section.table) is not None
     ]
+
+
+def glance_table(recordings: Sequence[RecordingFacts]) -> Table | None:
+    """A row for each recording; None for fewer than two."""
+    if len(recordings) < 2:
+        return None
+    columns = (
+        "recording",
+        "kind",
+        "from",
+        "for",
+        "IOPS",
+        "reads",
+        "mean read",
+        "mean write",
+        "slow windows",
+        "objectives",
+    )
+    return Table("The recordings at a glance", columns, tuple(_row(one) for one in recordings), 3)
+
+
+def _row(one: RecordingFacts) -> tuple[str, ...]:
+    described = one.description
+    total = described.total
+    slow = one.slow_times
+    met = [check.is_met for check in one.objectives]
+    return (
+        described.title,
+        described.kind,
+        format_moment(described.start_utc_ns) or DASH,
+        format_duration_ns(described.window_ns),
+        DASH if total is None else format_count(total.ios_per_s),
+        DASH if total is None else format_share(total.read_share_of_ios),
+        DASH if total is None else _mean(total.read, described.headline_metric),
+        DASH if total is None else _mean(total.write, described.headline_metric),
+        DASH if slow is None else str(len(slow.windows) + len(slow.drifts)),
+        DASH if not met else "missed" if False in met else "cannot tell" if None in met else "met",
+    )
+
+
+def _mean(flow: Flow, metric: str) -> str:
+    latency = flow.latency.get(metric)
+    return format_duration_ns(None if latency is None else latency.mean_ns)

@@ -13,8 +13,8 @@ from iotrace.analyze.slo import Objective
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
-from .glance import RECORDINGS_BRIEF
 from .incidents import incident_sentence, worst_sentence
+from .tables import RECORDINGS_BRIEF
 
 
 def sweep_verdict(knee: Knee, who: str) -> str:

@@ -12,9 +12,8 @@ from iotrace.analyze.describe.description import Flow
 from iotrace.analyze.units import format_moment
 from iotrace.schemas.text import shortened
 
-from .charts import Chart, plain
 from .facts import RecordingFacts, ReportFacts
-from .section import Section
+from .parts import Chart, Section, plain
 
 _CHARACTERS_MAX: Final = 2000
 _OPTIONS: Final = {

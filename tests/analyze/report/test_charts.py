@@ -11,8 +11,7 @@ from iotrace.analyze.compare.comparison import WaterfallStep
 from iotrace.analyze.describe.description import SizeCount
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.report.charts_knee import knee_charts
-from iotrace.analyze.report.charts_latency import pair_chart, percentile_chart
-from iotrace.analyze.report.charts_layers import layer_chart
+from iotrace.analyze.report.charts_latency import layer_chart, pair_chart, percentile_chart
 from iotrace.analyze.report.charts_size import size_chart
 from iotrace.analyze.report.charts_time import (
     SLOTS_MAX,
@@ -22,8 +21,18 @@ from iotrace.analyze.report.charts_time import (
     slot_ns,
     time_charts,
 )
-from iotrace.analyze.report.plot import DARK, DASHES, LIGHT, Mark, Row, dark_of_light, figure, linear, words
-from iotrace.analyze.report.time_axis import TimeAxis
+from iotrace.analyze.report.plot import (
+    DARK,
+    DASHES,
+    LIGHT,
+    Mark,
+    Row,
+    TimeAxis,
+    dark_of_light,
+    figure,
+    linear,
+    words,
+)
 from iotrace.analyze.stats.histogram import Histogram
 
 from ..knee.test_results import published_sqlio

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import pytest
 
 from iotrace.analyze.report import page, write_report
-from iotrace.analyze.report.charts import plain
+from iotrace.analyze.report.parts import plain
 from iotrace.analyze.report.plot import DARK, LIGHT
 from iotrace.analyze.report.write import tell
 from iotrace.schemas.text import shortened

@@ -1,10 +1,11 @@
-"""What a chart is: a Plotly figure, a sentence that says what it shows, and its table.
+"""What a page is made of: sections, charts and tables.
 
-The figure is plain data (`plot`). Whoever cannot see it, or forbids scripts, has the sentence and the table.
+A chart is a Plotly figure, a sentence that says what it shows, and its table. The figure is plain data (`plot`).
+Whoever cannot see it, or forbids scripts, has the sentence and the table.
 """
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -78,3 +79,16 @@ def _shown(character: str) -> str:
         return " "
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+@dataclass(slots=True)
+class Section:
+    """``lead`` stands before the charts, ``tables`` after them; ``points`` answer, ``notes`` qualify."""
+
+    heading: str
+    sentence: str
+    points: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    lead: list[Table] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)

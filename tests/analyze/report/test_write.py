@@ -8,7 +8,7 @@ from functools import reduce
 import pytest
 
 from iotrace.analyze.report import chromium, write_report
-from iotrace.analyze.report.kinds import kind_of
+from iotrace.analyze.report.write import kind_of
 from iotrace.schemas import IotraceError
 
 from ...hostile_names import HOSTILE_NAMES
