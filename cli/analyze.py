@@ -39,10 +39,10 @@ from iotrace.schemas import IotraceError, Recording, Sweep
 from iotrace.schemas.stored import OWN_FILES, SWEEP_FILE, Place, brought
 
 from . import cluster, console
-from .clocks import SourceClock, clock_sentences, source_clocks
 from .cluster import Certificates, Scheduler
 from .options import CeilingPath, Full, Groups, Json, Need, Overwrite, Slo, Title
 from .show import say, show
+from .summary import SourceClock, clock_sentences, source_clocks
 
 
 def register(app: typer.Typer) -> None:

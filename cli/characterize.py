@@ -47,8 +47,7 @@ from .characterize_run import (
     run_series,
     started_folder,
 )
-from .live import LiveMeter, live
-from .meters import say_what_stays, show_replay
+from .live import LiveMeter, live, say_what_stays, show_replay
 from .options import COUNT_MAX, INTERRUPTED, Full, Json, Overwrite, recording_or_page
 from .play_options import DATA, HOW, RUN, WHAT, WHERE, GroupedCommand
 from .show import show

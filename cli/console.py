@@ -1,13 +1,19 @@
-"""Where words and data go: tables and JSON to stdout, everything said along the way to stderr."""
+"""Where words and data go: tables and JSON to stdout, everything said along the way to stderr, and both to a log.
+
+The log is for whoever is asked a week later what was done: what was typed, what was said, how it ended.
+"""
 
 import json
 import logging
 import os
 import re
+import shlex
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -19,18 +25,65 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from iotrace.analyze.present import ProgramAnswer, plain
-from iotrace.schemas import Quality, Recording
+from iotrace.schemas import IotraceError, Quality, Recording, distribution
 from iotrace.schemas.models import model_words
 from iotrace.schemas.text import printable, shortened
 
-from . import run_log
-
+_LOGGER: Final = logging.getLogger("iotrace")
+_LOGGER.propagate = False
 _GLUE: Final = "\ue000"
 """Stands for a blank at which no line may end: between a figure and its unit."""
 _FIGURE: Final = re.compile(
     r"(?<=≤) |(?<=min) (?=\d\d s)|(?<=\d h) (?=\d\d min)"
     r"|(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|[KMGT]i?B|[KMG]B/s|IOPS)(?![\w/]))"
 )
+
+
+_LOGGER.addHandler(logging.NullHandler())
+
+
+def note(text: str, level: int = logging.INFO) -> None:
+    """Add a line to the log, if one is kept."""
+    _LOGGER.log(level, "%s", printable(" ".join(text.split())))
+
+
+@contextmanager
+def logged(name: str | None, arguments: Sequence[str]) -> Iterator[list[int]]:
+    """Keep a log of the run in the file ``name``, if there is one; the block puts its exit status into the list.
+
+    Raises `IotraceError` if nothing can be written there.
+    """
+    status: list[int] = []
+    if name is None:
+        yield status
+        return
+    path = Path(name).expanduser()
+    try:
+        # Names in it may be nobody else's business.
+        handler = logging.StreamHandler(open(path, "a", encoding="utf-8", opener=_private))  # noqa: SIM115 - an opener of its own
+    except OSError as problem:
+        raise IotraceError(
+            f"the log '{path}' cannot be written: {problem.strerror}",
+            hint="IOTRACE_LOG or the settings name it: iotrace config",
+        ) from problem
+    form = logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+    form.converter = time.gmtime
+    handler.setFormatter(form)
+    _LOGGER.addHandler(handler)
+    _LOGGER.setLevel(logging.INFO)
+    began = time.monotonic()
+    note(f"iotrace {distribution.version()}: {shlex.join(arguments)}")
+    try:
+        yield status
+    finally:
+        ended = f"status {status[0]}" if status else "ended by itself"
+        note(f"{ended} after {time.monotonic() - began:.1f} s")
+        _LOGGER.removeHandler(handler)
+        handler.stream.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class _Data(Console):
@@ -114,13 +167,13 @@ def use_colors(wanted: bool) -> None:
 
 def say(text: str) -> None:
     """A remark for the person at the terminal."""
-    run_log.note(text)
+    note(text)
     _tell(Text(printable(text)))
 
 
 def warn(text: str) -> None:
     """Something the reader must know before trusting the figures."""
-    run_log.note(text, logging.WARNING)
+    note(text, logging.WARNING)
     _tell(Text.assemble(("warning: ", "yellow"), printable(text)))
 
 
@@ -132,7 +185,7 @@ def warn_of_model(recordings: Sequence[Recording]) -> None:
 
 def fail(message: str, hint: str) -> None:
     """Print an error as design §7 wants it: what, on which word, and after a blank line what to do next."""
-    run_log.note(f"{message} (hint: {hint})" if hint else message, logging.ERROR)
+    note(f"{message} (hint: {hint})" if hint else message, logging.ERROR)
     _tell(Text.assemble(("error: ", "bold red"), printable(message)))
     if hint:
         words.print()
@@ -156,7 +209,7 @@ def paragraph(text: str, *, style: str = "", indent: int = 0, hanging: int = 0) 
 
     No line ends between a figure and its unit.
     """
-    run_log.note(text)
+    note(text)
     told = _FIGURE.sub(_GLUE, printable(shortened(text, _TEXT_CHARACTERS_MAX)))
     first, rest = Text(told[:hanging], style=style), Text(told[hanging:], style=style)
     shown: RenderableType = rest

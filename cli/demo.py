@@ -32,8 +32,7 @@ from iotrace.schemas.models import model_words
 from iotrace.schemas.replacing import check_file
 
 from . import console
-from .live import Point, live
-from .meters import show_replay
+from .live import Point, live, show_replay
 from .options import Json, finite
 from .show import say, show_section
 from .sweep_run import run_sweep, was_interrupted

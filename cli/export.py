@@ -27,8 +27,8 @@ from iotrace.replay.export import (
 from iotrace.schemas import IotraceError, Recording, counted
 
 from . import console
+from .amounts import parse_busiest, parse_window
 from .options import Json, RecordingPath
-from .window import parse_busiest, parse_window
 
 _TOOLS: Final = ("diskspd", "fio")
 _SECONDS: Final = 60

@@ -21,15 +21,12 @@ from iotrace.schemas.run import Prediction
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
 
 from . import console
-from .certificates import DAYS, make_certificates
 from .cluster import Certificates, connected
-from .fleet_hosts import own_name, serve_generator, serve_scheduler
+from .fleet_hosts import DAYS, make_certificates, own_name, serve_generator, serve_scheduler
 from .fleet_plan import FleetLoad, example, load_of, read_plan
-from .live import LiveMeter, live
-from .meters import show_replay
+from .live import LiveMeter, live, show_replay
 from .options import INTERRUPTED, Full, Json, Need, OutputPath, Overwrite, Slo, Title
-from .replay import ReplayAnswer
-from .replay_answer import replay_answer
+from .replay import ReplayAnswer, replay_answer
 from .show import show
 from .summary import written
 from .sweep import MaxScale, Scales, Steps, StepSeconds, answer_sweep, parse_ladder, point_of

@@ -1,14 +1,18 @@
 """What is shown of a run while it goes on: how far it is, the load and the latency of this second and the last minute.
 
 The thread that runs only leaves what it knows; a thread that sleeps draws it, once a second, so that drawing does not
-disturb what is measured. Where no terminal is, it writes a line every 10 s, after a minute every minute.
+disturb what is measured. Where no terminal is, it writes a line every 10 s, after a minute every minute. What a replay
+shows, and which test files it leaves, stands at the end.
 """
 
+import os
+import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rich.console import Group
@@ -16,7 +20,9 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress
 from rich.text import Text
 
-from iotrace.analyze.units import format_duration_ns
+from iotrace.analyze.units import format_bytes, format_duration_ns
+from iotrace.replay import Progress as ReplayProgress
+from iotrace.replay.targets.fill import was_ours
 from iotrace.schemas.text import printable
 
 from . import console
@@ -232,3 +238,42 @@ def _writing(meter: LiveMeter, over: threading.Event) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def show_replay(meter: LiveMeter, state: ReplayProgress, prefix: str = "") -> None:
+    """Elapsed over planned, and the load, latency and I/Os in flight; or how far a target is filled."""
+    if state.phase == "survey":
+        detail = f"reading the recording, {state.due_ios:,} I/Os"
+        meter.update(state.due_ios, state.planned_ios, prefix + detail)
+        return
+    if state.phase == "check":
+        meter.update(0, 1, f"{prefix}waiting for {state.target} to answer")
+        return
+    if state.phase == "fill":
+        detail = f"filling {state.target}, {format_bytes(state.fill_bytes)}"
+        meter.update(state.fill_bytes, state.fill_bytes_total, prefix + detail)
+        return
+    meter.load.take(
+        state.elapsed_ns,
+        state.completed_ios,
+        state.response_ns_mean,
+        due=state.due_ios,
+        in_flight=state.in_flight,
+    )
+    detail = prefix.rstrip(": ")
+    if state.failed_ios:
+        detail = ", ".join(part for part in (detail, f"{state.failed_ios:,} errors") if part)
+    meter.update(min(state.elapsed_ns, state.planned_ns), state.planned_ns, detail)
+
+
+def say_what_stays(targets: Iterable[str]) -> None:
+    """Name the test files of iotrace that are there after a run: a person may want the space back."""
+    for target in targets if sys.platform != "win32" else ():
+        if not Path(target).is_file():
+            continue
+        with Path(target).open("rb") as file:
+            size, is_ours = os.fstat(file.fileno()).st_size, was_ours(file.fileno())
+        if is_ours:
+            console.say(
+                f"the test file {target} ({format_bytes(size)}) stays for the next run; delete it when done"
+            )

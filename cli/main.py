@@ -28,7 +28,6 @@ from . import (
     model,
     query,
     replay,
-    run_log,
     settings,
     size,
     sweep,
@@ -111,7 +110,7 @@ def run(arguments: list[str]) -> int:
     try:
         found = settings.chosen()
         console.use_colors(settings.named(found, "color") != "never")
-        with run_log.logged(settings.named(found, "log"), arguments) as status:
+        with console.logged(settings.named(found, "log"), arguments) as status:
             status.append(_run(arguments, found, debug=debug))
             return status[0]
     except IotraceError as problem:

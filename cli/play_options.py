@@ -13,9 +13,8 @@ from iotrace.replay.options import IN_FLIGHT, IN_FLIGHT_MOST
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.models import is_model_target
 
-from .amounts import parse_bytes, parse_ratio, parse_seconds
+from .amounts import parse_busiest, parse_bytes, parse_ratio, parse_seconds, parse_window
 from .options import COUNT_MAX
-from .window import parse_busiest, parse_window
 
 WHERE: Final = "Where to play"
 WHAT: Final = "What to play"

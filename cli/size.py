@@ -21,6 +21,7 @@ from iotrace.schemas.sections import Reader, not_negative, read_text
 from iotrace.schemas.stored import Place, brought
 
 from . import cluster, console
+from .amounts import parse_busiest, parse_window
 from .cluster import Certificates, Scheduler
 from .options import Json, Need, Overwrite, Slo
 from .show import show
@@ -35,7 +36,6 @@ from .size_answer import (
     place_of,
     size_answer,
 )
-from .window import parse_busiest, parse_window
 
 _OPS: Final = ("read", "write", "flush")
 

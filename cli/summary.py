@@ -1,16 +1,19 @@
-"""What a recording is, in a few lines: shown after every command that wrote one."""
+"""What a recording is, in a few lines: shown after every command that wrote one.
+
+With it goes how the clocks of its sources were brought together, which is shown wherever their numbers meet.
+"""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from pathlib import Path, PurePath
+from typing import Annotated, Final
 
 from iotrace.analyze import library
+from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment
-from iotrace.schemas import Quality, Recording, counted
+from iotrace.schemas import Alignment, Manifest, Quality, Recording, counted
 from iotrace.schemas.run import ClosedLoop, Replay
 
 from . import console
-from .clocks import SourceClock, clock_sentences, source_clocks
 
 _ROWS: Final = {
     "counters": ("counter value", ""),
@@ -22,6 +25,15 @@ _ROWS: Final = {
     "processes": ("process", "processes"),
 }
 """Tables beside that of the I/Os, as people ask about them, and what a row of each is called: one, and several."""
+_CLOCKS_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClock:
+    """How the clock of one source was brought onto that of the others."""
+
+    source: str
+    alignment: Annotated[Alignment, INLINE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +108,8 @@ def row_words(recording: Recording) -> str:
 
 def _io_words(recording: Recording) -> str:
     with library.opened(recording) as connection:
-        counts = connection.execute("SELECT layer, count(*) FROM io GROUP BY layer ORDER BY layer").fetchall()
-    (first, count), *others = counts
+        rows = library.run(connection, "layers").to_pylist()
+    (first, count), *others = [(row["layer"], row["io_count"]) for row in rows]
     if not others:
         return counted(count, "I/O")
     return ", ".join(
@@ -106,3 +118,48 @@ def _io_words(recording: Recording) -> str:
             *(f"{count:,} at {layer}" for layer, count in others),
         ]
     )
+
+
+def source_clocks(manifest: Manifest) -> list[SourceClock]:
+    """For programs: each source that was aligned, with how, by how much and how surely."""
+    return [SourceClock(source.name, source.alignment) for source in manifest.sources if source.alignment]
+
+
+def clock_sentences(manifest: Manifest) -> list[str]:
+    """One for each source that was aligned with others; none where there is one clock only."""
+    aligned = [(source.name, source.alignment) for source in manifest.sources if source.alignment]
+    names = _short_names([name for name, _ in aligned])
+    said = [
+        f"clock of {name}: {_alignment_words(alignment)}"
+        for name, (_, alignment) in zip(names[:_CLOCKS_SHOWN], aligned, strict=False)
+    ]
+    if len(aligned) > _CLOCKS_SHOWN:
+        said.append(f"clocks of {len(aligned) - _CLOCKS_SHOWN:,} more: see manifest.json")
+    return said
+
+
+def _short_names(names: list[str]) -> list[str]:
+    """Files without their folders, where that tells them apart."""
+    last = [PurePath(name).name for name in names]
+    return last if len(set(last)) == len(last) else names
+
+
+def _alignment_words(alignment: Alignment) -> str:
+    if alignment.method == "reference":
+        return "the one that others were measured against"
+    about = (
+        "uncertainty unknown"
+        if alignment.uncertainty_ns is None
+        else f"within {format_duration_ns(alignment.uncertainty_ns)}"
+    )
+    if alignment.method == "utc":
+        return about if alignment.uncertainty_ns == 0 else f"{about}, {alignment.basis}"
+    sign = "+" if alignment.offset_ns >= 0 else "-"
+    words = f"moved by {sign}{format_duration_ns(abs(alignment.offset_ns))}, {about} (95 %) of {alignment.reference}, "
+    words += f"by {alignment.matched_ios or 0:,} I/Os that both saw"
+    if alignment.drift_ppm is not None and alignment.drift_uncertainty_ppm is not None:
+        applied = abs(alignment.drift_ppm) > alignment.drift_uncertainty_ppm
+        words += f"; drift {alignment.drift_ppm:+,.2f} ± {alignment.drift_uncertainty_ppm:,.2f} ppm" + (
+            ", taken off" if applied else ""
+        )
+    return words

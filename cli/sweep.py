@@ -44,8 +44,7 @@ from iotrace.schemas.stored import OWN_FILES, SWEEP_FILE, Place, brought
 
 from . import cluster, console
 from .cluster import Certificates, Scheduler
-from .live import Point, live
-from .meters import say_what_stays, show_replay
+from .live import Point, live, say_what_stays, show_replay
 from .options import (
     INTERRUPTED,
     CeilingPath,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.cli.certificates import make_certificates
+from iotrace.cli.fleet_hosts import make_certificates
 from iotrace.schemas import IotraceError
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.cli.amounts import parse_bytes, parse_loop, parse_ratio, parse_seconds
-from iotrace.cli.window import parse_window
+from iotrace.cli.amounts import parse_bytes, parse_loop, parse_ratio, parse_seconds, parse_window
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, Sweep
 
 from ..recordings import SDA, write_recording
