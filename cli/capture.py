@@ -24,8 +24,7 @@ from iotrace.analyze.present import (
 )
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.present.program import INLINE
-from iotrace.capture.importing.anonymizing import Anonymizer
-from iotrace.capture.importing.anonymous_copy import copy_anonymously, is_recording
+from iotrace.capture.importing.anonymizing import Anonymizer, copy_anonymously, is_recording
 from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Quality, Recording, Sweep, counted
 from iotrace.schemas.sweep import SweepSettings

@@ -11,9 +11,8 @@ import typer
 from iotrace.analyze.present import Answer, ProgramAnswer, Section, Sentence
 from iotrace.analyze.present.answer import Tone
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment, format_share
-from iotrace.capture.formats.entry import Certainty
-from iotrace.capture.importing.contents import Contents, LayerContents
-from iotrace.capture.importing.inspecting import Inspection, inspect_path
+from iotrace.capture.formats.format import Certainty
+from iotrace.capture.importing.inspecting import Contents, Inspection, LayerContents, inspect_path
 from iotrace.replay.plan.selection import LAYER_PREFERENCE
 from iotrace.schemas import Op, Quality, counted
 

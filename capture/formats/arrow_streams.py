@@ -8,7 +8,7 @@ its whole batches are read. A writer may learn names late, and leaves to the rea
 ``os_process_id`` is one whose name was never learnt; a null ``role`` follows from the path, the ``metadata`` flag of an
 I/O from its file's path, units and common metrics of ``counters`` without a ``metric`` from their names, and the device
 of an I/O of the filesystem layer that names none from its file's. A stream ``raw_counters`` is no table: rows of
-``counters`` are made of its raw values (`iotrace.capture.counters.raw`). A writer that ends well closes each stream
+``counters`` are made of its raw values (`iotrace.capture.counters.samples`). A writer that ends well closes each stream
 with the format's end mark (continuation and a length of 0; Arrow Columnar Format, "IPC Streaming Format"); where one
 is missing, ``quality.ended`` says so.
 """
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iotrace.capture.counters.names import PER_IO_METRICS, meaning
-from iotrace.capture.counters.raw import RawCounters
+from iotrace.capture.counters.samples import RawCounters
 from iotrace.capture.roles import classify, is_metadata
 from iotrace.schemas import TABLES, IoFlags, IotraceError, Layer, Manifest, Role, conform, counted
 from iotrace.schemas.tables import KEYS, REFERENCES

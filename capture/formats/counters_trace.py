@@ -1,7 +1,14 @@
-"""Counters from any source that tells them one by one: here they become a trace. A reader gives `Sample`s, no more."""
+"""Counters from any source that tells them one by one: here they become a trace. A reader gives `Sample`s, no more.
+
+For readers of a disk's totals since the host started, the rates and mean latencies between two moments. Fields:
+Documentation/admin-guide/iostats.rst of the kernel. Read and write times are summed over I/Os in milliseconds
+(node_exporter: seconds), the weighted time is I/Os in flight times milliseconds, sectors are of 512 bytes.
+
+For readers of histograms, what can be said of means and quantiles where only the bins are known that values fell into.
+"""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +28,8 @@ from .text_times import UTC_NS_MAX, MayBeLocal, TextTimes
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 128 << 20
 NANOSECONDS: Final = 10**9
+_LAYER: Final = "block"
+QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +216,92 @@ def real(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if abs(number) < 1e300 else None
+
+
+_RATES: Final = {
+    "reads": ("reads/s", meaning("read_iops", _LAYER)),
+    "writes": ("writes/s", meaning("write_iops", _LAYER)),
+    "read_bytes": ("bytes read/s", meaning("read_bytes_per_second", _LAYER)),
+    "write_bytes": ("bytes written/s", meaning("write_bytes_per_second", _LAYER)),
+    "busy_s": ("busy", meaning("busy_percent", _LAYER, 100.0)),
+    "idle_s": ("idle", meaning("idle_percent", _LAYER, 100.0)),
+    "weighted_s": ("in flight, mean", meaning("queue_length", _LAYER)),
+}
+_MEANS: Final = {
+    "read_s": ("reads", "time per read", meaning("read_latency_ns", _LAYER, 1e9)),
+    "write_s": ("writes", "time per write", meaning("write_latency_ns", _LAYER, 1e9)),
+}
+_IN_FLIGHT: Final = meaning("in_flight", _LAYER, is_instant=True)
+FIELDS: Final = frozenset({*_RATES, *_MEANS, "in_flight"})
+"""Totals that are known, in s, bytes and I/Os; ``in_flight`` is no total."""
+
+Totals = Mapping[str, float]
+
+
+@dataclass(slots=True)
+class Differences:
+    """Turns totals of disks, in order of time, into samples. ``restarts`` counts totals that fell."""
+
+    restarts: int = 0
+    _before: dict[tuple[str, str], tuple[int, Totals]] = field(default_factory=dict)
+
+    def samples(self, at_utc_ns: int, source: str, disk: str, totals: Totals) -> Iterator[Sample]:
+        """What happened at ``disk`` since it was seen last."""
+        before = self._before.get((source, disk))
+        if before is not None and at_utc_ns <= before[0]:
+            return
+        self._before[source, disk] = (at_utc_ns, totals)
+        if "in_flight" in totals:
+            yield Sample(at_utc_ns, 0, disk, "in flight", totals["in_flight"], _IN_FLIGHT, source)
+        if before is None:
+            return
+        gone = {
+            name: totals[name] - before[1][name]
+            for name in totals
+            if name in before[1] and name != "in_flight"
+        }
+        if any(value < 0 for value in gone.values()):
+            self.restarts += 1
+            return
+        interval_ns = at_utc_ns - before[0]
+        for counter, value, sense in _figures(gone, interval_ns / NANOSECONDS):
+            yield Sample(at_utc_ns, interval_ns, disk, counter, value, sense, source)
+
+
+def _figures(gone: Totals, seconds: float) -> Iterator[tuple[str, float, Meaning]]:
+    for name, (counter, sense) in _RATES.items():
+        if name in gone:
+            yield counter, gone[name] / seconds, sense
+    for name, (of, counter, sense) in _MEANS.items():
+        if name in gone and gone.get(of):
+            yield counter, gone[name] / gone[of], sense
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """``count`` values, each of at least ``least`` and at most ``most``."""
+
+    least: float
+    most: float
+    count: int
+
+
+def mean_bounds(bins: Sequence[Bin]) -> tuple[float, float]:
+    """The least and the most that the mean can be. The bins must hold a value."""
+    total = sum(one.count for one in bins)
+    return (
+        sum(one.least * one.count for one in bins) / total,
+        sum(one.most * one.count for one in bins) / total,
+    )
+
+
+def quantile_bounds(bins: Sequence[Bin]) -> Iterator[tuple[float, float, float]]:
+    """Each of `QUANTILES` with the bounds of the bin it lies in. Bins in ascending order; they must hold a value."""
+    total = sum(one.count for one in bins)
+    for quantile in QUANTILES:
+        passed = 0
+        for one in bins:
+            passed += one.count
+            if passed >= quantile * total:
+                yield quantile, one.least, one.most
+                break

@@ -18,8 +18,7 @@ from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
 from . import array, linux, monitoring, public, windows
-from .entry import GROUP, Certainty, Entry, Head, entry
-from .format import Format, Outcome, Progress, Trace
+from .format import GROUP, Certainty, Entry, Format, Head, Outcome, Progress, Trace, entry
 
 OURS: Final[tuple[Entry, ...]] = (
     entry(

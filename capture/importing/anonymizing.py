@@ -3,7 +3,7 @@
 Names become pseudonyms: a keyed hash of each part of a path, so that equal names stay equal, folders stay folders, and
 nobody without the key can test a guess. With the key of an earlier import the pseudonyms are the same again; without
 one a random key is used and forgotten. Roles, sizes, times, drive letters and the endings of database and system files
-stay; command lines and free text (of markers and events) go.
+stay; command lines and free text (of markers and events) go. A recording that exists already is copied.
 """
 
 import hashlib
@@ -12,12 +12,15 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from iotrace.schemas import Quality, Source
+from iotrace.schemas import IotraceError, Manifest, Quality, Recording, RecordingWriter, Source
 from iotrace.schemas.host import Host
+from iotrace.schemas.writer import refuse_over_source
 
 _NAME_BYTES: Final = 5
 _ENDINGS: Final = frozenset(
@@ -54,6 +57,7 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:|[0-9]+( [A-Za-z]:)*|\?+|\.{1,2}|Device|Ha
 _OF_INSTANCE: Final = re.compile(r"([^$:]*\$)([^:]+)(.*)", re.DOTALL)
 """A counter object of a named instance: ``MSSQL$PAYROLL:Databases``."""
 _SEPARATORS: Final = re.compile(r"([\\/]+)")
+_ROWS: Final = 1 << 18
 
 
 class Anonymizer:
@@ -149,3 +153,54 @@ _COLUMNS: Final[dict[str, dict[str, str]]] = {
     "markers": {"text": "drop"},
     "results": {"test": "name", "target": "drop", "command": "drop"},
 }
+
+
+def is_recording(path: Path) -> bool:
+    """Whether ``path`` is a folder that has a recording's tables."""
+    return (path / "manifest.json").is_file() and (
+        (path / "io.parquet").is_file() or any(path.glob("*/part-*.parquet"))
+    )
+
+
+def copy_anonymously(
+    path: Path,
+    output: Path | str,
+    anonymizer: Anonymizer,
+    *,
+    overwrite: bool = False,
+    title: str | None = None,
+) -> Recording:
+    """Write the recording at ``path`` once more to ``output``, without names and free text; ``path`` stays as it is.
+
+    Raises `IotraceError` for what is no captured or imported recording, is damaged, or cannot be written.
+    """
+    source = Recording.open(path)
+    told = source.manifest
+    if told.replay is not None:
+        raise IotraceError(
+            f"'{path}' is a replay, whose settings name targets and files",
+            hint="make an anonymous copy of the recording that was played, and replay that",
+        )
+    refuse_over_source(Path(output), [path])
+    with RecordingWriter(output, overwrite=overwrite) as writer:
+        for name in source.table_names():
+            for file in source.parquet_paths(name):
+                with source.reading(name):
+                    for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS):
+                        writer.append(name, anonymizer.batch(name, batch))
+        sources = [replace(one, alignment=one.alignment and replace(one.alignment)) for one in told.sources]
+        quality = replace(told.quality)
+        anonymizer.sources(sources, quality)
+        if quality.ended != "normally":
+            quality.ended = "early; the words for it are left out"
+        manifest = Manifest(
+            kind=told.kind,
+            title=title or "anonymous copy",
+            clock=replace(told.clock),
+            window_start_ns=told.window_start_ns,
+            window_end_ns=told.window_end_ns,
+            host=anonymizer.host(told.host),
+            sources=sources,
+            quality=quality.judge(writer.rows("io")),
+        )
+        return writer.commit(manifest)

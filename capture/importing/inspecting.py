@@ -1,18 +1,49 @@
 """What is in a file, whether it is whole, and what an import would keep of it, without importing it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from iotrace.capture.formats import registry
-from iotrace.capture.formats.entry import Certainty
-from iotrace.capture.formats.format import naming, unreported
-from iotrace.capture.formats.windows import volumes
-from iotrace.schemas import IotraceError
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from .contents import Contents, contents_of
+from iotrace.capture.formats import registry
+from iotrace.capture.formats.format import Certainty, LocalTimes, Trace, naming, unreported
+from iotrace.capture.formats.windows import volumes
+from iotrace.schemas import IotraceError, Op, Quality, conform
+
 from .inputs import Gathering, Group, unpacking_room
+
+
+@dataclass(slots=True)
+class LayerContents:
+    """The I/Os that one layer saw."""
+
+    ops: dict[str, int] = field(default_factory=dict)
+    """I/Os by op."""
+    devices: dict[str, int] = field(default_factory=dict)
+    """I/Os by where they went, most first: a drive letter or mount point if the trace tells it, else the device."""
+    with_file: int = 0
+    """I/Os whose file the trace names."""
+    playable: int = 0
+    """Reads and writes with an offset and a length, which a replay needs."""
+
+
+@dataclass(slots=True)
+class Contents:
+    """What an import of one trace would keep."""
+
+    start_utc_ns: int
+    """Before 1971 where the trace names no date."""
+    end_utc_ns: int
+    layers: dict[str, LayerContents]
+    rows: dict[str, int]
+    """Rows by table."""
+    quality: Quality
+    needs_timezone: bool = False
+    """Whether its times are local, in a zone that only the user knows; they are taken as UTC here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +109,81 @@ def _inspect(group: Group) -> Inspection:
     except IotraceError as problem:
         return Inspection(name, chosen.name, size, None, problem.message)
     return Inspection(name, chosen.name, size, facts, contents=contents)
+
+
+def contents_of(trace: Trace) -> Contents:
+    """Read ``trace`` to its end and count what is in it. Raises `IotraceError` as an import does."""
+    needs_timezone = _needs_timezone(trace)
+    rows: Counter[str] = Counter()
+    layers: dict[str, LayerContents] = {}
+    by_device: dict[str, Counter[int | None]] = {}
+    devices: list[dict[str, Any]] = []
+    for table_name, batch in trace.batches():
+        rows[table_name] += len(batch)
+        if table_name == "devices":
+            devices += conform(batch, "devices").to_pylist()
+        elif table_name == "io" and len(batch):
+            for layer, found, ios in _counted(conform(batch, "io")):
+                into = layers.setdefault(layer, LayerContents())
+                into.ops[found["op"]] = into.ops.get(found["op"], 0) + ios
+                into.with_file += found["with_file_sum"]
+                into.playable += found["playable_sum"]
+                by_device.setdefault(layer, Counter())[found["device_id"]] += ios
+    outcome = trace.outcome()
+    names = _names(devices)
+    for layer, counts in by_device.items():
+        for device_id, ios in counts.most_common():
+            if device_id is not None:
+                name = names.get(device_id, f"device {device_id}")
+                layers[layer].devices[name] = layers[layer].devices.get(name, 0) + ios
+    start_utc_ns = trace.clock.start_utc_ns
+    return Contents(
+        start_utc_ns + outcome.window_start_ns,
+        start_utc_ns + outcome.window_end_ns,
+        layers,
+        {name: count for name, count in rows.items() if count},
+        outcome.quality.judge(rows["io"], outcome.events),
+        needs_timezone,
+    )
+
+
+def _needs_timezone(trace: Trace) -> bool:
+    if not isinstance(trace, LocalTimes):
+        return False
+    try:
+        trace.settle_zone(None)
+    except IotraceError:
+        trace.settle_zone("UTC")
+        return True
+    return False
+
+
+def _counted(io: pa.Table) -> Iterable[tuple[str, dict[str, Any], int]]:
+    op = io["op"].cast(pa.string())
+    transfers = pc.or_(pc.equal(op, str(Op.READ)), pc.equal(op, str(Op.WRITE)))
+    has_place = pc.and_(pc.is_valid(io["offset_bytes"]), pc.greater(io["size_bytes"], 0))
+    columns = {
+        "layer": io["layer"].cast(pa.string()),
+        "op": op,
+        "device_id": io["device_id"],
+        "with_file": pc.is_valid(io["file_id"]).cast(pa.int64()),
+        "playable": pc.and_(transfers, has_place).cast(pa.int64()),
+    }
+    grouped = (
+        pa.table(columns)
+        .group_by(["layer", "op", "device_id"])
+        .aggregate([([], "count_all"), ("with_file", "sum"), ("playable", "sum")])
+    )
+    for row in grouped.to_pylist():
+        yield row["layer"], row, row["count_all"]
+
+
+def _names(devices: Iterable[dict[str, Any]]) -> dict[int, str]:
+    """What people call each device: where it is mounted, or what is mounted from its partitions."""
+    rows = list(devices)
+    names = {}
+    for row in rows:
+        parts = [one["mount"] for one in rows if one["parent_device_id"] == row["device_id"] and one["mount"]]
+        mounts = [row["mount"]] if row["mount"] else parts
+        names[row["device_id"]] = ", ".join(dict.fromkeys(mounts)) or row["name"]
+    return names

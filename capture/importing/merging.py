@@ -10,8 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.capture.clocks.alignment import Placement
-from iotrace.capture.clocks.common_time import SharedTime
+from iotrace.capture.clocks.alignment import Placement, SharedTime
 from iotrace.capture.formats.format import Outcome
 from iotrace.schemas import Layer, Quality, counted
 from iotrace.schemas.tables import KEYS, REFERENCES, TIME_COLUMNS

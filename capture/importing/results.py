@@ -12,11 +12,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iotrace.capture.clocks.common_time import Span, shared_time
+from iotrace.capture.clocks.alignment import Span, shared_time
 from iotrace.capture.clocks.zones import OPTION
 from iotrace.capture.results.run import Run
-from iotrace.capture.results.series import SourcedRun, joined, ordered, unlike
-from iotrace.capture.results.trace import COUNTERS
+from iotrace.capture.results.trace import COUNTERS, SourcedRun, joined, ordered, unlike
 from iotrace.schemas import (  # fmt: skip
     TABLES,
     Clock,

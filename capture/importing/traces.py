@@ -8,24 +8,14 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, TypedDict, Unpack
 
-from iotrace.capture.clocks.alignment import Clocked, Placement, align, in_recording
-from iotrace.capture.clocks.common_time import Span, shared_time
+from iotrace.capture.clocks.alignment import Clocked, Placement, Span, align, in_recording, shared_time
 from iotrace.capture.clocks.samples import Sampler
 from iotrace.capture.clocks.zones import check_timezone
 from iotrace.capture.formats import registry
-from iotrace.capture.formats.format import (
-    Format,
-    LocalTimes,
-    Outcome,
-    Progress,
-    Trace,
-    naming,
-    unreported,
-)
+from iotrace.capture.formats.format import Format, LocalTimes, Outcome, Progress, Trace, naming, unreported
 from iotrace.capture.formats.windows import volumes
 from iotrace.capture.formats.windows.volumes import NeedsVolumes, Volumes
-from iotrace.capture.results.series import LogsOfRun, SourcedRun
-from iotrace.capture.results.trace import ResultsTrace
+from iotrace.capture.results.trace import LogsOfRun, ResultsTrace, SourcedRun
 from iotrace.schemas import Clock, IotraceError, Kind, Manifest, Recording, RecordingWriter, Source, Sweep
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
 

@@ -1,10 +1,19 @@
-"""Keeps what is recorded safe as it comes, within bounds of disk and time, when the host has a moment for it."""
+"""Keeps what is recorded safe as it comes, within bounds of disk and time, when the host has a moment for it.
 
+The recorder gives way to what it records, and ends when it is asked to.
+"""
+
+import os
+import signal
+import threading
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
+import psutil
 import pyarrow as pa
 
 from iotrace.schemas import GrowingRecording, Manifest
@@ -16,6 +25,7 @@ _RING_PIECES: Final = 20
 _RING_PIECE_NS_MIN: Final = 5_000_000_000
 _WAITING_BYTES_MAX: Final = 2 << 30
 _IDLE_SHARE: Final = 0.15
+_NICENESS: Final = 10
 
 
 class Keeper:
@@ -137,3 +147,70 @@ class _ProcessorLoad:
     def _read() -> list[int]:
         line = Path("/proc/stat").read_text("ascii").partition("\n")[0]
         return [int(word) for word in line.split()[1:9]]
+
+
+class Priority:
+    """Context manager: processor and disk go to others first; the kernel's buffers bridge the time.
+
+    For the thread that enters it. Restored afterwards, if allowed.
+    """
+
+    def __enter__(self) -> Self:
+        self._thread = threading.get_native_id()
+        self._before = os.getpriority(os.PRIO_PROCESS, self._thread)
+        os.setpriority(os.PRIO_PROCESS, self._thread, min(19, self._before + _NICENESS))
+        self._disk = _lower_disk_priority()
+        self._disk.__enter__()
+        return self
+
+    def restore(self) -> None:
+        """Take the processor as others do: whoever gives way for too long loses events."""
+        with suppress(PermissionError):  # only root may take priority back
+            os.setpriority(os.PRIO_PROCESS, self._thread, self._before)
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+        self._disk.__exit__(None, None, None)
+
+
+@contextmanager
+def _lower_disk_priority() -> Iterator[None]:
+    """For the main thread, the only one that can be named to the kernel from here."""
+    process = psutil.Process()
+    if threading.get_native_id() != process.pid:
+        yield
+        return
+    before = process.ionice()
+    with suppress(psutil.Error, OSError):
+        process.ionice(psutil.IOPRIO_CLASS_BE, 7)
+    try:
+        yield
+    finally:
+        with suppress(psutil.Error, OSError, ValueError):
+            process.ionice(before.ioclass, before.value)
+
+
+@contextmanager
+def ends_on_signals(ended: threading.Event) -> Iterator[None]:
+    """The first signal sets ``ended``; the next one does what it would have done without us.
+
+    Under nohup a terminal that closes ends nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]
+
+    def end(number: int, _frame: object) -> None:
+        ended.set()
+        signal.signal(number, signal.default_int_handler)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -31,15 +31,12 @@ from iotrace.schemas import (
 )
 from iotrace.schemas.host import Host
 
-from .counters import CounterSampler
+from .counters import CounterSampler, KernelCounts
 from .devices import Selection, devices_table, files_table, resolve, select
 from .files import FilesystemLayer, check_layers, keep_layers
-from .host import host_facts
-from .host_events import ClockWatch, DeviceWatch
-from .kernel_counts import KernelCounts
-from .limits import Keeper
+from .host import ClockWatch, DeviceWatch, host_facts
+from .limits import Keeper, Priority, ends_on_signals
 from .metrics import Metrics
-from .priority import Priority, ends_on_signals
 from .tracefs import BlockInstance, reading_the_trace
 
 

@@ -1,8 +1,14 @@
-"""Writes a plan as a folder, whole or not at all, and over nothing but an earlier plan that is as it was written."""
+"""Writes a plan as a folder, whole or not at all, and over nothing but an earlier plan that is as it was written.
+
+What a plan records by name stands here: counters, Extended Events, waits (documentation of the objects and events). So
+does how foreign words become literals of the languages a plan is written in, so that none of them is ever read as code.
+Control characters are refused long before (`options`); the functions that quote take any other text.
+"""
 
 import hashlib
 import json
 import math
+import re
 import secrets
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -22,10 +28,7 @@ from iotrace.schemas.durable import create_folder, sync_tree
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
 
-from . import quoting
-from .budget import BASELINE_SECONDS, MINUTES_AFTER_END, XEL_FILE_MIB, Budget, budget_of
-from .options import PlanOptions
-from .recorded import FILE_EVENTS, RARE_EVENTS, counter_paths
+from .options import BASELINE_SECONDS, MINUTES_AFTER_END, XEL_FILE_MIB, Budget, PlanOptions, budget_of
 
 RECORD: Final = "plan.json"
 """The file that says what a plan was written for, and the checksum of every other file."""
@@ -53,6 +56,72 @@ _SESSION_SQL: Final = (
     "stop-session.sql",
     "drop-session.sql",
     "session-losses.sql",
+)
+# Windows PowerShell ends a single-quoted string at any of these, not at the ASCII apostrophe alone.
+_POWERSHELL_QUOTES: Final = re.compile(r"['\u2018\u2019\u201A\u201B]")
+_BACKTICKS: Final = re.compile("`+")
+_DISK: Final = (
+    "Disk Reads/sec",
+    "Disk Writes/sec",
+    "Disk Read Bytes/sec",
+    "Disk Write Bytes/sec",
+    "Avg. Disk sec/Read",
+    "Avg. Disk sec/Write",
+    "Avg. Disk Bytes/Read",
+    "Avg. Disk Bytes/Write",
+    "Current Disk Queue Length",
+    "Avg. Disk Queue Length",
+    "Split IO/Sec",
+    "% Idle Time",
+)
+
+HOST_COUNTERS: Final[dict[str, tuple[str, ...]]] = {
+    "PhysicalDisk(*)": _DISK,
+    # Volumes mounted in folders appear here as instances.
+    "LogicalDisk(*)": (*_DISK, "Free Megabytes"),
+    "Processor(_Total)": ("% Processor Time", "% Privileged Time"),
+    "System": ("Processor Queue Length", "Context Switches/sec"),
+    "Memory": ("Available MBytes", "Pages/sec"),
+}
+
+SQL_COUNTERS: Final[dict[str, tuple[str, ...]]] = {
+    "Process(sqlservr*)": (
+        "IO Read Operations/sec",
+        "IO Write Operations/sec",
+        "IO Read Bytes/sec",
+        "IO Write Bytes/sec",
+    ),
+    "SQLServer:Buffer Manager": (
+        "Page reads/sec",
+        "Page writes/sec",
+        "Readahead pages/sec",
+        "Checkpoint pages/sec",
+        "Background writer pages/sec",
+        "Lazy writes/sec",
+        "Free list stalls/sec",
+        "Page life expectancy",
+        "Buffer cache hit ratio",
+    ),
+    "SQLServer:Databases(*)": (
+        "Log Flushes/sec",
+        "Log Bytes Flushed/sec",
+        "Log Flush Waits/sec",
+        "Log Flush Wait Time",
+        "Backup/Restore Throughput/sec",
+        "Transactions/sec",
+    ),
+    "SQLServer:SQL Statistics": ("Batch Requests/sec",),
+}
+"""Objects of the default instance; a named one has ``MSSQL$NAME:`` in place of ``SQLServer:``."""
+
+FILE_EVENTS: Final = (
+    {"name": "file_read_completed", "what": "read"},
+    {"name": "file_write_completed", "what": "write"},
+)
+RARE_EVENTS: Final = (
+    "database_file_size_change",
+    "long_io_detected",
+    "backup_restore_progress_trace",
 )
 
 
@@ -182,13 +251,52 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.filters |= {
-        "powershell": quoting.powershell,
-        "tsql": quoting.tsql,
-        "tsql_identifier": quoting.tsql_identifier,
-        "cmd": quoting.cmd,
-        "markdown": quoting.markdown,
+        "powershell": powershell,
+        "tsql": tsql,
+        "tsql_identifier": tsql_identifier,
+        "cmd": cmd,
+        "markdown": markdown,
     }
     return environment
+
+
+def powershell(text: str) -> str:
+    """A single-quoted PowerShell string: nothing in it is expanded, every kind of single quote is doubled."""
+    return "'" + _POWERSHELL_QUOTES.sub(lambda found: found.group() * 2, text) + "'"
+
+
+def tsql(text: str) -> str:
+    """A Unicode string literal of T-SQL."""
+    return "N'" + text.replace("'", "''") + "'"
+
+
+def tsql_identifier(name: str) -> str:
+    """A delimited identifier of T-SQL."""
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def cmd(text: str) -> str:
+    """One argument as typed at a cmd prompt, for programs that split their command line as Microsoft's C library does.
+
+    Everything stands between double quotes, where cmd takes ``& | < > ^ ( )`` literally. A quote is doubled, which both
+    cmd and the library read as one quote inside. Backslashes before a quote are doubled, as the library wants it.
+    A percent sign is taken out of the quotes and escaped, so that no variable name can form around it.
+    """
+    quoted = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2] * 2, text)
+    return '"' + quoted.replace("%", '"^%"') + '"'
+
+
+def markdown(text: str) -> str:
+    """Text as inline code of Markdown, whatever backticks it holds."""
+    longest = max((len(found) for found in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"`{text}`"
+
+
+def counter_paths(*, of_sql_server: bool) -> list[str]:
+    """Paths of the counter log, in English, for the default instance."""
+    objects = HOST_COUNTERS | (SQL_COUNTERS if of_sql_server else {})
+    return [f"\\{name}\\{counter}" for name, counters in objects.items() for counter in counters]
 
 
 _ENVIRONMENT: Final = _environment()

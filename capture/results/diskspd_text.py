@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from .diskspd import OPS, TOOL, finish, started_utc_ns, version_in_path, with_rate
+from .diskspd_xml import OPS, TOOL, finish, started_utc_ns, version_in_path, with_rate
 from .run import SECOND_NS, SERVICE, Figure, OpResult, Run, added, nanoseconds, real, small, whole
 from .trace import CutOff, lines_of, read_text, result_format
 

@@ -1,17 +1,18 @@
-"""DiskSpd's XML output (``-Rxml``), versions 2.0 to 2.2: one run for each timespan.
+"""DiskSpd's XML output (``-Rxml``), versions 2.0 to 2.2: one run for each timespan; and what its text has in common.
 
-Elements as its XmlResultParser writes them. It gives no totals: they are the sums over threads and targets, whose
-series by interval make most of the file, so the file is read element by element.
+Elements as its XmlResultParser writes them, and facts of its README. It gives no totals: they are the sums over threads
+and targets, whose series by interval make most of the file, so the file is read element by element.
 """
 
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from iotrace.schemas import IotraceError
 
-from .diskspd import OPS, TOOL, finish, started_utc_ns, with_rate
 from .run import (
     MILLISECOND_NS,
     SECOND_NS,
@@ -39,6 +40,11 @@ _MEANS: Final = {
     "total": ("AverageTotalMilliseconds", "LatencyStdev"),
 }
 _IOPS_STDDEV: Final = {"read": "ReadIopsStdDev", "write": "WriteIopsStdDev", "total": "IopsStdDev"}
+TOOL: Final = "diskspd"
+OPS: Final = ("read", "write", "total")
+_PATH_VERSION: Final = re.compile(r"diskspd[-._ ]?v?(\d+\.\d+(?:\.\d+[a-z]?)?)[\\/]", re.IGNORECASE)
+_TIME: Final = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2}) (\d{1,2}):(\d{2}):(\d{2}) UTC")
+_LOOP_CHANGED: Final = (2, 2)
 
 
 def _recognises(text: str) -> bool:
@@ -264,3 +270,48 @@ def _series(element: ET.Element) -> list[Figure]:
 
 
 FORMAT: Final = result_format("diskspd-xml", TOOL, _recognises, parse)
+
+
+def version_in_path(command: str | None) -> str | None:
+    """The version that the folder of the program is named after, which the text output tells nowhere else."""
+    found = _PATH_VERSION.search(command or "")
+    return found[1] if found else None
+
+
+def started_utc_ns(text: str | None, warmup_s: int) -> int | None:
+    """Start of the measured time: DiskSpd's own start and its warm-up. Filling the file before is not told."""
+    found = _TIME.search(text or "")
+    if not found:
+        return None
+    try:
+        moment = datetime(*(int(part) for part in found.groups()), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None
+    return (int(moment.timestamp()) + warmup_s) * SECOND_NS
+
+
+def finish(run: Run, version: str | None) -> Run:
+    """``run`` with its version, and what it means for the figures."""
+    run.tool_version = version
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version or "")[:2])
+    # The change concerns more than one outstanding I/O; a bound such as "before 2.1" is told by its own word.
+    if numbers >= _LOOP_CHANGED and not (version or "").startswith("before") and (run.outstanding or 2) > 1:
+        run.notes.append(
+            "DiskSpd 2.2 drains completions sooner than 2.1: with more than one I/O outstanding its latencies are "
+            "lower for the same storage"
+        )
+    if not any(one.latency_ns_mean is not None for one in run.ops):
+        run.notes.append("latency was not measured: run DiskSpd with -L")
+    return run
+
+
+def with_rate(one: OpResult, duration_s: float | None) -> OpResult:
+    """``one`` with its rates, where they are not told, from its counts."""
+    if one.iops is None and one.ios is not None and duration_s:
+        one.iops = one.ios / duration_s
+    if one.bytes is not None and one.ios and one.iops is not None:
+        # Rates per second are printed more exactly in I/Os than in MiB.
+        one.bytes_per_second = one.iops * one.bytes / one.ios
+    elif one.ios == 0:
+        one.bytes_per_second = 0.0
+    return one

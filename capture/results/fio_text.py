@@ -16,7 +16,7 @@ from typing import Any, Final
 from iotrace.capture.clocks.zones import Moment
 from iotrace.schemas import counted
 
-from . import fio_options as options
+from . import fio_json as options
 from .run import MILLISECOND_NS, SERVICE, TOTAL_OP, Figure, OpResult, Run, merged, real, whole
 from .trace import CutOff, lines_of, read_text, result_format
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.capture.importing.anonymizing import Anonymizer
-from iotrace.capture.importing.anonymous_copy import copy_anonymously
+from iotrace.capture.importing.anonymizing import Anonymizer, copy_anonymously
 from iotrace.cli.main import run
 from iotrace.schemas import (
     IotraceError,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from iotrace.capture.formats.entry import TEXT, Certainty, Entry, entry
+from iotrace.capture.formats.format import TEXT, Certainty, Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
     entry("array-csv", f"{__name__}.csv_files:FORMAT", TEXT, words="table of a storage array's volumes"),

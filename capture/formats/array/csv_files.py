@@ -26,13 +26,13 @@ from iotrace.capture.formats.text_times import MayBeLocal
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
-from .io_mapping import load_io_mapping
 from .mapping import (
     ASK,
     RATES,
     TIMES_NS,
     UNITS,
     Mapping,
+    load_io_mapping,
     load_mapping,
     mapping_text,
     read_mapping,

@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.capture.counters.names import Meaning
-from iotrace.capture.formats.bins import Bin, mean_bounds, quantile_bounds
-from iotrace.capture.formats.counters_trace import Counters, Reading, Sample, plain
+from iotrace.capture.formats.counters_trace import (
+    Bin,
+    Counters,
+    Reading,
+    Sample,
+    mean_bounds,
+    plain,
+    quantile_bounds,
+)
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
 
 _HEADING: Final = re.compile(r"\s*(?P<unit>usecs|msecs|nsecs)\s+:\s*count\s+distribution\s*")

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from iotrace.capture.formats.counters_trace import Counters, Reading, Sample
-from iotrace.capture.formats.disk_totals import Differences
+from iotrace.capture.formats.counters_trace import Counters, Differences, Reading, Sample
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
 from iotrace.schemas import counted
 

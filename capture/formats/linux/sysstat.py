@@ -21,8 +21,7 @@ from iotrace.capture.formats.text_times import MayBeLocal, TextTimes
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 
-from .sysstat_columns import COLUMNS
-from .sysstat_text import BANNER, TIME, Odd, Report, json_reports, kind_of, load, reports
+from .sysstat_text import BANNER, COLUMNS, TIME, Odd, Report, json_reports, kind_of, load, reports
 
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 1 << 28

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from iotrace.capture.formats.entry import Certainty, Entry, entry
+from iotrace.capture.formats.format import Certainty, Entry, entry
 
 FORMATS: Final[tuple[Entry, ...]] = (
     entry(

@@ -12,8 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from iotrace.capture.formats.counters_trace import Counters, Reading, Sample, json_of, objects_in, real
-from iotrace.capture.formats.disk_totals import Differences
+from iotrace.capture.formats.counters_trace import (
+    Counters,
+    Differences,
+    Reading,
+    Sample,
+    json_of,
+    objects_in,
+    real,
+)
 from iotrace.schemas import IotraceError, counted
 
 _NODE: Final = {

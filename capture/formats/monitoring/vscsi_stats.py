@@ -15,8 +15,16 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.capture.counters.names import Meaning
-from iotrace.capture.formats.bins import Bin, quantile_bounds
-from iotrace.capture.formats.counters_trace import NANOSECONDS, Counters, Reading, Sample, meaning, plain
+from iotrace.capture.formats.counters_trace import (
+    NANOSECONDS,
+    Bin,
+    Counters,
+    Reading,
+    Sample,
+    meaning,
+    plain,
+    quantile_bounds,
+)
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
 
 _HEADING: Final = re.compile(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from iotrace.capture.formats.entry import TEXT, Certainty, Entry, entry
+from iotrace.capture.formats.format import TEXT, Certainty, Entry, entry
 
 _CONTAINER: Final = rb".{74}[\x01\x02][\xc0-\xff]..\0\0"
 

@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from iotrace.capture.counters.cooking import RULES, Rule, Second, is_base
 from iotrace.capture.counters.names import DISK_COUNTER_TITLES, DISK_OBJECT_TITLES, Meaning, meaning
-from iotrace.capture.counters.samples import numbered
+from iotrace.capture.counters.samples import RULES, Rule, Second, is_base, numbered
 from iotrace.capture.counters.series import Integers, Series
 
 _SIGNATURE: Final = "PERF".encode("utf-16-le")

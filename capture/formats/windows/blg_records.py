@@ -14,9 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from iotrace.capture.counters.cooking import RULES, Rule, Second
 from iotrace.capture.counters.names import Meaning, meaning
-from iotrace.capture.counters.samples import numbered
+from iotrace.capture.counters.samples import RULES, Rule, Second, numbered
 from iotrace.capture.counters.series import Integers, Series
 
 from .blg_objects import ObjectBlocks, RawValues

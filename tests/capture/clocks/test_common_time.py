@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.capture.clocks.common_time import Span, shared_time
+from iotrace.capture.clocks.alignment import Span, shared_time
 from iotrace.schemas import IotraceError
 
 S = 10**9

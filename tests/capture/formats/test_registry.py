@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.capture.formats import registry
-from iotrace.capture.formats.entry import GROUP, Entry, Head
-from iotrace.capture.formats.format import HEAD_BYTES, Format
+from iotrace.capture.formats.format import GROUP, HEAD_BYTES, Entry, Format, Head
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.clocks.common_time import SharedTime
+from iotrace.capture.clocks.alignment import SharedTime
 from iotrace.capture.formats.format import Outcome
 from iotrace.capture.importing.merging import Merger, Shift, layers_in, merge_quality, window_of
 from iotrace.schemas import Layer, Quality

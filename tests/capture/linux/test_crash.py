@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrace.capture.linux import host_events, record, recover, snapshot
+from iotrace.capture.linux import host, record, recover, snapshot
 from iotrace.schemas import IotraceError, Recording, validate
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
@@ -220,7 +220,7 @@ def test_a_device_that_vanishes_ends_it(loop_device, load, tmp_path):
 
 def test_a_machine_that_slept_is_told(loop_device, tmp_path, monkeypatch):
     slept = iter([0, 0, 7_000_000_000])
-    monkeypatch.setattr(host_events, "asleep_ns", lambda: next(slept, 7_000_000_000))
+    monkeypatch.setattr(host, "asleep_ns", lambda: next(slept, 7_000_000_000))
     quality = record([loop_device], tmp_path / "r.iotrace", seconds=2.5).manifest.quality
     assert quality.clock_steps == 1
     assert any(note.startswith("the machine slept for 7.0 s") for note in quality.notes)
@@ -228,9 +228,9 @@ def test_a_machine_that_slept_is_told(loop_device, tmp_path, monkeypatch):
 
 
 def test_a_clock_that_was_set_is_told(loop_device, tmp_path, monkeypatch):
-    true = host_events.utc_offset_ns()[0]
+    true = host.utc_offset_ns()[0]
     offsets = iter([true, true, true + 3_600_000_000_000])
-    monkeypatch.setattr(host_events, "utc_offset_ns", lambda: (next(offsets, true + 3_600_000_000_000), 100))
+    monkeypatch.setattr(host, "utc_offset_ns", lambda: (next(offsets, true + 3_600_000_000_000), 100))
     recording = record([loop_device], tmp_path / "r.iotrace", seconds=2.5)
     assert recording.manifest.quality.clock_steps == 1
     assert any("was set by +3,600.000 s" in note for note in recording.manifest.quality.notes)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from iotrace.capture.plan import PlanOptions, budget
-from iotrace.capture.plan.budget import budget_of
-from iotrace.capture.plan.options import parse_layers
+from iotrace.capture.plan import PlanOptions, options
+from iotrace.capture.plan.options import budget_of, parse_layers
 from iotrace.schemas import IotraceError
 
 from .conftest import etl_build, xel_build
@@ -103,10 +102,10 @@ def test_estimates_cover_the_documented_layouts_of_the_events():
     io = {"database_id": 7, "file_id": 3, "size": 65536, "duration": 3, "offset": 0, "path": path}
     sql = len(xel_build.event("file_read_completed", 1, io, {"event_sequence": 1}))
     for estimate, layout in (
-        (budget.BLOCK_BYTES, kernel(etl_build.READ, etl_build.transfer())),
-        (budget.FILESYSTEM_BYTES, operation + kernel(etl_build.OPERATION_END, etl_build.operation_end(1))),
-        (budget.DEVICE_BYTES, device),
-        (budget.SQL_BYTES, sql),
+        (options.BLOCK_BYTES, kernel(etl_build.READ, etl_build.transfer())),
+        (options.FILESYSTEM_BYTES, operation + kernel(etl_build.OPERATION_END, etl_build.operation_end(1))),
+        (options.DEVICE_BYTES, device),
+        (options.SQL_BYTES, sql),
     ):
         assert layout <= estimate <= 3 * layout
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iotrace.capture.plan import quoting
+from iotrace.capture.plan import writing
 
 WORDS = (
     "SERVER\\INST",
@@ -85,13 +85,13 @@ def split_as_c_library(line: str) -> list[str]:
 
 
 def check(word: str) -> None:
-    assert read_powershell(quoting.powershell(word)) == word
-    assert read_cmd(quoting.cmd(word)) == [word]
-    literal = quoting.tsql(word)
+    assert read_powershell(writing.powershell(word)) == word
+    assert read_cmd(writing.cmd(word)) == [word]
+    literal = writing.tsql(word)
     assert (literal[:2], literal[-1]) == ("N'", "'")
     assert literal[2:-1].replace("''", "").count("'") == 0
     assert literal[2:-1].replace("''", "'") == word
-    identifier = quoting.tsql_identifier(word)
+    identifier = writing.tsql_identifier(word)
     assert identifier[1:-1].replace("]]", "").count("]") == 0
     assert identifier[1:-1].replace("]]", "]") == word
 
@@ -108,4 +108,4 @@ def test_any_word_comes_back(word):
 
 @pytest.mark.parametrize(("text", "expected"), [("a", "`a`"), ("a`b", "`` a`b ``"), ("``", "``` `` ```")])
 def test_backticks_do_not_end_code_in_markdown(text, expected):
-    assert quoting.markdown(text) == expected
+    assert writing.markdown(text) == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iotrace.capture.results import fio_options
+from iotrace.capture.results import fio_json
 from iotrace.capture.results.run import OpResult, Run, merged
 
 
@@ -34,6 +34,6 @@ def test_a_flush_moves_no_bytes() -> None:
 )
 def test_what_is_outstanding_depends_on_the_engine(options: dict[str, str], outstanding: int | None) -> None:
     run = Run("test", "fio")
-    fio_options.load(run, [(options, 1)])
+    fio_json.load(run, [(options, 1)])
     assert run.outstanding == outstanding
     assert bool(run.notes) is (outstanding is None)

@@ -65,7 +65,7 @@ internal static class RecordingSchemas
 
     /// <summary>
     /// No table of a recording: raw values of counters, of which the import makes rows of <c>counters</c>. Its reader has the same
-    /// list, in <c>capture/counters/raw.py</c>.
+    /// list, in <c>capture/counters/samples.py</c>.
     /// </summary>
     public static readonly Schema RawCounters = Of(
         ("sample", Int64Type.Default, false),

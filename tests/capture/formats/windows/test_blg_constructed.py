@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iotrace.capture.counters.cooking import RULES, is_base
+from iotrace.capture.counters.samples import RULES, is_base
 from iotrace.capture.formats.windows import blg
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
