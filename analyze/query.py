@@ -29,7 +29,7 @@ from iotrace.schemas.stored import Place, brought
 from . import library
 from .describe.figures import GRANULE_BYTES
 from .describe.recording import workload_layer
-from .fleet.inputs import distinct_hosts
+from .fleet.summary import distinct_hosts
 
 BATCH_ROWS: Final = 1 << 14
 ANSWER_BYTES_MAX: Final = 1 << 30

@@ -174,7 +174,7 @@ class Footprint:
         """Bytes touched, each once."""
 
     def stretches(self, most: int) -> pa.RecordBatch:
-        """Disjoint stretches, rising: start and end int64, see `extents.place`.
+        """Disjoint stretches, rising: start and end int64, see `addresses.place`.
 
         Of more than ``most`` those nearest one another in a slot are joined.
         """

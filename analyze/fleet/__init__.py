@@ -1,17 +1,15 @@
 """Many recordings as one: each host's row, what they come to together, and who stands out.
 
-``inputs`` finds the recordings that a user's words name, ``summary`` says what is kept of each, ``description`` adds
-them up; ``incidents`` and ``shared`` find what was slow on several at once; ``knees`` judges many sweeps; ``workers``
-lets several be read at once.
+``summary`` finds the recordings that a user's words name and says what is kept of each, ``description`` adds them up;
+``incidents`` and ``shared`` find what was slow on several at once; ``knees`` judges many sweeps; ``workers`` lets
+several be read at once.
 """
 
 from .description import Fleet, describe_fleet
 from .incidents import FleetIncidents, incident_fleet, read_groups
-from .incidents_presentation import fleet_incidents_answer
-from .inputs import distinct_hosts, named_recordings, refuse_missing, stands_for_many
 from .knees import SweptHost, fleet_knees_answer, knee_of
-from .presentation import fleet_answer, hosts_text
-from .summary import Unread
+from .presentation import fleet_answer, fleet_incidents_answer, hosts_text
+from .summary import Unread, distinct_hosts, named_recordings, refuse_missing, stands_for_many
 from .workers import HostTold, incidents_of_each, read_each, summaries, told_of_each
 
 __all__ = [

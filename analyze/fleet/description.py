@@ -11,8 +11,7 @@ from iotrace.analyze.stats.histogram import added_up
 from iotrace.schemas import IotraceError
 from iotrace.schemas.arrays import Int64s
 
-from .inputs import distinct_hosts
-from .summary import HostSummary, Seconds, Unread
+from .summary import HostSummary, Seconds, Unread, distinct_hosts
 
 _NS_PER_S: Final = 1_000_000_000
 PEAK_SECONDS: Final = 60

@@ -15,9 +15,8 @@ from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.sections import read_text
 from iotrace.schemas.stored import Place, brought
 
-from .inputs import distinct_hosts
 from .shared import ClockOffset, HostIncidents, HostWindow, SharedIncident, clock_offsets, shared_incidents
-from .summary import Unread
+from .summary import Unread, distinct_hosts
 
 _NS_PER_S: Final = 1e9
 _HINT: Final = "write a table with a column host and one for each thing shared: host,array,hypervisor"

@@ -1,7 +1,23 @@
 """What an answer is made of, whatever it is drawn with: a terminal, a page, a file for programs."""
 
-from .answer import Answer, Column, Section, Sentence, Strip, Table
-from .cells import Bytes, Cell, Count, Duration, Instant, Number, Offset, Rate, Ratio, Share
+from .answer import (
+    Answer,
+    Bytes,
+    Cell,
+    Column,
+    Count,
+    Duration,
+    Instant,
+    Number,
+    Offset,
+    Rate,
+    Ratio,
+    Section,
+    Sentence,
+    Share,
+    Strip,
+    Table,
+)
 from .program import ProgramAnswer, plain
 
 __all__ = [

@@ -2,10 +2,9 @@
 
 from .facts import DiskSpdClass, DiskSpdFacts, FioFacts, FioJob
 from .folders import CLOSED_LOOP, LOST, export_diskspd, export_fio
-from .formulas import defused
 from .places import parse_targets
 from .tables import KINDS as TABLE_KINDS
-from .tables import Written, export_table
+from .tables import Written, defused, export_table
 from .workload import Workload, measure
 
 __all__ = [

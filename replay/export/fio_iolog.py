@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.plan.addresses import AddressMap, Stretches, compact_bytes, lay_out
-from iotrace.replay.plan.extents import slot_of
+from iotrace.replay.plan.addresses import AddressMap, Stretches, compact_bytes, lay_out, slot_of
 from iotrace.replay.plan.rows import Rows
 from iotrace.replay.plan.selection import select
 from iotrace.replay.plan.source import Source

@@ -3,6 +3,12 @@
 DuckDB sorts and writes, out of core. The columns of the MSR Cambridge traces (SNIA IOTTA 388) are Timestamp (FILETIME,
 100 ns ticks since 1601, when the I/O was issued), Hostname, DiskNumber, Type (Read or Write), Offset and Size (bytes),
 and ResponseTime (100 ns ticks), without a heading, as the README published with them says.
+
+No spreadsheet is to take a name out of a trace for a formula. A cell that begins with =, +, -, @ (or their full-width
+forms), a tab or a line's end is a formula to a spreadsheet. As OWASP advises ("CSV Injection"), an apostrophe goes
+before it, since quoting alone does not help. The same goes for a sign after a separator or a line's end inside of a
+name: where a spreadsheet is set to another separator than the comma, a cell begins there, quoted or not. Numbers stay
+as they are, also those that are text.
 """
 
 import errno
@@ -26,8 +32,6 @@ from iotrace.schemas.replacing import new_file
 from iotrace.schemas.spilling import private_room
 from iotrace.schemas.writer import refuse_over_source
 
-from .formulas import defused_sql
-
 KINDS: Final = ("csv", "parquet", "msr")
 _MEMORY_BYTES: Final = 2 << 30
 _FILETIME_OF_1970: Final = 116_444_736_000_000_000
@@ -38,6 +42,11 @@ _FORMATS: Final = {
     "msr": "FORMAT csv, HEADER false, QUOTE ''",
 }
 _POLL_SECONDS: Final = 0.2
+_BLANKS: Final = "\t\r\n"
+_SIGN: Final = '((?:^|[,;|\t\r\n])"*)([=+@\uff1d\uff0b\uff0d\uff20-])'
+_NUMBER: Final = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
+_IS_SIGN: Final = re.compile(_SIGN)
+_IS_NUMBER: Final = re.compile(_NUMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +256,19 @@ def _run(connection: duckdb.DuckDBPyConnection, sql: str, progress: Callable[[fl
         raise
     if problems:
         raise problems[0]
+
+
+def defused(text: str) -> str:
+    """``text`` as a cell that no spreadsheet computes."""
+    if not text or _IS_NUMBER.fullmatch(text):
+        return text
+    return ("'" if text[0] in _BLANKS else "") + _IS_SIGN.sub(r"\1'\2", text)
+
+
+def defused_sql(column: str) -> str:
+    """The same as an SQL expression over a ``column`` of text, named by one of our own words."""
+    return (
+        f"CASE WHEN {column} = '' OR regexp_full_match({column}, '{_NUMBER}') THEN {column} "
+        f"ELSE CASE WHEN contains('{_BLANKS}', left({column}, 1)) THEN '''' ELSE '' END "
+        f"|| regexp_replace({column}, '{_SIGN}', '\\1''\\2', 'g') END"
+    )

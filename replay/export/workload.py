@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from iotrace.replay import _engine
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.plan.addresses import align
-from iotrace.replay.plan.extents import Slots, Touched
+from iotrace.replay.plan.addresses import Slots, Touched, align
 from iotrace.replay.plan.log_stream import is_log
 from iotrace.replay.plan.rows import FLUSH, NEVER, WRITE, Rows
 from iotrace.replay.plan.selection import log_files, select

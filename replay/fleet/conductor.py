@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from iotrace.replay.options import Progress, ReplayOptions
-from iotrace.replay.run.gate import CalledOffError
+from iotrace.replay.run.play import CalledOffError
 from iotrace.schemas import IotraceError, Recording, distribution
 from iotrace.schemas.durable import create_private, create_private_folder
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 from iotrace.replay.options import Progress, ReplayOptions
-from iotrace.replay.run.gate import CalledOffError, Gate
+from iotrace.replay.run.play import CalledOffError, Gate
 from iotrace.replay.run.replay import check_targets, replay
 from iotrace.schemas import IotraceError, Recording, distribution
 from iotrace.schemas.durable import create_private, create_private_folder

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from iotrace.replay.options import ReplayOptions
 from iotrace.schemas import IotraceError, Recording
 
-from .addresses import Stretches, compact_bytes, copies_bytes, identity_bytes
-from .extents import slot_of
+from .addresses import Stretches, compact_bytes, copies_bytes, identity_bytes, slot_of
 from .scale import needs_streams, thinned, whole_and_part
 from .source import Source
 from .survey import Survey

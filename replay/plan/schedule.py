@@ -24,9 +24,8 @@ from .dependencies import Dependencies
 from .log_stream import is_log
 from .rows import WRITE, Rows, rebatch
 from .scale import Compressed, Cycle, Ramp, Superposed, divided
-from .shape import Shape
 from .source import Source
-from .survey import Survey
+from .survey import Shape, Survey
 
 PER_SUBMITTER_PER_S: Final = 200_000
 """I/Os a second that one thread is trusted with: a submission costs it 2 to 3 µs, a completion about one."""

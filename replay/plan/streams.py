@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from iotrace.schemas.run import Thinning as ThinningFacts
 
-from .extents import Slots
+from .addresses import Slots
 from .rows import Rows
 
 _TAG_SHIFT = 60

@@ -24,8 +24,8 @@ from iotrace.replay.targets.refusals import Permission, refuse_output_as_target,
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, check_target, refuse_changed
 from iotrace.replay.targets.windows_rules import refuse_name
+from iotrace.replay.virtual.compiled import ModelTarget
 from iotrace.replay.virtual.play import play_on_model, volume_of_files
-from iotrace.replay.virtual.targets import ModelTarget
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
 from iotrace.schemas import Source as ManifestSource
 from iotrace.schemas.models import is_model_target, model_named
@@ -33,9 +33,8 @@ from iotrace.schemas.run import Filters, MappedSpace, ModelFacts, Replay
 from iotrace.schemas.writer import refuse_over_source
 
 from . import result
-from .gate import Gate
 from .pacing import VIRTUAL, Pacing, choose_pacing
-from .play import Plan, Played, play
+from .play import Gate, Plan, Played, play
 from .result import counters_table
 
 if sys.platform == "win32":

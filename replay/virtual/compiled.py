@@ -1,4 +1,4 @@
-"""A model as the simulator takes it (model/src/spec.rs), and what its limits are called."""
+"""A model as the simulator takes it (model/src/spec.rs), what its limits are called, and what stands for its disks."""
 
 import json
 from collections import defaultdict
@@ -8,11 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from iotrace.replay.targets.block_device import DeviceFacts
+from iotrace.replay.targets.target import Target
 from iotrace.schemas.models.model import Cell, Disk, Limit, Model, Service
+from iotrace.schemas.run import TargetFacts
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 _OPS: Final = ("read", "write", "flush")
+_BLOCK_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +215,32 @@ def _table(cells: Sequence[Cell], shares: tuple[float, ...]) -> dict[str, Any]:
         filled = np.stack([np.interp(np.log(numbers), own, column) + beyond for column in logs.T], axis=1)
         grid.append((np.exp(filled) * 1e3).tolist())
     return {"shares": list(shares), "sizes_bytes": sizes, "in_flight": numbers, "ns": grid}
+
+
+@dataclass(slots=True)
+class ModelTarget(Target):
+    """What stands for a disk of a model, or for all of it, where a target is wanted: there is nothing to open."""
+
+    @classmethod
+    def of(cls, name: str, size_bytes: int) -> "ModelTarget":
+        """A target of this size."""
+        return cls(
+            name=name,
+            kind="disk",
+            file=-1,
+            bytes=size_bytes,
+            direct=True,
+            writable=False,
+            fill=None,
+            device_number=-1,
+            facts=DeviceFacts("", _BLOCK_BYTES, None, "model", None, None, partition=False),
+            filesystem=None,
+            block_bytes=_BLOCK_BYTES,
+        )
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def describe(self) -> TargetFacts:
+        """For the manifest: what a model has."""
+        return TargetFacts(self.name, "model", self.bytes, logical_block_bytes=self.block_bytes)

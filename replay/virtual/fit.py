@@ -21,8 +21,7 @@ from iotrace.schemas.sections import toml_text
 from iotrace.schemas.text import format_share, shortened
 
 from .compiled import compiled
-from .runs import Run, run_of
-from .service import disk_of
+from .service import Run, disk_of, run_of
 
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99}
 COVERED: Final = 0.9

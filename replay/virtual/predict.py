@@ -25,10 +25,9 @@ from iotrace.schemas.models.model import Disk, Model
 from iotrace.schemas.run import ModelTest, PredictedNs, Prediction
 from iotrace.schemas.text import format_share
 
-from .compiled import compiled
+from .compiled import ModelTarget, compiled
 from .fit import QUANTILES, arrivals_of, held_out, model_of, predicted
-from .runs import Run, run_of
-from .targets import ModelTarget
+from .service import Run, run_of
 
 BEYOND_SHARE: Final = 0.05
 """Of the I/Os so many, and no more than lie beyond the quantile, may leave what was measured."""

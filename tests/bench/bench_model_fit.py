@@ -17,7 +17,7 @@ from bench_virtual_replay import iotrace, loop_device, record, throttled
 
 from iotrace.replay.virtual.fit import QUANTILES, fit, to_toml
 from iotrace.replay.virtual.predict import predict
-from iotrace.replay.virtual.runs import Run, run_of
+from iotrace.replay.virtual.service import Run, run_of
 from iotrace.schemas import Recording, Sweep
 
 SECOND = 1_000_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.analyze.fleet import named_recordings
-from iotrace.analyze.fleet.inputs import distinct_hosts
+from iotrace.analyze.fleet.summary import distinct_hosts
 from iotrace.schemas import IotraceError
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.replay.plan.rows import NAMES, READ, Rows, constant
-from iotrace.replay.plan.shape import Shape
+from iotrace.replay.plan.survey import Shape
 from iotrace.replay.run.result import counters_table, is_generator_limited
 from iotrace.schemas import Clock, IoFlags, Kind, Manifest, Quality, Recording, RecordingWriter, Source
 from iotrace.schemas.host import Host

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from iotrace.replay.plan.addresses import (
     AddressMap,
     Layout,
+    Slots,
     Stretches,
+    Touched,
     align,
     compact_bytes,
     identity_bytes,
     lay_out,
+    slot_of,
 )
-from iotrace.replay.plan.extents import Slots, Touched, slot_of
 from iotrace.schemas import IotraceError
 
 Transfers = list[tuple[int, int, int]]
@@ -200,7 +202,7 @@ def test_stretches_cover_exactly_the_granules_that_transfers_touch(ios: Transfer
 def test_more_stretches_than_memory_allows_are_joined_across_the_smallest_gaps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("iotrace.replay.plan.extents.EXTENTS_MAX", 8)
+    monkeypatch.setattr("iotrace.replay.plan.addresses.EXTENTS_MAX", 8)
     touched = Touched()
     for pair in range(10):  # ten pairs, a granule apart within a pair, far from pair to pair
         for offset in (pair << 30, (pair << 30) + 8192):

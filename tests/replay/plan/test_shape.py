@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iotrace.replay.plan.rows import FLUSH, NAMES, READ, WRITE, Rows, constant
-from iotrace.replay.plan.shape import Shape
+from iotrace.replay.plan.survey import Shape
 
 
 def rows_of(

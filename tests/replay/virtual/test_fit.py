@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iotrace.replay.virtual.fit import fit, predicted, to_toml
-from iotrace.replay.virtual.runs import run_of
+from iotrace.replay.virtual.service import run_of
 from iotrace.schemas import IotraceError, Kind
 from iotrace.schemas.models import parse_model
 from iotrace.schemas.models.model import Cell, Disk, Model, Service

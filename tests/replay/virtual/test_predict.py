@@ -9,8 +9,7 @@ import pytest
 from iotrace.replay.options import ReplayOptions
 from iotrace.replay.virtual.fit import fit, held_out, ratio_interval
 from iotrace.replay.virtual.predict import Predictor, predict
-from iotrace.replay.virtual.runs import run_of
-from iotrace.replay.virtual.service import caps
+from iotrace.replay.virtual.service import caps, run_of
 from iotrace.schemas import IotraceError, Kind
 from iotrace.schemas.run import Cell, ClosedLoop, Replay, TargetFacts
 

@@ -4,8 +4,7 @@ import tracemalloc
 
 import numpy as np
 
-from iotrace.replay.virtual.runs import Run
-from iotrace.replay.virtual.service import caps
+from iotrace.replay.virtual.service import Run, caps
 
 
 def test_a_few_ios_over_a_lifetime_take_no_memory_by_the_second():
