@@ -1,6 +1,6 @@
 -- Which I/Os completed in a slice of time, in the order they are stored?
 --
--- completed_ns [ns]: when
+-- completed_ns [ns]: when it completed, in time of the recording
 -- device_key [id]: row of devices; -1 where the layer does not know it
 --
 -- $layer [text]: the layer to look at

@@ -7,8 +7,8 @@
 -- sampled_ns [ns]: length of the time with a sample
 -- read_ios_per_s [I/Os/s]: mean rate of reads
 -- write_ios_per_s [I/Os/s]: mean rate of writes
--- ios_per_s [I/Os/s]: mean rate of both
--- peak_ios_per_s [I/Os/s]: the highest rate of both in one interval
+-- ios_per_s [I/Os/s]: mean rate of reads and writes together
+-- peak_ios_per_s [I/Os/s]: the highest rate of reads and writes together in one interval
 -- read_bytes_per_s [bytes/s]: mean rate of bytes read
 -- written_bytes_per_s [bytes/s]: mean rate of bytes written
 -- read_size_bytes [bytes]: mean size of a read

@@ -12,20 +12,20 @@
 -- until_ns [ns]: end of the stretch
 -- read_iops [1/s]: rate of reads
 -- write_iops [1/s]: rate of writes
--- iops [1/s]: rate of both
+-- iops [1/s]: rate of reads and writes together
 -- read_bytes_per_second [unit of metric]: bytes/s, rate of bytes read
 -- write_bytes_per_second [unit of metric]: bytes/s, rate of bytes written
--- bytes_per_second [unit of metric]: bytes/s, rate of both
+-- bytes_per_second [unit of metric]: bytes/s, rate of bytes read and written together
 -- read_size_bytes [bytes]: mean size of a read
 -- write_size_bytes [bytes]: mean size of a write
 -- queue_length [I/Os in flight]: mean queue length
 -- in_flight [I/Os in flight]: queue length at the moment in which the stretch starts, where it was looked at then
 -- read_latency_ns [ns]: mean latency of a read
 -- write_latency_ns [ns]: mean latency of a write
--- latency_ns [ns]: mean latency of both
+-- latency_ns [ns]: mean latency of reads and writes together
 -- read_latency_until_ns [ns]: end of the sample that the mean latency of a read comes from
--- write_latency_until_ns [ns]: the same of writes
--- latency_until_ns [ns]: the same of both
+-- write_latency_until_ns [ns]: end of the sample that the mean latency of a write comes from
+-- latency_until_ns [ns]: end of the sample that latency_ns comes from
 WITH
 
 samples AS (

@@ -7,7 +7,7 @@
 -- device_id [id]: row of devices
 -- device [text]: the disk's name
 -- from_ns [ns]: start of a sample of the counters
--- until_ns [ns]: its end
+-- until_ns [ns]: end of that sample
 -- counted_bytes [bytes]: what the disk read, wrote and discarded in it
 -- recorded_bytes [bytes]: bytes of the I/Os that ended in it
 -- own_bytes [bytes]: bytes of the recorder's own I/O, which is not recorded

@@ -1,10 +1,10 @@
 -- How many I/Os were due and how many completed in each slot of the step, by operation?
 --
--- slot [index]: slot of the step
+-- slot [index]: which slot of the step, from 0
 -- op [text]: read or write
--- wanted_count [I/Os]: those wanted in it
--- completed_count [I/Os]: those completed in it
--- completed_bytes [bytes]: bytes these moved
+-- wanted_count [I/Os]: I/Os that were due in the slot; failed and unfinished ones are left out
+-- completed_count [I/Os]: I/Os that completed in the slot without an error
+-- completed_bytes [bytes]: bytes of the I/Os that completed in the slot
 --
 -- $layer [text]: the layer to measure at
 -- $start_ns [ns]: where slot 0 begins

@@ -7,7 +7,7 @@
 -- in_flight_p95 [I/Os in flight]: under way at a time, at most, for 95 % of the time
 --
 -- $start_ns [ns]: start of the window
--- $end_ns [ns]: its end
+-- $end_ns [ns]: end of the window
 WITH
 
 finished AS (

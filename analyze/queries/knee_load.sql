@@ -2,7 +2,7 @@
 --
 -- io_count [I/Os]: reads and writes that completed without an error
 -- error_count [I/Os]: reads and writes that failed
--- size_bytes [bytes]: bytes they moved
+-- size_bytes [bytes]: bytes of those that completed without an error
 -- delayed_count [I/Os]: held back by the replay because too many were in flight
 -- start_ns [ns]: when the first was wanted
 -- wanted_ns_p99 [ns]: when the first 99 % were wanted

@@ -4,7 +4,7 @@
 -- role [text]: what the file is to the database; unattributed where no file is known
 -- op [text]: what was asked of the storage
 -- bucket_ns [ns]: middle of the histogram bucket, completed minus wanted
--- io_count [I/Os]: how many fell into it
+-- io_count [I/Os]: I/Os in the bucket
 --
 -- $layer [text]: the layer to measure at
 -- $start_ns [ns]: where block 0 begins

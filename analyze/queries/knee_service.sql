@@ -1,7 +1,7 @@
 -- How are service times distributed over the whole step?
 --
 -- bucket_ns [ns]: middle of the histogram bucket, completed minus issued
--- io_count [I/Os]: how many reads and writes fell into it
+-- io_count [I/Os]: reads and writes in the bucket
 --
 -- $layer [text]: the layer to measure at
 SELECT

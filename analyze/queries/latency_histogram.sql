@@ -1,13 +1,13 @@
 -- How long did the I/Os of each layer, device, role and operation take, as a mergeable histogram?
 --
--- layer [text]: the layer whose clock is meant
+-- layer [text]: the layer whose clock the latency is by
 -- device_id [id]: row of devices; null where the layer does not know it
 -- role [text]: what the file is to the database; unattributed where no file is known
 -- op [text]: what was asked of the storage
 -- bucket_ns [ns]: latency that stands for the bucket, within 0.05 %
 -- io_count [I/Os]: I/Os in the bucket; failed and unfinished ones are left out
 -- latency_sum_ns [ns]: exact sum of their latencies
--- latency_max_ns [ns]: exact longest of them
+-- latency_max_ns [ns]: the longest latency of the bucket, exact
 --
 -- $metric [text]: service (completed - issued), response (completed - intended) or lateness (issued - intended)
 WITH

@@ -4,7 +4,7 @@
 -- marker_count [events]: events of that kind
 -- first_at_ns [ns]: when the first began
 -- last_at_ns [ns]: when the last began
--- lasted_max_ns [ns]: the longest; null where all were instants
+-- lasted_max_ns [ns]: how long the longest lasted; null where all were instants
 -- first_text [text]: details of the first in the source's words
 SELECT
   kind,

@@ -3,16 +3,16 @@
 -- op [text]: what was asked of the storage
 -- slot [number]: which slot of time the recorded I/O was issued in, counted from the start of its span
 -- pair_count [I/Os]: I/Os that have a counterpart
--- log_ratio_sum [number]: sum of the logarithms of played over recorded latency
+-- log_ratio_sum [number]: sum of the natural logarithms of played over recorded latency
 -- recorded_sum_ns [ns]: exact sum of the recorded latencies
 -- played_sum_ns [ns]: exact sum of the played latencies
 --
 -- $layer [text]: the layer to look at, in both
 -- $by_place [yes/no]: whether counterparts have the same address; otherwise only the same operation and size
 -- $recorded_from_ns [ns]: start of the recorded span
--- $recorded_until_ns [ns]: end of it, not included
+-- $recorded_until_ns [ns]: end of the recorded span, not included
 -- $from_ns [ns]: start of the played span
--- $until_ns [ns]: end of it, not included
+-- $until_ns [ns]: end of the played span, not included
 -- $slot_ns [ns]: length of a slot
 WITH
 

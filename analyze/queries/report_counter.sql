@@ -7,8 +7,8 @@
 -- $object [text]: counter object
 -- $instance [text]: instance within the object; empty where it has none
 -- $counter [text]: counter name
--- $start_ns [ns]: where to begin
--- $end_ns [ns]: where to end
+-- $start_ns [ns]: start of the time shown
+-- $end_ns [ns]: end of the time shown
 -- $points_max [points]: how many points at most
 SELECT
   max(at_ns) AS at_ns,

@@ -2,8 +2,8 @@
 --
 -- slot [index]: stretch of time; negative before the first
 -- band [index]: twentieth of a decade of latency: floor(20 x log10 of nanoseconds)
--- io_count [I/Os]: how many
--- longest_ns [ns]: the longest of them
+-- io_count [I/Os]: I/Os of that latency that began in that stretch
+-- longest_ns [ns]: the longest latency among them
 --
 -- $layer [text]: the layer to look at
 -- $start_ns [ns]: where slot 0 begins

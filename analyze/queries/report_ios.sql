@@ -1,15 +1,15 @@
 -- Which reads and writes began in a stretch of time, if they are few?
 --
 -- begun_ns [ns]: when it was wanted, in time of the recording
--- latency_ns [ns]: how long it took from then on
+-- latency_ns [ns]: from when it was wanted to its completion
 -- op [text]: read or write
 -- offset_bytes [bytes]: where on its device or file
 -- size_bytes [bytes]: how much it asked for
 -- path [text]: its file; null where none is known
 --
 -- $layer [text]: the layer to look at
--- $start_ns [ns]: where to begin
--- $end_ns [ns]: where to end, not included
+-- $start_ns [ns]: start of the stretch
+-- $end_ns [ns]: end of the stretch, not included
 -- $row_limit [number]: how many rows at most
 WITH
 

@@ -1,7 +1,7 @@
 -- Which databases asked for the most I/O?
 --
 -- database [text]: name of the database; null for I/O of files that belong to none
--- file_count [files]: its files with I/O
+-- file_count [files]: files of the database that had I/O
 -- read_count [I/Os]: reads asked for
 -- write_count [I/Os]: writes asked for
 -- read_bytes [bytes]: bytes asked to read

@@ -2,9 +2,9 @@
 --
 -- wait_type [text]: as SQL Server names it
 -- wait_count [waits]: waits recorded
--- waited_sum_ns [ns]: how long they were, added up
--- waited_max_ns [ns]: the longest; null where no length is known
--- signal_sum_ns [ns]: what of that was waiting for a processor; null where it is not known
+-- waited_sum_ns [ns]: length of all these waits, added up
+-- waited_max_ns [ns]: the longest wait; null where no length is known
+-- signal_sum_ns [ns]: the part of waited_sum_ns that was spent waiting for a processor; null if unknown
 SELECT
   wait_type,
   count(*) AS wait_count,

@@ -1,13 +1,13 @@
 -- What did a window of time carry?
 --
 -- io_count [I/Os]: reads and writes issued in it
--- size_bytes [bytes]: bytes they asked for
+-- size_bytes [bytes]: bytes these reads and writes asked for
 -- read_count [I/Os]: reads among them
 -- latency_mean_ns [ns]: mean latency of those that succeeded
 --
 -- $layer [text]: the layer to count at
 -- $from_ns [ns]: start of the window
--- $until_ns [ns]: its end, not included
+-- $until_ns [ns]: end of the window, not included
 SELECT
   count(*) AS io_count,
   coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes,
