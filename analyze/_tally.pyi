@@ -26,6 +26,7 @@ class Tally:
         window_ns: tuple[int, int],
         cuts_ns: list[int],
         room_bytes: int,
+        is_work_only: bool = False,
     ) -> None:
         """Nothing counted yet.
 
@@ -37,7 +38,8 @@ class Tally:
 
         ``metrics`` are service, response and lateness. I/Os in flight are counted in ``window_ns``. ``cuts_ns`` is
         where each slice of time but the first begins, 29 at most. Where notes on blocks would take more than
-        ``room_bytes``, blocks are made larger.
+        ``room_bytes``, blocks are made larger. With ``is_work_only`` there are only the footprint, the sequences and
+        the arrivals of all I/Os; all else stays at 0.
 
         Raises ``ValueError`` for numbers that are none of these.
         """
@@ -163,11 +165,14 @@ class Classes:
         completed_ns: Int64s,
         size_bytes: UInt32s,
         file_id: Int32s,
-        layer: Bytes,
-        error: Int32s,
+        layer: Bytes | None = None,
+        error: Int32s | None = None,
         intended_ns: Int64s | None = None,
     ) -> None:
-        """Take in rows, arrays and nulls as in `Tally.add`. Raises ``ValueError`` and ``BufferError`` for others."""
+        """Take in rows, arrays and nulls as in `Tally.add`; without ``layer`` all are of the chosen one.
+
+        Raises ``ValueError`` and ``BufferError`` for others.
+        """
 
     def histogram(self) -> bytes:
         """int64, four to a row: class, bucket_ns, io_count, latency_sum_ns; the last in the first row of a class."""
@@ -252,6 +257,29 @@ class StreamSlots:
         log_latency_sum, log_latency_square_sum, waiting_log_sum, waiting_log_square_sum. Query ``incident_seconds``
         says what they are.
         """
+
+class LayerSlots:
+    """Latency of every layer over slots of time, from rows in any order; works without the lock."""
+
+    def __init__(self, only_layer: int, span_ns: tuple[int, int], slot_ns: int) -> None:
+        """Nothing counted yet; ``only_layer`` is the position of that of rows that do not say theirs.
+
+        Raises ``ValueError`` for no slots, or a million of them.
+        """
+
+    def add(
+        self,
+        *,
+        op: Bytes,
+        issued_ns: Int64s,
+        completed_ns: Int64s,
+        layer: Bytes | None = None,
+        error: Int32s | None = None,
+    ) -> None:
+        """Take in rows, arrays and nulls as in `Tally.add`. Raises ``ValueError`` and ``BufferError`` for others."""
+
+    def slots(self) -> bytes:
+        """int64, five to a row: layer, operation, slot, io_count, latency_sum_ns, as query ``layer_slots`` has them."""
 
 def best_borders(values: Floats, weight: Floats, *, penalty: float, longest: int) -> list[int]:
     """Borders that minimise weighted squared deviations plus ``penalty`` per change, the first 0, the last the length.

@@ -1,7 +1,8 @@
-"""What the queries ``class_latency`` and ``class_slots`` ask, counted in native code, which takes less time.
+"""What the queries ``class_latency``, ``class_slots`` and ``layer_slots`` ask, counted in native code in less time.
 
 The order of the I/Os does not matter, so threads share the row groups; each counts by itself, and the tables they come
-to are added up by whoever reads them. The queries say what the columns mean.
+to are added up by whoever reads them. `LatencyCount` and `LayerCount` take rows that another pass reads anyway. The
+queries say what the columns mean.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,13 +12,23 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from iotrace.analyze._tally import Classes
-from iotrace.analyze.rows import LAYERS, OPS, RowGroup, count_in_threads, decode, readable, row_groups
-from iotrace.schemas import Recording
+from iotrace.analyze._tally import Classes, LayerSlots
+from iotrace.analyze.rows import (
+    LAYERS,
+    OPS,
+    Columns,
+    RowGroup,
+    count_in_threads,
+    decode,
+    readable,
+    row_groups,
+)
+from iotrace.schemas import Layer, Recording
 from iotrace.schemas.arrays import Int64s
 
 _SIZE_CLASSES_BYTES: Final = (*(4096 << doublings for doublings in range(9)), 0)
-_COLUMNS: Final = ("layer", "op", "issued_ns", "completed_ns", "size_bytes", "file_id", "error")
+_COLUMNS: Final = ("op", "issued_ns", "completed_ns", "size_bytes", "file_id")
+_COLUMNS_MAYBE: Final = ("layer", "error", "intended_ns")
 _UNATTRIBUTED: Final = "unattributed"
 
 
@@ -29,6 +40,10 @@ class Chosen:
     metric: str
     span_ns: tuple[int, int]
     with_roles: bool
+    is_only_layer: bool = False
+    """Whether the recording has no other layer."""
+    has_errors: bool = True
+    """Whether any of its I/Os failed."""
 
 
 def class_latency(recording: Recording, chosen: Chosen) -> pa.Table:
@@ -37,14 +52,50 @@ def class_latency(recording: Recording, chosen: Chosen) -> pa.Table:
     Raises `IotraceError` if the I/Os cannot be read.
     """
     roles = _Roles(recording, chosen)
-    found = [tally.histogram() for tally in _counted(recording, chosen, roles)]
-    rows = np.frombuffer(b"".join(found), np.int64).reshape(-1, 4)
-    role, op, size = roles.classes(rows[:, 0])
-    names = ("bucket_ns", "io_count", "latency_sum_ns")
-    return pa.table(
-        {"role": role, "op": op, "size_class_bytes": size}
-        | {name: rows[:, place] for place, name in enumerate(names, 1)}
-    )
+    return roles.latency_table([tally.histogram() for tally in _counted(recording, chosen, roles)])
+
+
+class LatencyCount:
+    """`class_latency` of rows that are given piece by piece."""
+
+    def __init__(self, recording: Recording, chosen: Chosen) -> None:
+        self._roles = _Roles(recording, chosen)
+        self._tally = _classes(chosen, self._roles)
+        self._names = {*_COLUMNS, *_COLUMNS_MAYBE}
+
+    def add(self, columns: Columns) -> None:
+        """Take in rows as `rows.pieces` gives them; without ``layer`` or ``error`` there is one, and no failure."""
+        self._tally.add(**{name: column for name, column in columns.items() if name in self._names})
+
+    def table(self) -> pa.Table:
+        """As `class_latency`."""
+        return self._roles.latency_table([self._tally.histogram()])
+
+
+class LayerCount:
+    """As query ``layer_slots``, of rows that are given piece by piece."""
+
+    def __init__(self, only_layer: str, span_ns: tuple[int, int], slot_ns: int) -> None:
+        """``only_layer`` is that of rows that do not say theirs."""
+        self._tally = LayerSlots(LAYERS.index(Layer(only_layer)), span_ns, slot_ns)
+        self._names = {"layer", "op", "issued_ns", "completed_ns", "error"}
+
+    def add(self, columns: Columns) -> None:
+        """Take in rows as `rows.pieces` gives them."""
+        self._tally.add(**{name: column for name, column in columns.items() if name in self._names})
+
+    def table(self) -> pa.Table:
+        """What each layer and operation has in each slot, where anything is."""
+        rows = np.frombuffer(self._tally.slots(), np.int64).reshape(-1, 5)
+        words = (
+            pa.array([one.value for one in known], pa.string()).take(pa.array(rows[:, place]))
+            for place, known in enumerate((LAYERS, OPS))
+        )
+        names = ("slot", "io_count", "latency_sum_ns")
+        return pa.table(
+            dict(zip(("layer", "op"), words, strict=True))
+            | {name: rows[:, place] for place, name in enumerate(names, 2)}
+        )
 
 
 def class_slots(
@@ -101,6 +152,27 @@ class _Roles:
         )
         return *words, np.array(_SIZE_CLASSES_BYTES, np.int64)[size]
 
+    def latency_table(self, histograms: Sequence[bytes]) -> pa.Table:
+        """The table of what `Classes.histogram` gave."""
+        rows = np.frombuffer(b"".join(histograms), np.int64).reshape(-1, 4)
+        role, op, size = self.classes(rows[:, 0])
+        names = ("bucket_ns", "io_count", "latency_sum_ns")
+        return pa.table(
+            {"role": role, "op": op, "size_class_bytes": size}
+            | {name: rows[:, place] for place, name in enumerate(names, 1)}
+        )
+
+
+def _classes(chosen: Chosen, roles: _Roles, **course: Any) -> Classes:  # noqa: ANN401 (as Classes takes it)
+    return Classes(
+        roles.of_files,
+        len(roles.names),
+        layer=LAYERS.index(Layer(chosen.layer)),
+        is_response=chosen.metric == "response",
+        span_ns=chosen.span_ns,
+        **course,
+    )
+
 
 def _counted(
     recording: Recording,
@@ -108,18 +180,16 @@ def _counted(
     roles: _Roles,
     **course: Any,  # noqa: ANN401 (as Classes takes it)
 ) -> list[Classes]:
-    columns = [*_COLUMNS, *(["intended_ns"] if recording.manifest.is_played else [])]
+    columns = [
+        *_COLUMNS,
+        *([] if chosen.is_only_layer else ["layer"]),
+        *(["error"] if chosen.has_errors else []),
+    ]
+    columns += ["intended_ns"] if recording.manifest.is_played else []
     first_ns, end_ns = chosen.span_ns
 
     def count(groups: Iterator[RowGroup]) -> Classes:
-        tally = Classes(
-            roles.of_files,
-            len(roles.names),
-            layer=LAYERS.index(chosen.layer),
-            is_response=chosen.metric == "response",
-            span_ns=chosen.span_ns,
-            **course,
-        )
+        tally = _classes(chosen, roles, **course)
         for group in groups:
             tally.add(**decode(group.read()))
         return tally

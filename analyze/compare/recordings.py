@@ -23,7 +23,7 @@ from .class_latency import QUANTITIES, ClassKey, Estimate, estimate, estimate_to
 from .comparison import ClassComparison, Comparison, Figure, Interval
 from .paired import Pairs, pair_up, replay_facts, watched_beside
 from .same_work import SameWork, check_same_work
-from .side import Ask, ComparedSide, Span, is_in_step, replayed_span, span_of
+from .side import Ask, ComparedSide, Span, headline_metric, is_in_step, replayed_span, span_of
 from .words import basis, verdicts
 
 RECORDINGS_MAX: Final = 26
@@ -171,14 +171,8 @@ def _is_replay(one: Recording, of: Recording) -> bool:
 
 def _metric_pairs(a: Recording, b: Recording) -> list[tuple[str, str]]:
     """Which latency of a is held against which of b; the headline first."""
-    a_paced, b_paced = _is_paced(a), _is_paced(b)
-    headline = ("response" if a_paced else "service", "response" if b_paced else "service")
+    headline = headline_metric(a), headline_metric(b)
     return [headline] if headline == ("service", "service") else [headline, ("service", "service")]
-
-
-def _is_paced(one: Recording) -> bool:
-    """Whether its I/Os were due at some time: a closed loop without pauses has no intended times."""
-    return one.manifest.is_played and not one.manifest.is_closed_loop
 
 
 def _headline_reason(pair: tuple[str, str]) -> str:

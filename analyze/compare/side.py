@@ -1,7 +1,8 @@
 """One recording of a comparison: what it did and how long it took, at one layer, over one span of time.
 
-Everything is asked of DuckDB and comes back as counts and sums per class, bucket or slot of time, so memory does not
-grow with the recording; what depends on order comes from the same pass over the I/Os as in describe.
+Everything comes back as counts and sums per class, bucket or slot of time, so memory does not grow with the recording.
+One pass over the I/Os tells what depends on order, as in describe, the latencies of each class and those of each layer;
+another the course of each class, whose limits rest on the first.
 """
 
 import zlib
@@ -22,7 +23,7 @@ from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.run import Replay
 
-from .class_counts import Chosen, class_latency, class_slots
+from .class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
 from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
 from .comparison import Side, WaterfallStep
 from .paired import replay_facts
@@ -64,6 +65,15 @@ def replayed_span(ask: Ask, recording: Recording, replay: Replay) -> Span:
     if isinstance(window, list | tuple) and len(window) == 2 and window[0] < window[1]:
         from_ns, until_ns = int(window[0]), int(window[1])
     return layer, from_ns, until_ns
+
+
+def headline_metric(recording: Recording) -> str:
+    """The latency that is compared first: where I/Os were due at some time, from then on.
+
+    A closed loop without pauses has no such times.
+    """
+    manifest = recording.manifest
+    return "response" if manifest.is_played and not manifest.is_closed_loop else "service"
 
 
 def is_in_step(replay: Replay) -> bool:
@@ -128,6 +138,8 @@ class ComparedSide:
 
     def histograms(self, metric: str, *, with_roles: bool) -> dict[ClassKey, Histogram]:
         """Latencies of each class, and of each operation."""
+        if (metric, with_roles) == (headline_metric(self.recording), True):
+            self._measured()
         key = ("histograms", metric, with_roles)
         if key not in self._kept:
             table = class_latency(self.recording, self._chosen(metric, with_roles=with_roles))
@@ -168,15 +180,21 @@ class ComparedSide:
 
     def _waterfall(self) -> list[WaterfallStep]:
         """Of all layers over the span, and of a whole recording over all of it: layers need not begin together."""
+        self._measured()
+        *_, slots = self._waterfall_slots()
+        return waterfall_with_intervals(
+            self._kept["layer slots"], slots, np.random.default_rng([*self._seed, 0])
+        )
+
+    def _waterfall_slots(self) -> tuple[tuple[int, int], int, int]:
+        """The span, the length of a slot and how many there are."""
         from_ns, until_ns = self.from_ns, self.until_ns
         if self._is_whole:
             layers = self._run("layers")
             from_ns = pc.min(layers["first_issued_ns"]).as_py()
             until_ns = pc.max(layers["last_seen_ns"]).as_py() + 1
         slot_ns = max(-(-(until_ns - from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
-        table = self._run("layer_slots", from_ns=from_ns, until_ns=until_ns, slot_ns=slot_ns)
-        slots = -(-(until_ns - from_ns) // slot_ns)
-        return waterfall_with_intervals(table, slots, np.random.default_rng([*self._seed, 0]))
+        return (from_ns, until_ns), slot_ns, -(-(until_ns - from_ns) // slot_ns)
 
     def _mix(self) -> dict[tuple[str, int], int]:
         """I/Os by operation and size; where the span leaves out none of the layer, they have been added up already."""
@@ -198,7 +216,15 @@ class ComparedSide:
         return self._run(query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters)
 
     def _chosen(self, metric: str, *, with_roles: bool) -> Chosen:
-        return Chosen(self.layer, metric, (self.from_ns, self.until_ns), with_roles=with_roles)
+        layers = self._run("layers").to_pylist()
+        return Chosen(
+            self.layer,
+            metric,
+            (self.from_ns, self.until_ns),
+            with_roles=with_roles,
+            is_only_layer=len(layers) == 1,
+            has_errors=any(row["failed_count"] for row in layers),
+        )
 
     def _courses(self, metric: str, *, with_roles: bool) -> dict[ClassKey, SlotCounts]:
         key = ("courses", metric, with_roles)
@@ -223,9 +249,29 @@ class ComparedSide:
         return found
 
     def _measured(self) -> Measured:
-        """What one pass over the span finds out."""
-        span_ns = (self.from_ns, self.until_ns)
+        """What the pass over the I/Os finds out; it keeps latencies of classes and of layers."""
+        if "measured" in self._kept:
+            kept: Measured = self._kept["measured"]
+            return kept
+        metric = headline_metric(self.recording)
+        chosen = self._chosen(metric, with_roles=True)
+        latencies = LatencyCount(self.recording, chosen)
+        layers = LayerCount(self.layer, *self._waterfall_slots()[:2])
+        subject = Subject(
+            self.layer,
+            chosen.span_ns,
+            (metric,),
+            has_errors=chosen.has_errors,
+            span_ns=chosen.span_ns,
+            is_work_only=True,
+        )
         streams = streams_of(self._run)
         with library.opened(self.recording) as connection:
-            subject = Subject(self.layer, span_ns, (), has_errors=False, span_ns=span_ns)
-            return measure(connection, self.recording, streams, subject)
+            found = measure(connection, self.recording, streams, subject, [latencies.add, layers.add])
+        table = latencies.table()
+        self._kept |= {
+            "measured": found,
+            "layer slots": layers.table(),
+            ("histograms", metric, True): histograms_by_class(table) if table.num_rows else {},
+        }
+        return found

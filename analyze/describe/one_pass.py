@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Listed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,15 +33,21 @@ class Subject:
     has_errors: bool
     span_ns: tuple[int, int] | None = None
     """Only what was issued in it counts, if it is given; its end is not included."""
+    is_work_only: bool = False
+    """Whether only footprint, sequences and the arrivals of all I/Os are asked for; other figures are 0 then."""
 
 
 def measure(
-    connection: duckdb.DuckDBPyConnection, recording: Recording, streams: Listed[Stream], subject: Subject
+    connection: duckdb.DuckDBPyConnection,
+    recording: Recording,
+    streams: Listed[Stream],
+    subject: Subject,
+    beside: Listed[Callable[[Columns], None]] = (),
 ) -> Measured:
     """Pass over the recording attached to ``connection``; ``streams`` names every combination that occurs.
 
-    I/Os in flight are counted inside the window, those that were in flight when it began included. Raises
-    `IotraceError` for damaged data.
+    I/Os in flight are counted inside the window, those that were in flight when it began included. ``beside`` take the
+    same rows, all that the recording has. Raises `IotraceError` for damaged data.
     """
     numbering = Numbering(streams, subject.layer)
     borders_ns = _slices(subject.window_ns)
@@ -50,14 +57,18 @@ def measure(
         window_ns=subject.window_ns,
         cuts_ns=borders_ns[1:-1],
         room_bytes=ROOM_BYTES,
+        is_work_only=subject.is_work_only,
     )
     columns = [] if len({stream.layer for stream in streams}) <= 1 else ["layer"]
     columns += ["error"] if subject.has_errors else []
     columns += ["intended_ns"] if set(subject.metrics) - {"service"} else []
-    with readable(recording):
+    with readable(recording), ThreadPoolExecutor(1) as pool:
         for piece, until_ns in pieces(recording, connection, columns):
+            counted = [pool.submit(add, piece) for add in beside]
             tally.add(**(piece if subject.span_ns is None else _within(piece, subject.span_ns)))
             tally.advance(until_ns)
+            for one in counted:
+                one.result()
         tally.finish()
     return Measured(tally, numbering, subject.window_ns, borders_ns)
 

@@ -11,6 +11,7 @@ use crate::change_points;
 use crate::classes::{self, Chosen, ClassColumns, LIMITS, SIZE_CLASSES, SlotsOfTime, WORDS_MAX};
 use crate::course::{self, CourseColumns};
 use crate::flight::Window;
+use crate::layer_slots::{self, LayerColumns};
 use crate::page::SLICES_MAX;
 use crate::rows::{Column, Columns, Problem, STREAMS_MAX};
 use crate::stream_slots::{self, SlotColumns, Span, Times};
@@ -24,7 +25,7 @@ type Fullest = (i64, u64);
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const KINDS_MAX: u32 = 256;
-const COURSE_SLOTS_MAX: i128 = 1_000_000;
+const SLOTS_MAX: i128 = 1_000_000;
 
 /// Layer, operation, device, file, whether it is a transaction log, group of latencies; in the layer of load also group,
 /// device, area and kind.
@@ -56,13 +57,14 @@ pub struct Tally {
 #[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
 impl Tally {
     #[new]
-    #[pyo3(signature = (streams, *, metrics, window_ns, cuts_ns, room_bytes))]
+    #[pyo3(signature = (streams, *, metrics, window_ns, cuts_ns, room_bytes, is_work_only=false))]
     fn new(
         streams: Vec<Stream>,
         metrics: Vec<String>,
         window_ns: (i64, i64),
         cuts_ns: Vec<i64>,
         room_bytes: usize,
+        is_work_only: bool,
     ) -> PyResult<Self> {
         let metrics = metrics
             .iter()
@@ -74,10 +76,24 @@ impl Tally {
             )));
         }
         let (keys, places, counts) = numbered(&streams)?;
-        let touched = Touched::new(counts.areas, counts.kinds, cuts_ns, room_bytes);
+        let touched = Touched::new(
+            counts.areas,
+            counts.kinds,
+            cuts_ns,
+            room_bytes,
+            !is_work_only,
+        );
         let (from_ns, until_ns) = window_ns;
         let window = Window { from_ns, until_ns };
-        let inner = tally::Tally::new(&keys, places, counts, metrics, window, touched);
+        let inner = tally::Tally::new(
+            &keys,
+            places,
+            counts,
+            metrics,
+            window,
+            touched,
+            is_work_only,
+        );
         Ok(Self { inner })
     }
 
@@ -287,7 +303,7 @@ impl Classes {
         Ok(Self { inner })
     }
 
-    #[pyo3(signature = (*, op, issued_ns, completed_ns, size_bytes, file_id, layer, error, intended_ns=None))]
+    #[pyo3(signature = (*, op, issued_ns, completed_ns, size_bytes, file_id, layer=None, error=None, intended_ns=None))]
     #[expect(clippy::too_many_arguments, reason = "named on the Python side")]
     fn add(
         &mut self,
@@ -297,8 +313,8 @@ impl Classes {
         completed_ns: PyBuffer<i64>,
         size_bytes: PyBuffer<u32>,
         file_id: PyBuffer<i32>,
-        layer: PyBuffer<u8>,
-        error: PyBuffer<i32>,
+        layer: Option<PyBuffer<u8>>,
+        error: Option<PyBuffer<i32>>,
         intended_ns: Option<PyBuffer<i64>>,
     ) -> PyResult<()> {
         let columns = ClassColumns {
@@ -308,8 +324,8 @@ impl Classes {
             intended_ns: intended_ns.as_ref().map(column).transpose()?,
             size_bytes: column(&size_bytes)?,
             file_id: column(&file_id)?,
-            layer: column(&layer)?,
-            error: column(&error)?,
+            layer: layer.as_ref().map(column).transpose()?,
+            error: error.as_ref().map(column).transpose()?,
         };
         if columns.op.iter().any(|&op| usize::from(op) >= WORDS_MAX) {
             return Err(PyValueError::new_err("no operation has this number"));
@@ -364,13 +380,7 @@ impl Course {
     #[new]
     #[pyo3(signature = (layer, span_ns, slot_ns))]
     fn new(layer: u8, span_ns: (i64, i64), slot_ns: i64) -> PyResult<Self> {
-        let (from_ns, until_ns) = span_ns;
-        let slots = i128::from(until_ns) - i128::from(from_ns);
-        if slot_ns < 1 || slots < 1 || slots / i128::from(slot_ns) >= COURSE_SLOTS_MAX {
-            return Err(PyValueError::new_err(
-                "slots have a length, and there are some but not too many",
-            ));
-        }
+        let (from_ns, until_ns) = slotted(span_ns, slot_ns)?;
         let inner = course::Course::new(layer, from_ns, until_ns, slot_ns);
         Ok(Self { inner })
     }
@@ -431,6 +441,61 @@ impl Course {
     }
 }
 
+/// See `_tally.pyi`.
+#[pyclass]
+pub struct LayerSlots {
+    inner: layer_slots::LayerSlots,
+}
+
+#[pymethods]
+#[expect(clippy::needless_pass_by_value, reason = "values come from Python")]
+impl LayerSlots {
+    #[new]
+    #[pyo3(signature = (only_layer, span_ns, slot_ns))]
+    fn new(only_layer: u8, span_ns: (i64, i64), slot_ns: i64) -> PyResult<Self> {
+        let (from_ns, until_ns) = slotted(span_ns, slot_ns)?;
+        let inner = layer_slots::LayerSlots::new(only_layer, from_ns, until_ns, slot_ns);
+        Ok(Self { inner })
+    }
+
+    #[pyo3(signature = (*, op, issued_ns, completed_ns, layer=None, error=None))]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        op: PyBuffer<u8>,
+        issued_ns: PyBuffer<i64>,
+        completed_ns: PyBuffer<i64>,
+        layer: Option<PyBuffer<u8>>,
+        error: Option<PyBuffer<i32>>,
+    ) -> PyResult<()> {
+        let columns = LayerColumns {
+            layer: layer.as_ref().map(column).transpose()?,
+            op: column(&op)?,
+            issued_ns: column(&issued_ns)?,
+            completed_ns: column(&completed_ns)?,
+            error: error.as_ref().map(column).transpose()?,
+        };
+        let is_sound = py.detach(|| self.inner.add(&columns));
+        is_sound
+            .then_some(())
+            .ok_or_else(|| refused(Problem::Length))
+    }
+
+    fn slots<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let rows = self.inner.slots().map(|(layer, op, number, slot)| {
+            let place = [layer as i64, op as i64, number as i64];
+            [
+                place[0],
+                place[1],
+                place[2],
+                slot.io_count,
+                slot.latency_sum_ns,
+            ]
+        });
+        int64s(py, rows)
+    }
+}
+
 /// Layer, operation, device, file, and the group that counts it.
 type Grouped = (u8, u8, Option<i32>, Option<i32>, u32);
 
@@ -451,18 +516,10 @@ impl StreamSlots {
         slot_ns: i64,
         longest_slots: i64,
     ) -> PyResult<Self> {
-        let (from_ns, until_ns) = span_ns;
-        let slots = (i128::from(until_ns) - i128::from(from_ns)) / i128::from(slot_ns.max(1));
+        let (from_ns, until_ns) = slotted(span_ns, slot_ns)?;
         let is_dense = streams.iter().all(|one| (one.4 as usize) < streams.len());
-        if slot_ns < 1
-            || until_ns <= from_ns
-            || longest_slots < 0
-            || slots >= COURSE_SLOTS_MAX
-            || !is_dense
-        {
-            return Err(PyValueError::new_err(
-                "slots have a length, there are some but not too many, and groups are numbered from 0",
-            ));
+        if longest_slots < 0 || !is_dense {
+            return Err(PyValueError::new_err("groups are numbered from 0"));
         }
         let key = |one: &Grouped| Key {
             layer: one.0,
@@ -561,6 +618,17 @@ pub fn best_borders(
         ));
     }
     Ok(py.detach(|| change_points::best_borders(&values, &weight, penalty, longest)))
+}
+
+/// The two times of a span, if slots of this length cover it and are not too many.
+fn slotted(span_ns: (i64, i64), slot_ns: i64) -> PyResult<(i64, i64)> {
+    let length_ns = i128::from(span_ns.1) - i128::from(span_ns.0);
+    if slot_ns < 1 || length_ns < 1 || length_ns / i128::from(slot_ns) >= SLOTS_MAX {
+        return Err(PyValueError::new_err(
+            "slots have a length, and there are some but not too many",
+        ));
+    }
+    Ok(span_ns)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err calls it")]

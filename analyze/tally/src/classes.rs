@@ -30,10 +30,10 @@ pub struct ClassColumns<'a> {
     pub size_bytes: Column<'a, u32>,
     /// Id or `NOBODY`.
     pub file_id: Column<'a, i32>,
-    /// Position in the vocabulary.
-    pub layer: Column<'a, u8>,
-    /// 0 for success.
-    pub error: Column<'a, i32>,
+    /// Position in the vocabulary; may be missing where all are of the layer that is chosen.
+    pub layer: Option<Column<'a, u8>>,
+    /// 0 for success, as where it is missing.
+    pub error: Option<Column<'a, i32>>,
 }
 
 /// Which I/Os count, and from when on they took time.
@@ -133,8 +133,8 @@ impl Classes {
             columns.intended_ns.map_or(count, <[_]>::len),
             columns.size_bytes.len(),
             columns.file_id.len(),
-            columns.layer.len(),
-            columns.error.len(),
+            columns.layer.map_or(count, <[_]>::len),
+            columns.error.map_or(count, <[_]>::len),
         ];
         if lengths != [count; 7] {
             return false;
@@ -147,8 +147,10 @@ impl Classes {
             } else {
                 issued_ns
             };
-            let counts = columns.layer[place] == self.chosen.layer
-                && columns.error[place] == 0
+            let counts = columns
+                .layer
+                .is_none_or(|layer| layer[place] == self.chosen.layer)
+                && columns.error.is_none_or(|error| error[place] == 0)
                 && completed_ns != NEVER_NS
                 && begun_ns != NEVER_NS
                 && issued_ns >= self.chosen.from_ns

@@ -5,7 +5,8 @@
 //! them in order of time and hands each to what counts: `flight`, `latency`, `seconds`, in a thread of its own `touched`,
 //! and what other rooms state too, arrivals and sequences (`iotrace_load`).
 //!
-//! Three take rows in any order: `classes` latencies by class of I/Os, and their course over time, for comparisons;
+//! Four take rows in any order: `classes` latencies by class of I/Os, and their course over time, and `layer_slots` those
+//! of each layer, for comparisons;
 //! `course` load and latency of a layer, for charts; `stream_slots` those of each stream, for incidents.
 //!
 //! `change_points` is a search of its own, over a series that was made of I/Os.
@@ -17,6 +18,7 @@ mod classes;
 mod course;
 mod flight;
 mod latency;
+mod layer_slots;
 mod page;
 mod rows;
 mod seconds;
@@ -34,5 +36,6 @@ fn _tally(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bindings::Classes>()?;
     module.add_class::<bindings::Course>()?;
     module.add_class::<bindings::StreamSlots>()?;
+    module.add_class::<bindings::LayerSlots>()?;
     module.add_function(wrap_pyfunction!(bindings::best_borders, module)?)
 }

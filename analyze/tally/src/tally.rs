@@ -62,6 +62,8 @@ pub struct Load {
     pub sequences: Vec<Sequence>,
     /// The busiest windows.
     pub busiest: Busiest,
+    /// Whether only what a comparison asks is counted: arrivals of all I/Os, and sequences.
+    is_work_only: bool,
 }
 
 impl Tally {
@@ -73,6 +75,7 @@ impl Tally {
         metrics: Vec<Metric>,
         window: Window,
         touched: Touched,
+        is_work_only: bool,
     ) -> Self {
         let mut groups_of = vec![Vec::new(); counts.devices];
         for place in places.iter().filter(|place| place.is_load) {
@@ -98,6 +101,7 @@ impl Tally {
                 .map(|place| Sequence::new(place.is_log_write))
                 .collect(),
             busiest: Busiest::default(),
+            is_work_only,
         };
         Self {
             streams: Streams::new(keys),
@@ -150,6 +154,10 @@ impl Tally {
 
 impl Load {
     fn add(&mut self, rows: &[Row], places: &[Place]) {
+        if self.is_work_only {
+            self.add_work(rows, places);
+            return;
+        }
         for rows in rows.chunks(TOGETHER) {
             self.add_latencies(rows, places);
             self.add_flight(rows, places);
@@ -217,6 +225,19 @@ impl Load {
         }
     }
 
+    fn add_work(&mut self, rows: &[Row], places: &[Place]) {
+        for row in rows {
+            let place = &places[row.stream()];
+            if !place.is_load || place.kind.is_none() {
+                continue;
+            }
+            self.all.add(row.issued_ns);
+            if row.offset_bytes >= 0 {
+                self.sequences[row.stream()].add(row.offset_bytes, i64::from(row.size_bytes));
+            }
+        }
+    }
+
     fn measure(&mut self, row: &Row, group: usize) {
         for (metric, latencies) in self.metrics.iter().zip(&mut self.latencies) {
             let (begun, ended) = match metric {
@@ -258,7 +279,7 @@ impl Load {
     /// How all I/Os arrived.
     pub fn all_arrivals(&self) -> &Arrivals {
         match self.device_arrivals()[..] {
-            [only] => only,
+            [only] if !self.is_work_only => only,
             _ => &self.all,
         }
     }

@@ -45,6 +45,8 @@ pub struct Touched {
     cuts_ns: Vec<i64>,
     room_bytes: usize,
     shift: u32,
+    /// Whether it is asked where it was hot.
+    has_pages: bool,
     pages: Pages,
     finder: Finder,
     /// Of the present slice, by area and kind.
@@ -59,14 +61,22 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// `cuts_ns`: where each slice of time but the first begins, ascending, fewer than `SLICES_MAX`.
-    pub fn new(areas: usize, kinds: usize, cuts_ns: Vec<i64>, room_bytes: usize) -> Self {
+    /// `cuts_ns`: where each slice of time but the first begins, ascending, fewer than `SLICES_MAX`. Without `has_pages`
+    /// only the footprint is told.
+    pub fn new(
+        areas: usize,
+        kinds: usize,
+        cuts_ns: Vec<i64>,
+        room_bytes: usize,
+        has_pages: bool,
+    ) -> Self {
         Self {
             areas,
             kinds,
             cuts_ns,
             room_bytes,
             shift: FIRST_SHIFT,
+            has_pages,
             pages: Pages::default(),
             todo: Vec::with_capacity(TOGETHER),
             finder: Finder::new(areas),
@@ -162,7 +172,11 @@ impl Touched {
             };
             let offset_bytes = row.offset_bytes as u64;
             let block = offset_bytes >> self.shift;
-            let slot = self.slot(place.area, block >> PAGE_SHIFT);
+            let slot = if self.has_pages {
+                self.slot(place.area, block >> PAGE_SHIFT)
+            } else {
+                0
+            };
             todo.push(Touch {
                 slot,
                 block: block as usize % PAGE_BLOCKS,
@@ -172,12 +186,15 @@ impl Touched {
             });
         }
         let warm = |io: &Touch| {
-            u64::from(self.pages.warm(io.slot, io.block)) ^ self.now.warm(io.set, io.offset_bytes)
+            let page = self.has_pages.then(|| self.pages.warm(io.slot, io.block));
+            u64::from(page.unwrap_or(0)) ^ self.now.warm(io.set, io.offset_bytes)
         };
         hint::black_box(todo.iter().fold(0, |sum, io| sum ^ warm(io)));
         self.io_count += todo.len() as u64;
         for io in todo.drain(..) {
-            self.pages.begin(io.slot, io.block);
+            if self.has_pages {
+                self.pages.begin(io.slot, io.block);
+            }
             self.now.add(io.set, io.offset_bytes, io.size_bytes);
         }
         self.todo = todo;

@@ -1,12 +1,16 @@
 """The native count of classes against the queries that ask the same, which DuckDB answers."""
 
 from collections import Counter
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import pytest
 
 from iotrace.analyze import library, rows
-from iotrace.analyze.compare.class_counts import Chosen, class_latency, class_slots
+from iotrace.analyze.compare.class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
+from iotrace.analyze.describe.one_pass import Subject, measure, streams_of
 
 SECOND = 10**9
 
@@ -57,6 +61,44 @@ def test_threads_share_the_row_groups(recording, monkeypatch):
         monkeypatch.setattr(rows.os, "cpu_count", lambda threads=threads: threads)
         found.append(_latencies(class_latency(recording, chosen).to_pylist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("span_ns", [(-SECOND, 2 * SECOND), (SECOND // 5, SECOND // 2)])
+def test_one_pass_tells_the_work_the_latencies_and_the_layers(recording, span_ns):
+    metric = "response" if recording.manifest.is_played else "service"
+    chosen = Chosen("block", metric, span_ns, with_roles=True)
+    latencies, layers = LatencyCount(recording, chosen), LayerCount("block", span_ns, SECOND // 100)
+    subject = Subject("block", span_ns, (metric,), has_errors=True, span_ns=span_ns)
+    with library.opened(recording) as connection:
+        streams = streams_of(partial(library.run, connection))
+        whole = measure(connection, recording, streams, subject)
+        counted = [latencies.add, layers.add]
+        work = measure(connection, recording, streams, replace(subject, is_work_only=True), counted)
+    assert _latencies(latencies.table().to_pylist()) == _latencies(
+        class_latency(recording, chosen).to_pylist()
+    )
+    theirs = asked(recording, "layer_slots", from_ns=span_ns[0], until_ns=span_ns[1], slot_ns=SECOND // 100)
+    order = itemgetter("layer", "op", "slot")
+    assert len(theirs) > 100
+    assert sorted(layers.table().to_pylist(), key=order) == sorted(theirs, key=order)
+
+    assert work.all_arrivals == whole.all_arrivals
+    assert work.all_arrivals.count > 1000
+    assert work.sequential_shares() == whole.sequential_shares()
+    for ops in (["read"], ["write"], ["read", "write"]):
+        touched = [one.touched_bytes(None, None, ops, is_total=True) for one in (work, whole)]
+        assert touched[0] == touched[1] > 0
+
+
+def test_what_all_rows_have_alike_need_not_be_read(make_recording):
+    rows = [{"issued_ns": at, "completed_ns": at + 70 * at % 1000, "op": "write"} for at in range(1, 300)]
+    chosen = Chosen("block", "service", (0, SECOND), with_roles=True)
+    found = [
+        _latencies(class_latency(make_recording(rows), one).to_pylist())
+        for one in (chosen, replace(chosen, is_only_layer=True, has_errors=False))
+    ]
+    assert found[0] == found[1]
+    assert found[0][0].total() == len(rows)
 
 
 def _latencies(rows):
