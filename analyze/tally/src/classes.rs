@@ -85,6 +85,8 @@ pub struct Classes {
     histograms: Vec<Latencies>,
     slots: Option<SlotsOfTime>,
     courses: Vec<Option<Course>>,
+    /// Which slot the last I/O was in, and when it begins: the next is nearly always in the same.
+    recent: (i64, i64),
 }
 
 /// Latencies of each class, or their course where slots of time are given.
@@ -111,6 +113,7 @@ impl Classes {
             histograms: Vec::new(),
             slots: None,
             courses: Vec::new(),
+            recent: (0, 0),
         }
     }
 
@@ -174,8 +177,13 @@ impl Classes {
                 } else {
                     due_ns
                 };
-                let slot = at_ns.saturating_sub(slots.from_ns) / slots.length_ns;
-                let slot = usize::try_from(slot).unwrap_or(0).min(slots.count - 1);
+                let since_ns = at_ns.saturating_sub(slots.from_ns);
+                if !(0..slots.length_ns).contains(&since_ns.wrapping_sub(self.recent.1)) {
+                    let number = since_ns / slots.length_ns;
+                    self.recent = (number, number.saturating_mul(slots.length_ns));
+                }
+                let slot = usize::try_from(self.recent.0).unwrap_or(0);
+                let slot = slot.min(slots.count - 1);
                 let cell = &mut course.cells[slot];
                 cell.io_count += 1;
                 cell.latency_sum_ns = cell.latency_sum_ns.saturating_add(latency_ns);
@@ -278,8 +286,8 @@ mod tests {
             intended_ns: is_due.then_some(&due[..]),
             size_bytes: &rows.iter().map(|row| row.4).collect::<Vec<_>>(),
             file_id: &rows.iter().map(|row| row.5).collect::<Vec<_>>(),
-            layer: &rows.iter().map(|row| row.6).collect::<Vec<_>>(),
-            error: &rows.iter().map(|row| row.7).collect::<Vec<_>>(),
+            layer: Some(&rows.iter().map(|row| row.6).collect::<Vec<_>>()),
+            error: Some(&rows.iter().map(|row| row.7).collect::<Vec<_>>()),
         })
     }
 
@@ -366,8 +374,8 @@ mod tests {
             intended_ns: Some(&[]),
             size_bytes: &[1],
             file_id: &[0],
-            layer: &[1],
-            error: &[0],
+            layer: Some(&[1]),
+            error: Some(&[0]),
         };
         assert!(!classes.add(&columns));
         assert!(found(&classes).is_empty());

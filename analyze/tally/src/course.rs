@@ -65,6 +65,8 @@ pub struct Course {
     slots: Vec<Slot>,
     bands: Vec<u32>,
     limits: Limits,
+    /// The slots of the last start and of the last end: the next is nearly always in the same.
+    recent: [usize; 2],
 }
 
 impl Course {
@@ -80,6 +82,7 @@ impl Course {
             slots: vec![Slot::default(); count],
             bands: vec![0; count * BANDS],
             limits: Limits::new(),
+            recent: [0; 2],
         }
     }
 
@@ -116,7 +119,7 @@ impl Course {
                 self.begin(op, begun_ns, size_bytes, is_finished, latency_ns);
             }
             if is_finished && ended_ns < self.until_ns {
-                let (number, rest_ns) = self.place(ended_ns);
+                let (number, rest_ns) = self.place::<1>(ended_ns);
                 let slot = &mut self.slots[number];
                 slot.ended += 1;
                 slot.ended_rest_ns = slot.ended_rest_ns.saturating_add(rest_ns);
@@ -153,7 +156,7 @@ impl Course {
             self.before += i64::from(is_finished);
             return;
         }
-        let (number, rest_ns) = self.place(begun_ns);
+        let (number, rest_ns) = self.place::<0>(begun_ns);
         let slot = &mut self.slots[number];
         if is_finished {
             slot.begun += 1;
@@ -175,13 +178,15 @@ impl Course {
 
     /// The slot of a time that is within one, and how long from then on it lasts.
     #[inline]
-    fn place(&self, at_ns: i64) -> (usize, i64) {
+    fn place<const WHICH: usize>(&mut self, at_ns: i64) -> (usize, i64) {
         let since_ns = at_ns - self.from_ns;
-        let number = since_ns / self.slot_ns;
-        (
-            number as usize,
-            self.slot_ns - (since_ns - number * self.slot_ns),
-        )
+        let mut within_ns = since_ns - self.recent[WHICH] as i64 * self.slot_ns;
+        if !(0..self.slot_ns).contains(&within_ns) {
+            let number = since_ns / self.slot_ns;
+            self.recent[WHICH] = number as usize;
+            within_ns = since_ns - number * self.slot_ns;
+        }
+        (self.recent[WHICH], self.slot_ns - within_ns)
     }
 }
 
