@@ -32,11 +32,18 @@ from .durable import FOLDER_MODE, create_private, create_private_folder, open_pr
 from .errors import IotraceError
 from .locking import FileLock
 from .manifest import Manifest
-from .mending import find_manifest, mend_parts, mend_small_tables, refuse_strangers
+from .mending import (
+    SYNCED,
+    BackgroundSync,
+    find_manifest,
+    mend_parts,
+    mend_small_tables,
+    refuse_strangers,
+    sync_files,
+)
 from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in, table_names_in
 from .replacing import move_into_place
 from .streams import StreamFile, read_stream, stream_bytes
-from .syncing import SYNCED, BackgroundSync, sync_files
 from .tables import OPTIONAL_TABLES, TABLES, conform
 from .writer import GROWING_LOCK, RECORDING, ROW_GROUP_ROWS, as_table, check_replaceable, parquet_writer
 

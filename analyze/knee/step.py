@@ -30,8 +30,7 @@ from iotrace.analyze import library
 from iotrace.analyze.incident.change_points import segment
 from iotrace.analyze.present.program import MaybeNaN, figure
 from iotrace.analyze.stats import histogram
-from iotrace.analyze.validity.other_io import others_bytes
-from iotrace.analyze.validity.together import apart, lost
+from iotrace.analyze.validity.subject import apart, lost, others_bytes
 from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats, Int64s
 from iotrace.schemas.run import ClosedLoop, Run

@@ -16,6 +16,7 @@ Limits: changes slower than about a tenth of the recording are not in the interv
 nights. docs/experiments/describe-and-compare.md says in what conditions how many 95 % intervals held the truth.
 """
 
+import math
 from functools import cache
 from statistics import NormalDist
 from typing import Final
@@ -25,8 +26,7 @@ import numpy.typing as npt
 
 from iotrace.schemas.arrays import Floats
 
-from .student import t_quantile
-
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 SLOTS_MAX: Final = 240
 SLOTS_MIN: Final = 20
 """Fewer slots with I/Os than this give no interval."""
@@ -37,6 +37,28 @@ _COVERAGE: Final = 0.95
 _LONGER: Final = 1.5
 DEGREES_MIN: Final = 5.0
 """What is left when one stretch of time makes up all of the variance."""
+
+
+def t_quantile(share: float, degrees: float) -> float:
+    """The value below which a ``share`` (one half or more) of the t distribution lies; ``degrees``: 1 to 10,000, real.
+
+    With t = sqrt(n) tan(a) its density becomes cos(a) ** (n - 1) over B(1/2, n/2), which is smooth: what lies between
+    0 and a is integrated by Gauss and Legendre's rule, and a found by bisection. SciPy has the same (``stats.t.ppf``),
+    but would have to be there wherever a replay says how like its recording it was.
+    """
+    whole = math.exp(math.lgamma(0.5) + math.lgamma(degrees / 2) - math.lgamma((degrees + 1) / 2))
+    wanted = (share - 0.5) * whole
+
+    def below(angle: float) -> float:
+        logs = (degrees - 1) * np.log(np.cos(angle * (_NODES + 1) / 2))
+        return float(angle / 2 * (_WEIGHTS @ np.exp(logs)))
+
+    # Nearly all lies within some standard deviations, 1 / sqrt(n) each: beyond, the rule's nodes would be too few.
+    low, high = 0.0, min(math.pi / 2, 40 / math.sqrt(degrees))
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < wanted else (low, middle)
+    return math.sqrt(degrees) * math.tan((low + high) / 2)
 
 
 def resampled_errors(series: npt.ArrayLike, generator: np.random.Generator) -> Floats:

@@ -6,8 +6,7 @@ from typing import Final
 from iotrace.analyze.units import format_count, format_duration_ns, format_share
 from iotrace.schemas import counted
 
-from .subject import CELLS, PACED, REPLAYS, RUNS, SIMULATIONS, Finding, Rule, Subject
-from .together import apart, lost
+from .subject import CELLS, PACED, REPLAYS, RUNS, SIMULATIONS, Finding, Rule, Subject, apart, lost
 
 STEADY_RANGE: Final = 0.20
 STEADY_SLOPE: Final = 0.10

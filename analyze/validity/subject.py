@@ -1,10 +1,14 @@
-"""What a rule of validity is, what it looks at, and what it says."""
+"""What a rule of validity is, what it looks at, and what it says.
+
+Several rules, and the knee, ask what others did to the device meanwhile, and whether several load generators played one
+load: all of them, and at the same time.
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import duckdb
 import pyarrow.compute as pc
@@ -14,6 +18,7 @@ from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
 from iotrace.analyze.describe.figures import GRANULE_BYTES
 from iotrace.analyze.describe.recording import workload_layer
+from iotrace.analyze.units import format_duration_ns, format_share
 from iotrace.schemas import Kind, Recording
 from iotrace.schemas.run import Replay, Run
 
@@ -21,6 +26,8 @@ Level = Literal["invalid", "warning"]
 Scope = Literal["captured", "replay", "simulation", "characterization", "comparison"]
 """What a rule is about: recordings of production, replays of one on storage or on a model, cells of a characterization,
 or a comparison."""
+APART_SHARE_MAX: Final = 0.01
+"""Of a run's length: for so long at each end the load is not that of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +229,58 @@ CELLS: frozenset[Scope] = frozenset({"characterization"})
 RUNS: frozenset[Scope] = REPLAYS | CELLS
 ANY: frozenset[Scope] = CAPTURED | RUNS | SIMULATIONS
 COMPARISONS: frozenset[Scope] = frozenset({"comparison"})
+
+
+def others_bytes(run: Run | None, own_bytes: int) -> int | None:
+    """Bytes that the device's own counters moved by beyond ``own_bytes``; None where they are not known.
+
+    ``run`` is what a replay says of itself. Counters are there only where the target is a whole device, or the
+    device of its file is known.
+    """
+    if run is None or not run.device_counters:
+        return None
+    seen = 0
+    for look in run.device_counters.values():
+        before, after = look.before, look.after
+        if before is None or after is None:
+            return None
+        seen += after.read_bytes - before.read_bytes + after.written_bytes - before.written_bytes
+    return seen - own_bytes
+
+
+def lost(run: Replay) -> str | None:
+    """Which generators' I/Os are missing, in words; None where none are."""
+    gone = [shard.host for shard in run.shards if shard.ended == "lost"]
+    if not gone:
+        return None
+    return f"what {' and '.join(gone)} played is not in it ({len(gone)} of {len(run.shards)} generators)"
+
+
+def apart(run: Replay) -> str | None:
+    """How far the starts lie apart, in words, where that is too far or not known; None where it is near enough.
+
+    From the earliest start that is possible to the latest, with the bounds that hold whatever the network did.
+    """
+    started = [shard for shard in run.shards if shard.ended != "lost"]
+    if len(started) < 2:
+        return None
+    spread_ns = spread(run)
+    if spread_ns is None:
+        return "the clocks of the generators could not be compared, so when each began is not known"
+    if spread_ns <= APART_SHARE_MAX * run.duration_ns:
+        return None
+    share = format_share(spread_ns / max(run.duration_ns, 1))
+    return f"their starts may lie {format_duration_ns(spread_ns)} apart, {share} of the run"
+
+
+def spread(run: Replay) -> int | None:
+    """The most that two generators' starts may lie apart; None where a clock could not be compared."""
+    earliest, latest = [], []
+    for shard in run.shards:
+        if shard.ended == "lost":
+            continue
+        if shard.start_skew_ns is None or shard.start_skew_bound_ns is None:
+            return None
+        earliest.append(shard.start_skew_ns - shard.start_skew_bound_ns)
+        latest.append(shard.start_skew_ns + shard.start_skew_bound_ns)
+    return max(latest) - min(earliest) if earliest else None

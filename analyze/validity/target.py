@@ -5,8 +5,7 @@ from typing import Final
 from iotrace.analyze.units import format_bytes
 from iotrace.schemas.models import tested_words
 
-from .other_io import others_bytes
-from .subject import CELLS, PACED, REPLAYS, RUNS, Finding, Rule, Subject
+from .subject import CELLS, PACED, REPLAYS, RUNS, Finding, Rule, Subject, others_bytes
 
 CACHE_BYTES: Final = 8 << 30
 """RAID controllers come with caches of 1 to 8 GiB, arrays with more: a smaller footprint may never reach the media."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.capacity import wall_of
+from iotrace.analyze.knee.sweep import wall_of
 
 
 def wall(*steps):

@@ -13,7 +13,6 @@ import pyarrow as pa
 from iotrace.analyze import slo
 from iotrace.analyze.knee import (
     agreement,
-    capacity,
     closed_loop,
     curve,
     estimators,
@@ -203,14 +202,14 @@ def test_walls():
         samples = [samples_of(random, one) for one in steps]
         floor = capacity_iops * float(random.choice([0, 0.9, 1.03, 1.2]))
         some = [index for index in range(4) if random.uniform() < 0.7] or [3]
-        wall = capacity.wall_of(steps, samples, some, floor, np.random.default_rng(5))
+        wall = sweep.wall_of(steps, samples, some, floor, np.random.default_rng(5))
         per_block = samples[0].completed_iops.copy()
         per_block[: number % 9] *= random.uniform(0.3, 1.5)
         return {
-            "none": capacity.wall_of(steps, samples, [], floor, random),
-            "wall": wall.tolist(), "collapse": capacity.is_collapse(wall, floor),
-            "over": capacity.overloaded(steps, samples, some, np.random.default_rng(6)),
-            "top": [capacity.sustained(np.maximum(wall, floor), floor, much) for much in (floor * 1.1, floor / 2)],
+            "none": sweep.wall_of(steps, samples, [], floor, random),
+            "wall": wall.tolist(), "collapse": sweep.is_collapse(wall, floor),
+            "over": sweep.overloaded(steps, samples, some, np.random.default_rng(6)),
+            "top": [sweep.sustained(np.maximum(wall, floor), floor, much) for much in (floor * 1.1, floor / 2)],
             "steady": [curve.steady_part(per_block[:count]).tolist() for count in (7, 8, 15, 24)],
             "rates": curve.rates(per_block, np.random.default_rng(7)).tolist(),
             "still": curve.rates(per_block * 0, random).tolist(),

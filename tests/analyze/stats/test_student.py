@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from iotrace.analyze.stats.student import t_quantile
+from iotrace.analyze.stats.bootstrap import t_quantile
 
 
 @pytest.mark.parametrize("degrees", [1.0, 1.5, 2.0, 5.0, 7.3, 30.0, 239.0, 1e4])
