@@ -1,6 +1,7 @@
 """The answer of `knee` and `sweep`: whether it is enough, where the storage bends, and the steps that show it."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -88,10 +89,21 @@ def _steps(steps: list[Step]) -> Table:
     Where no step has a median, as with tools that print means, the column is the mean.
     """
     means_only = all(step.response_ns["p50"] is None for step in steps)
+    longest_s = Counter[str]()
+    for step in steps:
+        longest_s[_load(step)] = max(longest_s[_load(step)], round(step.duration_s))
+    repeated = {load for load, count in Counter(map(_load, steps)).items() if count > 1}
+
+    def state(step: Step) -> str:
+        """What came of it; where a load was run again, the longer run says how long it was."""
+        length_s = round(step.duration_s)
+        is_longer = _load(step) in repeated and length_s == longest_s[_load(step)]
+        return f"{_state(step)} {length_s} s" if is_longer else _state(step)
+
     rows: list[tuple[Cell, ...]] = [
         (
             _load(step),
-            _state(step),
+            state(step),
             Number(step.offered_iops),
             Number(step.achieved_iops),
             # No storage answers in no time: a model that states none does.

@@ -22,6 +22,7 @@ from iotrace.replay import _engine
 from iotrace.schemas import Recording
 
 from ..analyze.report.report_inputs import write_night, write_sweep
+from ..server_night import write_pair
 from .conftest import Result, make_recording
 from .test_incident import dmv_snapshots, perfmon_log
 
@@ -34,6 +35,8 @@ COMMANDS = {
     "help_model": "model",
     "help_fleet": "fleet",
     "import": "import kernel.etl -o prod.iotrace",
+    "job_twice_import": "import server.etl server.blg -o server.iotrace",
+    "job_twice": "sweep server.iotrace --target model:disk.toml --busiest 60s --need 2x -o twice.iotrace",
     "job_night_import": "import counters.csv dmv.csv -o bad.iotrace",
     "job_night": "incident bad.iotrace",
     "inspect": "inspect kernel.etl perfmon.blg results.json",
@@ -139,6 +142,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     counters = perfmon_log(np.random.default_rng(1), range(121, 145), factor=4.0, load=1.0)
     (folder / "counters.csv").write_text(counters, newline="")
     (folder / "dmv.csv").write_text(dmv_snapshots(np.random.default_rng(2), range(61, 73)))
+    write_pair(folder / "server.etl", folder / "server.blg")
     (folder / "path.toml").write_text(example())
     (folder / "disk.toml").write_text(DISK)
     (folder / "fleet.toml").write_text(FLEET)
