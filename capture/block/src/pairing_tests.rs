@@ -8,6 +8,8 @@ struct Bench {
     pairing: Pairing,
     rows: Vec<Row>,
     now_ns: u64,
+    /// Whether the recorder itself asks.
+    own: bool,
 }
 
 impl Bench {
@@ -16,6 +18,7 @@ impl Bench {
             pairing: Pairing::new(1),
             rows: Vec::new(),
             now_ns: 0,
+            own: false,
         }
     }
 
@@ -45,11 +48,12 @@ impl Bench {
             error,
             thread: self.now_ns as i32,
         };
+        let own = self.own;
         let asker_of = |event: &Event| {
             Some(Asker {
                 thread: event.thread,
                 process: Some(event.thread),
-                own: false,
+                own,
             })
         };
         let rows = &mut self.rows;
@@ -257,6 +261,81 @@ fn partial_completions_end_bios_as_they_go() {
             (DeviceLayer, 50, 8192)
         ]
     );
+}
+
+#[test]
+fn a_part_of_a_request_is_told_by_where_it_ends_and_not_by_its_place() {
+    let mut bench = Bench::new();
+    bench
+        .event(BioQueue, "R", 1000, 16)
+        .event(RequestIssue, "R", 1000, 16)
+        .event(RequestComplete, "R", 1000, 8)
+        .event(RequestComplete, "R", 1008, 8);
+    assert_eq!(
+        bench.seen(),
+        [
+            (Block, Read, 10, 40, Some(1000), 8192),
+            (DeviceLayer, Read, 20, 40, Some(1000), 8192)
+        ]
+    );
+    assert_eq!(bench.pairing.counts, Counts::default());
+}
+
+#[test]
+fn bios_at_one_place_end_with_the_completion_of_their_size() {
+    for (first, second) in [(64, 8), (8, 64)] {
+        let mut bench = Bench::new();
+        bench
+            .event(BioQueue, "R", 0, first)
+            .event(BioQueue, "R", 0, second)
+            .event(BioComplete, "R", 0, 8)
+            .event(BioComplete, "R", 0, 64);
+        let sizes: Vec<_> = bench.seen().iter().map(|row| (row.3, row.5)).collect();
+        assert_eq!(sizes, [(30, 8 * 512), (40, 64 * 512)]);
+    }
+}
+
+#[test]
+fn what_has_ended_is_counted_as_the_kernel_does_and_the_recorders_own_apart() {
+    let mut bench = Bench::new();
+    let one = |bench: &mut Bench, rwbs: &str| {
+        bench
+            .event(BioQueue, rwbs, 8, 8)
+            .event(RequestIssue, rwbs, 8, 8)
+            .event(RequestComplete, rwbs, 8, 8);
+    };
+    one(&mut bench, "R");
+    bench.own = true;
+    one(&mut bench, "W");
+    one(&mut bench, "W");
+    bench.own = false;
+    for _ in 0..2 {
+        bench
+            .event(BioQueue, "FWS", 0, 0)
+            .event(RequestIssue, "FFS", 0, 0)
+            .event(RequestComplete, "FFS", u64::MAX, 0)
+            .event(RequestComplete, "WS", 0, 0);
+    }
+    assert_eq!(
+        bench.pairing.ended(),
+        [Ended {
+            requests: 3,
+            request_bytes: 3 * 4096,
+            own_request_bytes: 2 * 4096,
+            empty_flushes: 2,
+            bio_bytes: 3 * 4096,
+            own_bio_bytes: 2 * 4096,
+        }]
+    );
+    let own = Counts {
+        own: 2,
+        ..Counts::default()
+    };
+    assert_eq!(bench.pairing.counts, own);
+    // A flush is the flush: that one comes before it is no flag of its own.
+    let sync = flags::SYNCHRONOUS;
+    assert_eq!(bench.flags(), [0, 0, sync, sync, sync, sync]);
+    assert_eq!(bench.seen().len(), 6);
 }
 
 #[test]
