@@ -434,4 +434,39 @@ mod tests {
             assert_eq!(of_stretches(&found.stretches()), expected);
         }
     }
+
+    #[test]
+    fn united_they_are_of_the_larger_granules_whichever_had_them() {
+        let mut random = numbers(11);
+        let transfers: Vec<(u32, u64, u64)> = (0..2_000)
+            .map(|_| (0, random(1 << 38), 1 + random(70_000)))
+            .collect();
+        for coarse_first in [true, false] {
+            let (mut coarse, mut fine) = (Footprint::of_size(200), Footprint::default());
+            for (number, &(slot, offset, size)) in transfers.iter().enumerate() {
+                let taken = if number < 1_000 {
+                    &mut coarse
+                } else {
+                    &mut fine
+                };
+                taken.add(slot, offset, size);
+            }
+            assert!(coarse.granule_bytes() > fine.granule_bytes());
+            let granule = coarse.granule_bytes();
+            let all = if coarse_first {
+                coarse.unite(&mut fine);
+                coarse
+            } else {
+                fine.unite(&mut coarse);
+                fine
+            };
+            assert!(all.granule_bytes() >= granule);
+            let granule = all.granule_bytes();
+            let expected: BTreeSet<u64> = transfers
+                .iter()
+                .flat_map(|&(_, offset, size)| offset / granule..=(offset + size - 1) / granule)
+                .collect();
+            assert_eq!(of_stretches(&all.slots()[0].stretches()), expected);
+        }
+    }
 }

@@ -213,15 +213,15 @@ fn a_host_that_wakes_late_is_told_to_wake_earlier() {
         disk,
         clock: clock.clone(),
     };
-    let deadlines: Vec<i64> = (0..1000).map(|row| row * 4_000_000).collect();
+    let deadlines: Vec<i64> = (0..8000).map(|row| row * 4_000_000).collect();
     let plan = plan_of(deadlines);
     let outcome = play_on(&plan, &clock, &mut device, unlimited(), &progress());
     let late = (outcome.issued_ns.iter())
         .zip(&outcome.intended_ns)
         .filter(|(issued, intended)| issued > intended)
         .count();
-    // Six misses of 50 µs lift the margin from 150 to 400 µs; it forgets 50 µs in 200 alarms.
-    assert!((1..=15).contains(&late), "{late}");
+    // Six misses of 50 µs lift the margin from 150 to 400 µs; it forgets 50 µs in 200 alarms, which completions are not.
+    assert!((35..=50).contains(&late), "{late}");
 }
 
 #[test]
