@@ -391,6 +391,24 @@ fn a_requeued_flush_starts_again() {
 }
 
 #[test]
+fn until_linux_4_8_an_empty_write_with_a_flush_before_it_was_the_flush() {
+    let mut bench = Bench::new();
+    bench
+        .event(BioQueue, "FWS", 0, 0)
+        .event(RequestIssue, "WS", 0, 0) // a write of nothing is none
+        .event(RequestIssue, "FWS", 0, 0)
+        .event(RequestComplete, "FWS", u64::MAX, 0)
+        .event(RequestComplete, "WS", 0, 0);
+    assert_eq!(
+        bench.times(),
+        [(Block, 10, Some(50)), (DeviceLayer, 30, Some(40))]
+    );
+    assert_eq!(bench.flags(), [flags::SYNCHRONOUS; 2]);
+    bench.give_up();
+    assert_eq!(bench.pairing.counts, Counts::default());
+}
+
+#[test]
 fn a_write_between_two_flushes_ends_after_the_second() {
     let mut bench = Bench::new();
     bench.event(BioQueue, "FWFSM", 396, 2);

@@ -455,12 +455,14 @@ mod tests {
             let granule = coarse.granule_bytes();
             let all = if coarse_first {
                 coarse.unite(&mut fine);
+                assert!(coarse.granule_bytes() >= granule);
                 coarse
             } else {
+                // It has room for all of them as they are.
                 fine.unite(&mut coarse);
+                assert_eq!(fine.granule_bytes(), granule);
                 fine
             };
-            assert!(all.granule_bytes() >= granule);
             let granule = all.granule_bytes();
             let expected: BTreeSet<u64> = transfers
                 .iter()

@@ -79,3 +79,14 @@ def test_cache_of_writes_limits_the_mix_at_the_share_of_writes():
     assert seen.limited_op == "write"
     assert seen.iops == pytest.approx(1000, rel=0.02)
     assert seen.credits_ios == pytest.approx(3000, rel=0.05)
+
+
+@pytest.mark.parametrize(("times", "is_break"), [(1, False), (1.9, False), (2.2, True), (10, True)])
+def test_credits_are_proven_by_five_standard_deviations_of_a_count(times, is_break):
+    """Of 200 in the first ten slots 50 are beyond the rate after; 5 deviations of a Poisson count of 200 are 71."""
+    burst, after = 2000 * times, 1500 * times
+    one = found(flow([50_000 * times] + [0] * 29, [burst] * 10 + [after]))
+    assert one.is_break == is_break
+    if is_break:
+        assert one.iops == pytest.approx(after, rel=0.02)
+        assert one.credits_ios == pytest.approx(50 * times)

@@ -122,6 +122,7 @@ def test_each_step_is_left_out_for_its_own_reason(tmp_path):
     words = " ".join(answer.notes)
     assert "2x: the load generator was late" in words
     assert "1.6x: Little's law is off by" in words
+    assert [step.name for step in answer.steps if "Little" in " ".join(step.notes)] == ["cut"]
     assert "failed" not in words
 
 
