@@ -108,8 +108,6 @@ def linux_command(
     max_bytes = None if max_size is None else parse_bytes(max_size)
     if max_bytes is not None and max_bytes < _SIZE_MIN:
         raise IotraceError(f"--max-size {max_size} is too small to record in", hint="use at least 16M")
-    if seconds is None:
-        console.say("recording until Ctrl-C")
     counts = None if metrics is None else linux.Metrics()
     with ExitStack() as stack:
         if metrics is not None and counts is not None:
@@ -120,7 +118,13 @@ def linux_command(
                 console.warn(f"whoever reaches this machine can read the metrics at {url}")
         meter = stack.enter_context(live("recording"))
 
+        is_announced = seconds is not None
+
         def show(state: dict[str, Any]) -> None:
+            nonlocal is_announced
+            if not is_announced:
+                console.say("recording until Ctrl-C")
+                is_announced = True
             detail = (
                 f"{state['ios']:,} I/Os, {format_rate(state['bytes_per_second'], 'B')}, "
                 f"{format_bytes(state['size_bytes'])} on disk"

@@ -57,6 +57,7 @@ def incidents_of(place: Place) -> HostIncidents | Unread:
         slot_s=found.slot_ns / _NS_PER_S,
         windows=_windows(found, zero_s),
         spoilt_by=spoilt_by,
+        is_told=bool(found.timelines),
     )
 
 

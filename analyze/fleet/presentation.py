@@ -7,6 +7,7 @@ from iotrace.analyze.describe.description import Latency
 from iotrace.analyze.present import Answer, Cell, Column, Duration, Instant, Number, Ratio, Section, Sentence
 from iotrace.analyze.present.answer import section
 from iotrace.analyze.units import (
+    DASH,
     format_bytes,
     format_duration_ns,
     format_figure,
@@ -186,17 +187,18 @@ def _incidents_disqualified(found: FleetIncidents) -> Iterator[Sentence]:
 
 def _incidents_opening(found: FleetIncidents) -> Iterator[Sentence]:
     slow = [one for one in found.hosts if one.windows]
-    dated = len(found.hosts) - len(found.undated)
+    untold = [one.host for one in found.hosts if not one.is_told]
     if not found.shared:
-        apart = (
-            "no more of them at one moment than by chance" if dated > 1 else "none to compare its clock with"
-        )
-        yield Sentence(
-            f"{counted(len(found.hosts), 'host')}: {len(slow)} with slow windows, {apart}"
-            if slow
-            else f"{counted(len(found.hosts), 'host')}: no slow window on any of them",
-            "answer",
-        )
+        hosts = counted(len(found.hosts), "host")
+        if slow:
+            yield Sentence(f"{hosts}: {len(slow)} with slow windows, {_apart(found)}", "answer")
+        elif len(untold) == len(found.hosts):
+            yield Sentence(f"{hosts}: whether they were slow cannot be told", "answer")
+        else:
+            others = " of the others" if untold else " of them"
+            yield Sentence(f"{hosts}: no slow window on any{others}", "answer")
+    if untold:
+        yield Sentence(f"Too few I/Os to say what is normal: {hosts_text(untold)}", "doubt")
     for one in found.shared[:_SHARED_SHOWN]:
         yield Sentence(_sentence(one), "answer")
     if (more := len(found.shared) - _SHARED_SHOWN) > 0:
@@ -208,6 +210,20 @@ def _incidents_opening(found: FleetIncidents) -> Iterator[Sentence]:
         )
     if found.undated:
         yield Sentence(f"No date, so nothing to share: {hosts_text(found.undated)}", "doubt")
+
+
+def _apart(found: FleetIncidents) -> str:
+    """What is known of slow windows that no hosts share."""
+    dated = [one for one in found.hosts if one.start_s]
+    if len(dated) < 2:
+        return "none to compare its clock with"
+    times = sorted((window.start_s, window.end_s, one.own_host) for one in dated for window in one.windows)
+    ended_s: dict[str, float] = {}
+    for start_s, end_s, host in times:
+        if any(other != host and start_s < until_s for other, until_s in ended_s.items()):
+            return "some at the same moment, but no more than chance may make"
+        ended_s[host] = max(ended_s.get(host, end_s), end_s)
+    return "no two at the same moment"
 
 
 def _sentence(one: SharedIncident) -> str:
@@ -265,8 +281,8 @@ def _each(found: FleetIncidents) -> Iterator[Section]:
         rows.append(
             (
                 shortened(one.host, _HOST_CHARACTERS),
-                str(len(one.windows)),
-                str(len(own)),
+                str(len(one.windows)) if one.is_told else DASH,
+                str(len(own)) if one.is_told else DASH,
                 Ratio(worst.factor if worst else None),
                 Instant(round(worst.start_s * _NS_PER_S) if worst and one.start_s else 0),
             )

@@ -58,6 +58,8 @@ class HostIncidents:
     """The host's own name; of several recordings of one host, which share nothing, it is the same."""
     spoilt_by: tuple[str, ...] = ()
     """Titles of the validity rules that say that its figures must not be used."""
+    is_told: bool = True
+    """Whether enough of it holds I/Os or samples to say what is normal, and so what is slow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from iotrace.analyze.describe.description import Latency
-from iotrace.analyze.fleet import fleet_answer
+from iotrace.analyze.fleet import fleet_answer, incident_fleet
 from iotrace.analyze.fleet.description import Fleet, Host, Outlier, Peak
+from iotrace.analyze.fleet.presentation import fleet_incidents_answer
+from iotrace.analyze.fleet.shared import HostIncidents, HostWindow
 from iotrace.analyze.fleet.summary import Unread
+from iotrace.analyze.units import DASH
 
 NIGHT_NS = 1_767_400_000_000_000_000
 
@@ -73,3 +76,47 @@ def test_there_is_a_row_for_each_host(fleet):
     (section,) = fleet_answer(fleet).sections
     assert section.table is not None
     assert [str(row[0]) for row in section.table.rows] == ["sql01", "sql02"]
+
+
+def night(name: str, *slow_s: float, start_s: float = 1000.0, is_told: bool = True) -> HostIncidents:
+    """A quarter of an hour with a slow minute from each of these seconds on."""
+    windows = tuple(
+        HostWindow(start_s + at_s, start_s + at_s + 60, 2.0, "device", "service-driven", "slow")
+        for at_s in slow_s
+    )
+    return HostIncidents(name, name, f"{name}.iotrace", start_s, start_s + 900, 1.0, windows, is_told=is_told)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "opening"),
+    [
+        ([night("a"), night("b")], ["2 hosts: no slow window on any of them"]),
+        (
+            [night("a"), night("b", is_told=False)],
+            ["2 hosts: no slow window on any of the others", "Too few I/Os to say what is normal: b"],
+        ),
+        (
+            [night("a", is_told=False), night("b", is_told=False)],
+            ["2 hosts: whether they were slow cannot be told", "Too few I/Os to say what is normal: a, b"],
+        ),
+        ([night("a", 100), night("b", 160)], ["2 hosts: 2 with slow windows, no two at the same moment"]),
+        (
+            [night("a", 100), night("b", 20, 159)],
+            ["2 hosts: 2 with slow windows, some at the same moment, but no more than chance may make"],
+        ),
+        (
+            [night("a", 100), night("b", start_s=0)],
+            ["2 hosts: 1 with slow windows, none to compare its clock with"],
+        ),
+    ],
+)
+def test_what_is_said_where_hosts_share_no_slow_window(hosts, opening):
+    found = incident_fleet(hosts, {})
+    assert found.shared == []
+    assert [sentence.text for sentence in fleet_incidents_answer(found).opening][: len(opening)] == opening
+
+
+def test_a_host_that_cannot_be_told_has_no_count():
+    answer = fleet_incidents_answer(incident_fleet([night("a", 100), night("b", is_told=False)], {}))
+    (each,) = [one for one in answer.sections if one.heading == "Each host"]
+    assert [row[:3] for row in each.table.rows] == [("a", "1", "1"), ("b", DASH, DASH)]
