@@ -10,6 +10,7 @@ import pytest
 
 from iotrace.analyze import validity
 from iotrace.analyze.validity import Finding
+from iotrace.analyze.validity.subject import spread
 from iotrace.schemas import Clock, Manifest, Quality
 from iotrace.schemas.manifest import Alignment, Source
 from iotrace.schemas.run import (
@@ -378,6 +379,23 @@ def test_a_gap_is_dated_from_the_start_of_the_recording() -> None:
     )
     assert finding is not None
     assert "from 5.00 s to 6.00 s after" in finding.detail
+
+
+def test_generators_after_one_that_was_lost_are_looked_at_too() -> None:
+    found = spread(
+        Replay(shards=[Shard("a", ended="lost"), *shards((0, 1), (5, 2))["manifest"].open_replay.shards])
+    )
+    assert found == 8 * MS
+
+
+@pytest.mark.parametrize(
+    ("is_tested", "hint"), [(True, "import the tool's whole output"), (False, "record again")]
+)
+def test_what_to_do_about_losses_depends_on_who_recorded(is_tested: bool, hint: str) -> None:
+    manifest = Manifest("captured", "", Clock(0, 1.0, "test"), quality=Quality(events_lost=1).judge(9))
+    finding = judged("data-lost", manifest, is_tested=is_tested, scope="captured")
+    assert finding is not None
+    assert finding.hint.startswith(hint)
 
 
 @pytest.mark.parametrize("unknown", ["before", "after", "both"])
