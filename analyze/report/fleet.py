@@ -1,6 +1,7 @@
 """A report on many hosts: what they come to together, what slowed together, and a row for each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -12,11 +13,13 @@ from iotrace.analyze.fleet import (
     HostTold,
     Unread,
     describe_fleet,
+    distinct_hosts,
     fleet_answer,
     fleet_incidents_answer,
     incident_fleet,
 )
 from iotrace.analyze.fleet.description import all_seconds
+from iotrace.analyze.fleet.presentation import hosts_text
 from iotrace.analyze.fleet.summary import HostSummary, Seconds
 from iotrace.analyze.present import Answer
 from iotrace.analyze.units import format_count, format_duration_ns, format_moment
@@ -24,7 +27,7 @@ from iotrace.schemas import counted
 from iotrace.schemas.replacing import check_file, new_file
 
 from .chromium import installed
-from .facts import Origin, ReportFacts, facts_of
+from .facts import FindingFacts, Origin, ReportFacts, facts_of
 from .parts import Chart, Section, Table
 from .plot import Mark, Row, TimeAxis, figure, line, numbers
 from .tables import page_tables
@@ -67,20 +70,44 @@ def write_fleet_report(
         _section("The hosts", counted(len(summaries), "recording"), described, load_charts(summaries, slow)),
         _section("Slow together", _shared_words(slow), shared, []),
     ]
-    findings = [facts_of(one.host, finding) for one in summaries for finding in one.findings]
+    names = distinct_hosts([(one.host, one.recording, one.path) for one in summaries])
+    findings = findings_of_many(
+        [
+            facts_of(name, finding)
+            for name, one in zip(names, summaries, strict=True)
+            for finding in one.findings
+        ]
+    )
     facts = ReportFacts(
         title=title or counted(len(summaries), "host"),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         verdict=described.opening[0].text,
         also=[one.text for one in (*described.opening[1:], *shared.opening) if one.tone != "aside"],
         is_enough=None,
-        findings=sorted(findings, key=lambda one: one.level != "invalid"),
+        findings=findings,
         origins=[_origin(one) for one in summaries],
     )
     with new_file(output, overwrite=overwrite) as partial:
         write_page(partial, kind_of(output, kind), facts, sections)
     facts.path, facts.size_bytes = output, output.stat().st_size
     return facts
+
+
+def findings_of_many(findings: Sequence[FindingFacts]) -> list[FindingFacts]:
+    """One finding for each rule, of all that it fired on, and what it says of the first of them."""
+    rules: dict[tuple[str, str], list[FindingFacts]] = {}
+    for one in findings:
+        rules.setdefault((one.level, one.rule), []).append(one)
+    found = []
+    for alike in rules.values():
+        first = alike[0]
+        if len(alike) > 1:
+            of_all = len({one.detail for one in alike}) == 1
+            name = f"{counted(len(alike), 'recording')} ({hosts_text([one.name for one in alike])})"
+            detail = first.detail if of_all else f"in {first.name} {first.detail}"
+            first = replace(first, name=name, detail=detail)
+        found.append(first)
+    return sorted(found, key=lambda one: one.level != "invalid")
 
 
 def _section(heading: str, sentence: str, answer: Answer, charts: list[Chart]) -> Section:

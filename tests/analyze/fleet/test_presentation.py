@@ -116,6 +116,12 @@ def test_what_is_said_where_hosts_share_no_slow_window(hosts, opening):
     assert [sentence.text for sentence in fleet_incidents_answer(found).opening][: len(opening)] == opening
 
 
+def test_recordings_of_one_host_are_not_said_to_be_apart():
+    hosts = [replace(night(name, 100), host="sql") for name in ("monday", "monday-again")]
+    found = incident_fleet(hosts, {})
+    assert fleet_incidents_answer(found).opening[0].text == "2 hosts: 2 with slow windows, all of one host"
+
+
 def test_a_host_that_cannot_be_told_has_no_count():
     answer = fleet_incidents_answer(incident_fleet([night("a", 100), night("b", is_told=False)], {}))
     (each,) = [one for one in answer.sections if one.heading == "Each host"]
