@@ -461,9 +461,16 @@ def main() -> int:
             unexplained += why is None
             print(f"  {mutant.module}:{mutant.line}  {change}{f'  ({why})' if why else ''}")
         tried += len(faults)
-        left = len(mutants) - len(verdicts)
+        open_still = [
+            known[str(mutant)]
+            for mutant in mutants
+            if str(mutant) in known and known[str(mutant)].left_of(every)
+        ]
+        left = len(mutants) - len(verdicts) - len(open_still)
         print(
-            f"{name}: {len(alive)} of {len(faults)} survived{f', {left} not tried' if left else ''}",
+            f"{name}: {len(alive)} of {len(faults)} survived"
+            + (f", {len(open_still)} more the quick tests alone" if open_still else "")
+            + (f", {left} not tried" if left else ""),
             flush=True,
         )
     if not tried:

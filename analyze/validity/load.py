@@ -77,7 +77,7 @@ def delayed_by_cap(subject: Subject) -> Finding | None:
         "delayed-by-cap",
         "warning",
         "the cap on I/Os in flight or a full disk queue held some back",
-        f"{format_count(delayed)} I/Os ({format_share(delayed / max(subject.played.issued_ios, 1))}) waited because "
+        f"{counted(delayed, 'I/O')} ({format_share(delayed / max(subject.played.issued_ios, 1))}) waited because "
         f"{format_count(subject.played.max_in_flight)} were in flight{full}: response counts that wait, service "
         "does not",
         "read it as saturation; only if the storage can take more, raise --max-in-flight",

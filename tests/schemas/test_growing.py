@@ -235,6 +235,22 @@ def test_a_tail_stays_where_only_itself_is_on_the_disk_and_not_its_part(one, mon
     assert part.exists()
 
 
+def test_files_that_somebody_removed_are_let_go_of_all_the_same(one, monkeypatch):
+    one.append("io", io(5))
+    one.flush(manifest())
+    one.seal()
+    one.encode_one()
+    tail, part = one.folder / "io/tail-00000000.arrows", one.folder / "io/part-00000000.parquet"
+    tail.unlink()
+    monkeypatch.setattr(one._sync, "take_synced", lambda: {part})
+    one.flush(manifest())
+    part.unlink()
+    one.drop(0)
+    assert one.rows == {"io": 0}
+    one.append("io", io(7))
+    assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [7]
+
+
 def test_a_lock_file_that_somebody_removed_does_no_harm(one):
     one.append("io", io(5))
     (one.folder / GROWING_LOCK).unlink()

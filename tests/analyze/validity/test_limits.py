@@ -326,6 +326,7 @@ TOLD: list[tuple[str, dict[str, Any], str]] = [
     ("unfinished-ios", operations(read=(150, 0), write=(50, 0)) | {"unfinished_count": 5}, "5 of 200 (2.5 %)"),
     ("unfinished-ios", operations(read=(150, 0), write=(50, 0)) | {"unfinished_count": 200}, "none of 200"),
     ("delayed-by-cap", run(issued_ios=200, delayed_ios=5, max_in_flight=2), "5 I/Os (2.5 %) waited because 2"),
+    ("delayed-by-cap", run(issued_ios=1, delayed_ios=1, max_in_flight=2), "1 I/O (100.0 %) waited because 2"),
     ("not-as-recorded", run(issued_ios=90, skipped_ios=10, adjusted_ios=5), "15.0 % together"),
     ("discards-not-replayed", run(issued_ios=90, skipped={"discards": 10}), "10 discards of the recording (10.0 %"),
     ("load-not-as-asked", run(thinning=Thinning(error=-0.25)), "make 0.75 times the part"),
