@@ -111,9 +111,16 @@ def test_certificates_without_a_scheduler_are_a_slip(tmp_path):
         pass
 
 
+@pytest.fixture
+def workers(two_workers: LocalCluster) -> LocalCluster:
+    """Two processes of this machine; those that a test has killed come again after a while."""
+    two_workers.wait_for_workers(2, timeout=120)
+    return two_workers
+
+
 @pytest.fixture(scope="module")
-def workers() -> Iterator[LocalCluster]:
-    """Two processes of this machine."""
+def two_workers() -> Iterator[LocalCluster]:
+    """Two processes of this machine, which are not asked whether they are there."""
     with LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", memory_limit=0
     ) as started:

@@ -162,7 +162,8 @@ def test_the_recorder_ends_with_a_parent_that_is_killed(
     wait_for(psutil.Process(parent.pid).children)
     (recorder,) = psutil.Process(parent.pid).children()
     if is_recording:
-        wait_for(lambda: list(INSTANCES.glob(f"iotrace-{recorder.pid}-*/events")))
+        wait_for((tmp_path / "seen.iotrace.unfinished" / "manifest.json").exists)
+        assert list(INSTANCES.glob(f"iotrace-{recorder.pid}-*/events"))
     parent.send_signal(number)
     parent.wait()
     try:
