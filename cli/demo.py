@@ -162,8 +162,7 @@ def _announce(recording: Recording, place: _Place, report: Path, *, keep: bool) 
     console.say(f"This replays {seconds} s of the bundled recording on a test file, harder and harder:")
     console.say(f"  {recording.manifest.title}")
     console.say(
-        f"It works in {place.work}, which it {'keeps' if keep else 'removes at the end'},\n"
-        f"and leaves {report}."
+        f"It works in {place.work}, which it {'keeps' if keep else 'removes at the end'}, and leaves {report}."
     )
     console.words.print()
 

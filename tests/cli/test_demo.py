@@ -34,6 +34,7 @@ def assert_whole_story(done: subprocess.CompletedProcess[str], folder: Path) -> 
     assert [entry.name for entry in folder.iterdir()] == ["iotrace-demo-report.html"]
     assert "iotrace-demo-report.html" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr, "colours or cursor movements in a pipe"
+    assert "\N{REPLACEMENT CHARACTER}" not in done.stdout + done.stderr
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
 
 
