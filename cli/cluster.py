@@ -269,16 +269,18 @@ def _dashboard(client: "Client") -> str | None:
     if parts.scheme != "http" or parts.hostname is None or parts.port != port:
         return link  # as Dask's own settings say, of a proxy
     tables = parts._replace(path="/info/main/workers.html")
+    its_own = f"{parts.scheme}://{_LOOPBACK}:{port}{parts.path} on the scheduler's machine"
     try:
         if _opens(parts):
             return link
         if _opens(tables):
             return f"{tables.geturl()} (tables only; for charts, install bokeh where the scheduler runs)"
     except OSError:
-        return f"{parts.scheme}://{_LOOPBACK}:{port}{parts.path} on the scheduler's machine"
+        return its_own
     except HTTPException:
         return link
-    return None
+    # Another program may have the same port of the address at which the scheduler is asked.
+    return None if parts.hostname == _LOOPBACK else its_own
 
 
 def _opens(page: SplitResult) -> bool:

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.request import urlopen
 
 import numpy as np
@@ -297,6 +299,22 @@ def test_a_dashboard_that_only_the_schedulers_machine_shows_is_said_to_be_there(
     port = tls_workers.scheduler.services["dashboard"].port
     shown = ["--certificates", str(keys / "ours" / "desk")]
     assert run(["describe", str(fleet), "--json", "--scheduler", tls_workers.scheduler_address, *shown]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"dashboard: http://127.0.0.1:{port}/status on the scheduler's machine" in said
+
+
+def test_another_program_at_the_dashboards_port_is_not_taken_for_it(tls_workers, keys, fleet, capsys):
+    port = tls_workers.scheduler.services["dashboard"].port
+    shown = ["--certificates", str(keys / "ours" / "desk")]
+    with HTTPServer(("127.0.0.2", port), BaseHTTPRequestHandler) as other:  # it has no page at all
+        Thread(target=other.serve_forever, daemon=True).start()
+        try:
+            assert (
+                run(["describe", str(fleet), "--json", "--scheduler", tls_workers.scheduler_address, *shown])
+                == 0
+            )
+        finally:
+            other.shutdown()
     said = " ".join(capsys.readouterr().err.split())
     assert f"dashboard: http://127.0.0.1:{port}/status on the scheduler's machine" in said
 
