@@ -35,7 +35,7 @@ _TIMEOUT_S: Final = 15
 _DASHBOARD_TIMEOUT_S: Final = 2
 _NEEDS_BOKEH: Final = b"Dask needs bokeh"
 """What Dask shows in place of its charts."""
-_LOOPBACK: Final = "127.0.0.1"
+LOOPBACK: Final = "127.0.0.1"
 
 Scheduler = Annotated[
     str | None,
@@ -87,8 +87,11 @@ def security_of(certificates: Path | None) -> "Security":
     return made
 
 
-def check_address(address: str, security: "Security") -> None:
-    """Raises `IotraceError` for what is no address, and for one that lies beyond this machine without certificates."""
+def checked_address(address: str, security: "Security") -> str:
+    """What Dask is to connect to for ``address``.
+
+    Raises `IotraceError` for what is no address, and for one that lies beyond this machine without certificates.
+    """
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
@@ -110,12 +113,19 @@ def check_address(address: str, security: "Security") -> None:
             f"--scheduler {address} lies beyond this machine, and over tcp:// anybody there could command it",
             hint="use tls:// with --certificates FOLDER; iotrace fleet certificates makes one",
         )
+    known = without_localhost(host)
+    return address if known == host else f"{parts.scheme}://{known}:{port}"
+
+
+def without_localhost(host: str) -> str:
+    """``host``, but this machine for localhost, whatever a name service says of that name (RFC 6761, section 6.3)."""
+    return LOOPBACK if host.lower() == "localhost" else host
 
 
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is this machine and cannot be reached from another."""
     try:
-        found = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+        found = socket.getaddrinfo(without_localhost(host), None, proto=socket.IPPROTO_TCP)
     except OSError:
         return False
     return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
@@ -130,10 +140,10 @@ def connected(address: str, certificates: Path | None, *, tell: bool = True) -> 
     """
     distributed = dask()
     security = security_of(certificates)
-    check_address(address, security)
+    place = checked_address(address, security)
     try:
         client = distributed.Client(
-            address,
+            place,
             security=security if security.tls_client_cert else None,
             timeout=_TIMEOUT_S,
             set_as_default=False,
@@ -269,7 +279,7 @@ def _dashboard(client: "Client") -> str | None:
     if parts.scheme != "http" or parts.hostname is None or parts.port != port:
         return link  # as Dask's own settings say, of a proxy
     tables = parts._replace(path="/info/main/workers.html")
-    its_own = f"{parts.scheme}://{_LOOPBACK}:{port}{parts.path} on the scheduler's machine"
+    its_own = f"{parts.scheme}://{LOOPBACK}:{port}{parts.path} on the scheduler's machine"
     try:
         if _opens(parts):
             return link
@@ -280,7 +290,7 @@ def _dashboard(client: "Client") -> str | None:
     except HTTPException:
         return link
     # Another program may have the same port of the address at which the scheduler is asked.
-    return None if parts.hostname == _LOOPBACK else its_own
+    return None if parts.hostname == LOOPBACK else its_own
 
 
 def _opens(page: SplitResult) -> bool:

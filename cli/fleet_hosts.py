@@ -23,7 +23,7 @@ from iotrace.replay.fleet import Generator
 from iotrace.schemas import IotraceError
 from iotrace.schemas.durable import create_private_folder
 
-from .cluster import check_address, dask, is_loopback, security_of
+from .cluster import LOOPBACK, checked_address, dask, is_loopback, security_of, without_localhost
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _AGAIN_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 15
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_HERE: Final = "127.0.0.1"
 DAYS: Final = 90
 _EARLIER: Final = dt.timedelta(days=1)
 """Clocks of hosts differ, and a certificate of tomorrow is refused."""
@@ -72,11 +71,11 @@ def serve_scheduler(host: str, port: int, certificates: Path | None, say: Callab
 
     async def serve() -> None:
         scheduler = dask().Scheduler(
-            host=host,
+            host=without_localhost(host),
             port=port,
             protocol=protocol,
             security=security,
-            dashboard_address=f"{_HERE}:0",
+            dashboard_address=f"{LOOPBACK}:0",
             dashboard=True,
         )
         async with scheduler:
@@ -106,8 +105,8 @@ def serve_generator(
             hint="letters, digits, '.', '-' and '_', such as gen1",
         )
     security = security_of(certificates)
-    check_address(address, security)
-    host = _listening(address, host)
+    place = checked_address(address, security)
+    host = _listening(place, host)
     _make(folder)
     generator = Generator(name, folder.absolute(), say)
 
@@ -116,7 +115,7 @@ def serve_generator(
         is_first = True
         while not told.done():
             try:
-                async with _worker(address, security, host, name, generator) as worker:
+                async with _worker(place, security, host, name, generator) as worker:
                     say(f"generator '{name}' at {worker.address}, for {address}")
                     is_first = False
                     gone = asyncio.ensure_future(worker.finished())
@@ -148,13 +147,13 @@ def _refuse_windows() -> None:
 def _listening(address: str, host: str | None) -> str | None:
     """Where to listen: on this machine alone where the scheduler is on it, or anybody could command from elsewhere."""
     if is_loopback(urlsplit(address).hostname or ""):
-        host = host or _HERE
+        host = host or LOOPBACK
     if urlsplit(address).scheme == "tcp" and not is_loopback(host or ""):
         raise IotraceError(
             f"a generator on {host} could be commanded by anybody who reaches it",
             hint="use tls:// with --certificates FOLDER; or leave --host out",
         )
-    return host
+    return host and without_localhost(host)
 
 
 def _make(folder: Path) -> None:
@@ -179,7 +178,7 @@ def _worker(address: str, security: "Security", host: str | None, name: str, gen
         host=host,
         security=security,
         memory_limit=0,
-        dashboard_address=f"{_HERE}:0",
+        dashboard_address=f"{LOOPBACK}:0",
         dashboard=False,
         death_timeout=_ANSWER_SECONDS,
     )

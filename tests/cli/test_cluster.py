@@ -46,27 +46,41 @@ def certificates(tmp_path: Path) -> Path:
 )
 def test_what_is_no_address_is_refused_in_the_users_words(address):
     with pytest.raises(IotraceError, match="is not the address of a Dask scheduler") as refused:
-        cluster.check_address(address, Security())
+        cluster.checked_address(address, Security())
     assert address in refused.value.message
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "[::1]"])
 def test_this_machine_needs_no_certificates(host):
-    cluster.check_address(f"tcp://{host}:8786", Security())
+    cluster.checked_address(f"tcp://{host}:8786", Security())
+
+
+def test_localhost_is_this_machine_whatever_the_name_service_says(two_workers, monkeypatch):
+    """A root without /etc/hosts does not know it, and a wrong one leads elsewhere."""
+    asked = socket.getaddrinfo
+
+    def lookup(host, *others, **more):
+        assert str(host).lower() != "localhost"
+        return asked(host, *others, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    port = two_workers.scheduler_address.rpartition(":")[2]
+    with cluster.connected(f"tcp://LocalHost:{port}", None, tell=False) as client:
+        assert client.scheduler.address == two_workers.scheduler_address
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "0.0.0.0", "[2001:db8::1]", "nowhere.invalid", "10.0.0.4"])
 def test_another_machine_is_refused_without_tls_whatever_certificates_there_are(host, certificates):
     for security in (Security(), cluster.security_of(certificates)):
         with pytest.raises(IotraceError, match="lies beyond this machine") as refused:
-            cluster.check_address(f"tcp://{host}:8786", security)
+            cluster.checked_address(f"tcp://{host}:8786", security)
         assert "--certificates" in refused.value.hint
 
 
 def test_tls_needs_certificates(certificates):
     with pytest.raises(IotraceError, match="needs certificates"):
-        cluster.check_address("tls://192.0.2.1:8786", Security())
-    cluster.check_address("tls://192.0.2.1:8786", cluster.security_of(certificates))
+        cluster.checked_address("tls://192.0.2.1:8786", Security())
+    cluster.checked_address("tls://192.0.2.1:8786", cluster.security_of(certificates))
 
 
 def test_both_sides_have_to_show_a_certificate(certificates):
