@@ -27,21 +27,33 @@ def private_room(parent: Path | None = None) -> Iterator[Path]:
     _remove_leftovers(place)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     folder.chmod(FOLDER_MODE)
-    lock = FileLock.take(folder / f"{_LOCK}.new")
-    (folder / f"{_LOCK}.new").rename(folder / _LOCK)  # seen by others only when it is held
     try:
-        room = folder / "room"
-        room.mkdir(FOLDER_MODE)
-        yield room
+        with _in_use(folder):
+            room = folder / "room"
+            room.mkdir(FOLDER_MODE)
+            yield room
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """Tells others that a process has ``folder``."""
+    if os.name == "nt":  # locks tell nothing there, and an open file cannot be renamed
+        yield
+        return
+    lock = FileLock.take(folder / f"{_LOCK}.new")
+    try:
+        (folder / f"{_LOCK}.new").rename(folder / _LOCK)  # seen by others only when it is held
+        yield
     finally:
         lock.release()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_leftovers(place: Path) -> None:
     """Only folders of this user, and only those whose process is gone."""
     if os.name == "nt":
-        return  # locks tell nothing there
+        return  # nothing there tells whose process is gone
     for folder in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             found = folder.lstat()

@@ -1,12 +1,13 @@
 """Runs the command line as far as a Windows Python would let it, on Linux: ``python windows_like.py [ARGUMENTS…]``.
 
 What a Python for Windows lacks is taken away before iotrace is imported: modules, functions and constants of ``os`` and
-others, and the recorder. What only Windows has is there by name, and does nothing. Other people's packages are imported
-first; they have Windows editions of their own. Without arguments every module of iotrace that Windows has a use for is
-imported, and its name printed.
+others, and the recorder. What only Windows has is there by name, and does nothing. What is open cannot be renamed.
+Other people's packages are imported first; they have Windows editions of their own. Without arguments every module of
+iotrace that Windows has a use for is imported, and its name printed.
 """
 
 import ctypes
+import errno
 import importlib
 import os
 import pathlib
@@ -15,6 +16,7 @@ import signal
 import sys
 import time
 import zoneinfo
+from collections.abc import Callable
 from types import ModuleType
 from unittest.mock import MagicMock
 
@@ -52,6 +54,23 @@ def become_windows() -> None:
         for name in names.split():
             if hasattr(module, name):
                 delattr(module, name)
+    os.rename, os.replace = unless_open(os.rename), unless_open(os.replace)
+
+
+def unless_open(
+    rename: Callable[[str | os.PathLike[str], str | os.PathLike[str]], None],
+) -> Callable[..., None]:
+    """Windows refuses to rename a file that is open, or a folder that holds one, and to replace one."""
+
+    def refusing(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        taken = [os.path.realpath(path) for path in (source, target)]
+        for link in pathlib.Path("/proc/self/fd").iterdir():
+            held = os.path.realpath(link)
+            if any(held == path or held.startswith(f"{path}/") for path in taken):
+                raise PermissionError(errno.EACCES, "Sharing violation", os.fspath(source))
+        rename(source, target)
+
+    return refusing
 
 
 def import_everything() -> None:
