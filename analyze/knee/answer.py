@@ -135,6 +135,9 @@ class Knee:
     longer would not have shown."""
     predicted: Predicted | None = None
     """How good what was said of the steps before they were played was, where it was said."""
+    unloaded_ns: int | None = None
+    """Lowest median response of a stretch of any judged step, unloaded storage as near as it was seen; None where
+    single I/Os are not known."""
     work: dict[str, Any] = field(default_factory=dict)
     """What every I/O of a series of closed loops was: pattern, read_share, size_bytes, durable."""
 

@@ -3,6 +3,9 @@
 The load that is needed is held against every limit that the steps show: where the storage breaks, and where each
 objective is missed. Below the interval of a limit it is carried, above it is not, within it cannot be told; nor can it
 above the highest load that was run. One NO is the answer, and so is one CANNOT TELL among YES.
+
+Storage may carry a load on the whole while its bursts queue. Without an objective nobody has said how long an I/O may
+wait: where one in twenty waits for long, that the load is carried is no YES.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,12 +15,22 @@ from typing import Final, Literal
 from iotrace.analyze.stats.estimate import Estimate
 
 from .answer import Knee, SloKnee
-from .words import NOT_EXCLUDED, cause_clause, latency_text, load_text, rate_text, seconds_text, step_text
+from .step import Step
+from .words import (
+    NOT_EXCLUDED,
+    SAME_LOAD,
+    carried_at,
+    cause_clause,
+    latency_text,
+    load_text,
+    rate_text,
+    seconds_text,
+    step_text,
+    waiting,
+)
 
 Verdict = Literal["yes", "no", "cannot_tell"]
 
-_SAME_LOAD: Final = 1.01
-"""Steps at one scale differ by this much in the rate they offer."""
 _UNTOLD: Final = frozenset({"contradicted", "not_judged", "too_few_ios", "no_such_io"})
 """States of an objective of which nothing is known."""
 
@@ -57,7 +70,7 @@ class _Limit:
             return "yes" if iops <= self.at.low else "no" if iops > self.at.high else "cannot_tell"
         if self.missed_iops is not None:
             return "no" if iops >= self.missed_iops else "cannot_tell"
-        return "yes" if iops <= _SAME_LOAD * (self.kept_iops or 0.0) else "cannot_tell"
+        return "yes" if iops <= SAME_LOAD * (self.kept_iops or 0.0) else "cannot_tell"
 
     @property
     def iops(self) -> float:
@@ -114,16 +127,35 @@ def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
         return _untold(scale, iops, "; ".join(_why(one, scale) for one in untold), layer)
     nearest = min(limits, key=lambda one: one.iops)
     reason = f"{nearest.words}, {_headroom(nearest, iops)} times what is needed{cause_clause(found)}."
+    step = None if found.objectives else carried_at(found, iops)
+    if step is not None and (waits := waiting(found, step)):
+        return Need(
+            scale,
+            iops,
+            "cannot_tell",
+            f"CANNOT TELL whether {rate_text(iops, scale)} is fast enough: {waits}. Say with --slo what is enough, for "
+            f"example --slo 'p95<20ms'. On the whole the load is carried: {reason}",
+            layer=layer,
+        )
     caveat = f" {NOT_EXCLUDED}" if found.state in {"not_reached", "onset"} else ""
     return Need(
         scale,
         iops,
         "yes",
-        f"YES: {rate_text(iops, scale)} is carried: {reason}{caveat}",
+        f"YES: {rate_text(iops, scale)} is carried: {reason}{_latency(step)}{caveat}",
         headroom=nearest.at and nearest.at.scaled(1 / iops),
         headroom_at_least=None if nearest.at is not None else nearest.iops / iops,
         layer=layer,
     )
+
+
+def _latency(step: Step | None) -> str:
+    """The latency that comes with a YES for which no objective was asked."""
+    if step is None or not step.response_ns["p50"]:
+        return ""
+    p99_ns = step.response_ns["p99"]
+    tail = f", the p99 {latency_text(p99_ns)}" if p99_ns is not None else ""
+    return f" At {step.load_text} the median response was {latency_text(step.response_ns['p50'])}{tail}."
 
 
 def _capacity(found: Knee) -> _Limit:
@@ -163,7 +195,7 @@ def _objectives(found: Knee) -> Iterator[_Limit]:
             lowest = next(step for step in found.steps if step.is_judged)
             yield _Limit(
                 f"{passes} already at the lowest load that was run, {step_text(lowest)}",
-                missed_iops=lowest.offered_iops / _SAME_LOAD,
+                missed_iops=lowest.offered_iops / SAME_LOAD,
             )
         else:
             yield _Limit("", untold=_lowered(one))

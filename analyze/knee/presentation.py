@@ -13,6 +13,7 @@ from iotrace.analyze.present.trust import IF_RELIED_ON, disqualified, findings_s
 from iotrace.analyze.units import DASH, format_moment
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Recording, counted
+from iotrace.schemas.models import model_words
 
 from .agreement import place, usl_text
 from .answer import Knee
@@ -22,6 +23,9 @@ from .step import Step
 
 NEED_TONES: Final[dict[str, Tone]] = {"yes": "good", "no": "bad", "cannot_tell": "doubt"}
 """How the answer to --need is shown."""
+_NO_LAYERS: Final = (
+    "Which layer ends it is not known: none was recorded. iotrace sweep --watch records them (it needs root)."
+)
 
 
 def knee_answer(
@@ -41,6 +45,8 @@ def knee_answer(
     # Without a need it is the answer itself, unless a rule forbids it; that nothing can be said is said in any case.
     below = need is not None or (bool(spoiled) and found.state != "not_judged")
     causes = [Sentence(cause.sentence) for cause in found.causes]
+    if need is not None and found.state == "reached" and _has_no_layers(found, steps):
+        causes.append(Sentence(_NO_LAYERS))
     return Answer(
         opening=[
             *([Sentence(need.sentence, NEED_TONES[need.verdict])] if need is not None else []),
@@ -58,6 +64,11 @@ def knee_answer(
             *findings_section(name, None, findings),
         ],
     )
+
+
+def _has_no_layers(found: Knee, steps: Sequence[Recording]) -> bool:
+    """Whether storage was asked, which has layers, and nobody recorded them."""
+    return not model_words(steps) and all(step.layers is None for step in found.steps)
 
 
 def knee_sections(found: Knee) -> list[Section]:

@@ -327,7 +327,7 @@ def measure(
         response, block_count, total.per_second("completed", last), total.per_second("size_bytes", last)
     )
     # A closed loop always has as much waiting as it keeps in flight: that says nothing of the storage.
-    found = None if manifest.is_closed_loop else carried(flows, total, _unloaded_s(samples))
+    found = None if manifest.is_closed_loop else carried(flows, total, (unloaded_ns(samples) or 0) / 1e9)
     if found is not None and (found.is_break or len(found.rates) >= _STRETCHES_MIN):
         # Storage that was never idle shows what it carries; what saved credits let through first is not that.
         samples.completed_iops, samples.completed_bytes_per_s = found.rates, found.bytes_per_s
@@ -535,11 +535,11 @@ def _flows(table: pa.Table, slot_ns: int) -> dict[str, Flow]:
     return flows
 
 
-def _unloaded_s(samples: Samples) -> float:
-    """Latency of the storage where this step loads it least: the lowest median of a block."""
+def unloaded_ns(samples: Samples) -> int | None:
+    """Latency of the storage where this step loads it least: the lowest median of a block; None without single I/Os."""
     buckets, counts = samples.by_block(Selection())
     medians = [_any_quantile(buckets, row, 0.5) for row in counts if row.sum() >= BLOCK_IOS_MIN // 2]
-    return min(medians, default=0) / 1e9
+    return min(medians, default=None)
 
 
 def _layer(layers: pa.Table, recording: Recording) -> str:

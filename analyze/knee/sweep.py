@@ -37,7 +37,7 @@ from .curve import REPLICATES, Curve, interval, rates, steady_part, widened
 from .judged_steps import BEYOND_SUSTAINED, Sorted, has_enough, is_carried_late, left_out_words, sort_out
 from .objective import slo_knee
 from .saturation import COLLAPSE_SHARE
-from .step import Samples, Step, scales_relative
+from .step import Samples, Step, scales_relative, unloaded_ns
 from .words import credits_caveat, describe_knee, describe_slo, headroom, latency_breaks
 
 NEAR_WALL: Final = 0.85
@@ -107,6 +107,8 @@ def knee_of(
     if not is_enough and words:
         answer.sentence += f" Left out are {words}."
         answer.notes.clear()
+    least = [unloaded_ns(one) for step, one in zip(steps, samples, strict=True) if step.is_judged]
+    answer.unloaded_ns = min((one for one in least if one is not None), default=None)
     answer.headroom = headroom(answer)
     caveat = credits_caveat(answer)
     if caveat:

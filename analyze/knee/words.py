@@ -14,6 +14,12 @@ NOT_EXCLUDED: Final = (
     "Saved credits that last longer (of a token bucket, a write cache, an SLC cache) cannot be excluded."
 )
 
+SAME_LOAD: Final = 1.01
+"""Steps at one scale differ by this much in the rate they offer."""
+WAITS_NS_MIN: Final = 100_000_000
+"""An I/O that takes longer waited in a queue, where unloaded storage takes less than a `WAITS_TIMES`th of it."""
+WAITS_TIMES: Final = 20.0
+
 
 def load_text(iops: Estimate, scale: Estimate | None) -> str:
     """A load with its interval: ``3.6x [3.3, 3.9] (2,010 IOPS)``, without a scale ``2,010 IOPS [1,840, 2,180]``."""
@@ -167,10 +173,40 @@ def _contradiction(one: SloKnee, knee: Knee) -> str:
     )
 
 
+def waiting(knee: Knee, step: Step) -> str:
+    """What is said of a step whose load is carried on the whole, but in which many I/Os wait; empty where few do.
+
+    The p95 response, or the median with too few I/Os for it, is held against `WAITS_NS_MIN` and unloaded storage.
+    """
+    name, share = ("p50", "half of them") if step.response_ns["p95"] is None else ("p95", "one in twenty")
+    response_ns = step.response_ns[name] or 0
+    unloaded_ns = knee.unloaded_ns
+    if unloaded_ns is None or response_ns < max(WAITS_NS_MIN, WAITS_TIMES * unloaded_ns):
+        return ""
+    instead = f", where unloaded storage takes {latency_text(unloaded_ns)}" if unloaded_ns else ""
+    return f"many I/Os wait in a queue at {step.load_text}: {share} took over {latency_text(response_ns)}{instead}"
+
+
+def carried_at(knee: Knee, iops: float) -> Step | None:
+    """The step of the highest load up to ``iops`` that was carried, else of the lowest above it."""
+    carried = [
+        step for step in knee.steps if step.is_judged and not step.is_saturated and not step.is_on_credits
+    ]
+    below = [step for step in carried if step.offered_iops <= SAME_LOAD * iops]
+    return below[-1] if below else carried[0] if carried else None
+
+
 def headroom(knee: Knee) -> str:
     """What 1x leaves free below the nearest limit, in words; empty where there is no 1x to compare with."""
     if knee.iops_at_1x is None or knee.state == "not_judged":
         return ""
+    step = carried_at(knee, knee.iops_at_1x)
+    if step is not None and not knee.objectives and (waits := waiting(knee, step)):
+        return f"{_capital(waits)}. The knee is one of the average rate, and leaves no headroom that can be counted on"
+    return _share_of_limit(knee, knee.iops_at_1x)
+
+
+def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
     limits = [(one.iops, str(one.objective)) for one in knee.objectives if one.iops and one.iops.low > 0]
     if knee.onset_iops is not None:
         limits.append((knee.onset_iops, "the onset of climbing latency"))
@@ -181,7 +217,7 @@ def headroom(knee: Knee) -> str:
     elif knee.state == "before_range" and knee.sustained_iops is not None:
         limits.append((knee.sustained_iops, "what the storage can carry"))
     if not limits:
-        top = (knee.highest_kept_up_iops or 0.0) / knee.iops_at_1x
+        top = (knee.highest_kept_up_iops or 0.0) / iops_at_1x
         missed = any(one.state == "missed_at_lowest" for one in knee.objectives)
         if top < 1 or missed or knee.state != "not_reached":
             return ""
@@ -190,8 +226,8 @@ def headroom(knee: Knee) -> str:
         time = f" for {seconds_text(knee.watched_s)}" if knee.watched_s else ""
         return f"{knee.baseline} is at most {percent_text(1 / top)} of what the storage carried{time}"
     limit, name = min(limits, key=lambda pair: pair[0].value)
-    used = [knee.iops_at_1x / max(value, 1e-9) for value in (limit.value, limit.high, limit.low)]
-    if limit.value < knee.iops_at_1x:
+    used = [iops_at_1x / max(value, 1e-9) for value in (limit.value, limit.high, limit.low)]
+    if limit.value < iops_at_1x:
         return f"{knee.baseline} is {used[0]:.2g} times the load at {name}: there is no headroom"
     more = next((factor for factor in (2, 1.5, 1.2) if factor * used[0] <= 1), 2)
     return (

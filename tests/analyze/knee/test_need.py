@@ -111,3 +111,52 @@ def test_figures_that_must_not_be_used_answer_nothing(swept):
     answer = need(knee(swept), 2, spoiled=["the page cache was in the way"])
     assert answer.verdict == "cannot_tell"
     assert "the page cache was in the way" in answer.sentence
+
+
+def test_a_yes_says_the_latency_that_comes_with_it(swept):
+    found = knee(swept)
+    said = re.search(r"At 2x the median response was ([\d.]+) ms", need(found, 2).sentence)
+    # M/D/1 at half its capacity: a service of 0.5 ms, and for half of the I/Os hardly a wait.
+    assert 0.5 <= float(said[1]) < 0.75
+    assert "median response" not in need(knee(swept, slo="p50<100ms"), 2).sentence
+
+
+def test_bursts_that_queue_are_no_yes(tmp_path):
+    """Half a second at five times the rate, then two of silence: at 1x 3,000/s meet storage of 2,000/s."""
+    steps = [
+        simulator.write_step(tmp_path, arrival, server(random, arrival), scale=scale, name=f"{scale}x")
+        for scale in (1, 2, 3, 5)
+        for random in [np.random.default_rng([11, scale])]
+        for arrival in [simulator.bursty(random, 600 * scale, 600 * scale * 20, burst_s=0.5)]
+    ]
+    found = knee(steps)
+    assert found.iops.low <= RATE <= found.iops.high
+    answer = need(found, 2)
+    assert answer.verdict == "cannot_tell"
+    assert "one in twenty took over" in answer.sentence
+    assert "--slo" in answer.sentence
+    assert "leaves no headroom that can be counted on" in found.headroom
+    # Who says how long an I/O may wait is answered.
+    assert need(knee(steps, slo="p95<2s"), 1).verdict == "yes"
+    assert need(knee(steps, slo="p95<20ms"), 2).verdict == "no"
+
+
+@pytest.mark.parametrize(
+    ("quick_s", "slow_s", "verdict"),
+    [
+        (0.001, 0.108, "cannot_tell"),
+        (0.001, 0.093, "yes"),  # under a tenth of a second the figure is enough
+        (0.005, 0.108, "cannot_tell"),
+        (0.006, 0.108, "yes"),  # slow storage is slow without a queue
+    ],
+)
+def test_what_counts_as_waiting(tmp_path, quick_s, slow_s, verdict):
+    """Every fourth quarter of a second is slow; the rest is not."""
+    steps = []
+    for load in (500, 1000):
+        arrival = np.arange(load * 10) / load
+        took_s = np.where(np.floor(4 * arrival) % 4 == 3, slow_s, quick_s)
+        steps.append(
+            simulator.write_step(tmp_path, arrival, arrival + took_s, scale=load / AT_1X, name=f"{load}")
+        )
+    assert need(knee(steps), 1).verdict == verdict
