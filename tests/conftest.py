@@ -15,6 +15,7 @@ from . import same_digits  # noqa: F401 - before anything that imports numpy
 
 # isort: split
 
+from iotrace.replay.targets import block_device
 from iotrace.schemas import Recording
 
 from . import skips
@@ -62,6 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts its background jobs like this, and every program that a test starts would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if block_device.filesystem_of(Path(tempfile.gettempdir())) == "tmpfs":
+        # So it is on Debian 13 and Fedora, and a replay refuses to measure memory.
+        os.environ["TMPDIR"] = tempfile.tempdir = "/var/tmp"
     # The settings of whoever runs the tests are none of theirs.
     os.environ["IOTRACE_CONFIG"] = str(Path(__file__).parent / "fixtures" / "settings.toml")
     if os.environ.get(skips.VARIABLE) == "1" and not hasattr(config, "workerinput"):
