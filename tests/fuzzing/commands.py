@@ -5,14 +5,20 @@ import shlex
 import tempfile
 import zlib
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 
+import typer.main
+
 from iotrace.cli.main import run
+
+typer.main.get_command = cache(typer.main.get_command)
+"""Typer makes the tree of all commands anew for every command line, which takes longer than most of them."""
 
 UNEXPECTED = 70
 STATUSES = {0, 1, 2}
 
-_PLAYED = "--target {out}.bin --busiest 100ms"
+PLAYED = "--target {out}.bin --busiest 1s"
 ON_A_RECORDING = [
     "inspect {}",
     "describe {}",
@@ -30,7 +36,7 @@ ON_A_RECORDING = [
     "compare {} {}",
     "compare {} {} --json",
     "knee {}",
-    "knee {} {} --slo 'p99<15ms' --json",
+    "knee {} --slo 'p99<15ms' --json",
     "export {} --to csv --output {out}.csv",
     "export {} --to parquet --output {out}.parquet",
     "export {} --to fio --output {out}",
@@ -39,12 +45,12 @@ ON_A_RECORDING = [
     "import {} --anonymize --output {out}.iotrace",
     "capture snapshot {} --output {out}.iotrace",
     "capture recover {}",
-    "size {} --catalogue google --busiest 100ms",
+    "size {} --catalogue google --busiest 1s",
     "model fit {} --output {out}.toml",
-    "replay {} --target model:azure/P10 --output {out}.iotrace --busiest 100ms",
-    f"replay {{}} --output {{out}}.iotrace {_PLAYED}",
-    f"replay {{}} --output {{out}}.iotrace {_PLAYED} --mode think --addresses fold --file-size 1M --loop 2",
-    f"sweep {{}} --output {{out}}.iotrace {_PLAYED} --scales 1x,2x --steps 2 --step-seconds 0.5",
+    "replay {} --target model:azure/P10 --output {out}.iotrace --busiest 1s --scale 50x",
+    f"replay {{}} --output {{out}}.iotrace {PLAYED} --scale 50x",
+    f"replay {{}} --output {{out}}.iotrace {PLAYED} --scale 50x --mode think --addresses fold --file-size 1M --loop 2",
+    f"sweep {{}} --output {{out}}.iotrace {PLAYED} --scales 1x,2x --steps 2 --step-seconds 0.5",
 ]
 """Every command that takes a recording: ``{}`` is its path, ``{out}`` a name that is free."""
 
