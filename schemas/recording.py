@@ -112,6 +112,7 @@ class Recording:
         with self.reading(table_name):
             tables = [_read_small(path, columns) for path in self.parquet_paths(table_name)]
             table = pa.concat_tables(tables)
+            _check_numbers(table, table_name)
         for position, field in enumerate(table.schema):
             if field.type == pa.string():
                 table = table.set_column(position, field, whole_text(table.column(position)))
@@ -166,7 +167,8 @@ class Recording:
 
     def row_count(self, table_name: str) -> int:
         """Rows of a table as its files' footers tell."""
-        return sum(pq.read_metadata(path).num_rows for path in self.parquet_paths(table_name))
+        with self.reading(table_name):
+            return sum(pq.read_metadata(path).num_rows for path in self.parquet_paths(table_name))
 
 
 def _read_small(path: Path, columns: list[str] | None) -> pa.Table:
@@ -184,6 +186,19 @@ def _read_small(path: Path, columns: list[str] | None) -> pa.Table:
             )
         table = table.set_column(position, field.name, folded.cast(pa.string()))
     return table
+
+
+def _check_numbers(table: pa.Table, table_name: str) -> None:
+    """Whole numbers fit the columns that the format gives them: tables are sized and written by them."""
+    for field in TABLES.get(table_name, ()):
+        if field.name not in table.column_names or not pa.types.is_integer(field.type):
+            continue
+        column = table.column(field.name)
+        if pa.types.is_integer(column.type) and column.type != field.type:
+            try:
+                column.cast(field.type)
+            except pa.ArrowInvalid as problem:
+                raise ValueError(f"{field.name}: {problem}") from problem
 
 
 def _unfolded_bytes(column: pa.Array) -> int:

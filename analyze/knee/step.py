@@ -544,8 +544,8 @@ def unloaded_ns(samples: Samples) -> int | None:
 
 def _layer(layers: pa.Table, recording: Recording) -> str:
     """The layer a step is measured at: the one that was replayed, else the nearest to the storage's user."""
-    rows = layers.to_pylist()
     order = ("block", "device", "filesystem", "sql")
+    rows = [row for row in layers.to_pylist() if row["layer"] in order]  # careless programs write any word
     best: str | None = None
     for row in sorted(rows, key=lambda row: order.index(row["layer"])):
         if row["planned_count"]:

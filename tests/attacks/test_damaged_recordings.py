@@ -7,12 +7,23 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
+from iotrace.analyze.knee import knee
 from iotrace.cli.main import app
 from iotrace.replay.targets.fill import is_note, noted_fill
-from iotrace.schemas import Clock, GrowingRecording, IotraceError, Manifest, RecordingWriter, SweepWriter
+from iotrace.schemas import (
+    Clock,
+    GrowingRecording,
+    IotraceError,
+    Manifest,
+    Recording,
+    RecordingWriter,
+    Sweep,
+    SweepWriter,
+)
 from iotrace.schemas.run import Replay
 from iotrace.schemas.streams import read_stream
 
@@ -140,6 +151,40 @@ def test_every_damage(kind, share, tmp_path):
 @pytest.mark.parametrize("share", range(4))
 def test_whatever_the_corpus_of_the_fuzzers_becomes(share, tmp_path):
     holds(["--corpus", share, 4], tmp_path)
+
+
+@pytest.mark.parametrize("file", ["counters.parquet", "markers.parquet"])
+def test_rows_of_a_table_with_a_damaged_footer_are_not_counted(file, tmp_path):
+    recording = Recording.open(hostile(tmp_path))
+    name = file.removesuffix(".parquet")
+    assert recording.row_count(name)
+    path = recording.path / file
+    data = path.read_bytes()
+    start = data.index(b"ARROW:schema") + 40
+    path.write_bytes(data[:start] + b"*" * 100 + data[start + 100 :])
+    with pytest.raises(IotraceError, match=f"damaged table {name}"):
+        recording.row_count(name)
+
+
+def test_a_number_beyond_its_column_is_damage(tmp_path):
+    path = hostile(tmp_path)
+    files = pq.read_table(path / "files.parquet")
+    at = files.column_names.index("file_id")
+    beyond = pa.array([1 << 40, *range(1, len(files))], pa.int64())
+    pq.write_table(files.set_column(at, "file_id", beyond), path / "files.parquet")
+    recording = Recording.open(path)
+    with pytest.raises(IotraceError, match=r"damaged table files: file_id"):
+        recording.read("files", ["file_id", "role"])
+
+
+def test_a_layer_of_no_known_name_is_not_judged_by_a_knee(tmp_path):
+    path = sweep(tmp_path)
+    for io in path.glob("steps/*/io.parquet"):
+        rows = pq.read_table(io)
+        at = rows.column_names.index("layer")
+        pq.write_table(rows.set_column(at, "layer", pa.array(["another"] * len(rows))), io)
+    with pytest.raises(IotraceError, match="has no completed reads or writes"):
+        knee(Sweep.open(path).recordings())
 
 
 @pytest.mark.parametrize("key", ["window_end_ns", "start_utc_ns"])
