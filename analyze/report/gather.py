@@ -16,7 +16,6 @@ from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.describe.presentation import opening
 from iotrace.analyze.describe.recording import describe_opened
 from iotrace.analyze.describe.simulated import model_sections, model_sentences
-from iotrace.analyze.knee.agreement import usl_text
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
@@ -76,10 +75,9 @@ def tell_sweep(
         points=[
             *(one.sentence for one in found.objectives),
             *(cause.sentence for cause in found.causes),
-            *([f"{found.agreement[:1].upper()}{found.agreement[1:]}"] if found.agreement else []),
             *_beside(held),
         ],
-        notes=[*found.notes, *([usl_text(found.usl)] if found.usl is not None else [])],
+        notes=found.notes,
         charts=knee_charts(found, need),
         tables=tables.sweep_tables(facts),
     )

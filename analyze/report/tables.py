@@ -19,8 +19,8 @@ RECORDINGS_BRIEF: Final = 4
 
 
 def sweep_tables(facts: SweepFacts) -> list[Table]:
-    """Tables of a sweep that stand on the page rather than behind a chart."""
-    return page_tables(knee_sections(facts.knee)[1:])
+    """Tables of a sweep that stand on the page rather than behind a chart; `knee --full` has the other estimators."""
+    return page_tables(one for one in knee_sections(facts.knee)[1:] if not one.detail)
 
 
 def recording_tables(facts: RecordingFacts) -> list[Table]:

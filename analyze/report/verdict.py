@@ -18,7 +18,7 @@ from .tables import RECORDINGS_BRIEF
 
 
 def sweep_verdict(knee: Knee, who: str) -> str:
-    """One sentence for a sweep: what it carries before an objective is missed, its knee, and the headroom at 1x.
+    """Whether a sweep is enough: what it carries before an objective is missed, its knee, and the headroom at 1x.
 
     ``who`` is whose sweep it is, as `candidate` names it.
     """
@@ -26,10 +26,8 @@ def sweep_verdict(knee: Knee, who: str) -> str:
     parts = [clause for clause in (objective, _knee_clause(knee)) if clause]
     if not objective:
         parts[0] = f"{who}: {parts[0]}"
-    if knee.headroom:
-        parts.append(knee.headroom)
-    words = "; ".join(parts)
-    return f"{words[:1].upper()}{words[1:]}."
+    words = _capital("; ".join(parts))
+    return f"{words}. {_capital(knee.headroom)}." if knee.headroom else f"{words}."
 
 
 def candidate(target: str | None, sweep_name: str) -> str:
