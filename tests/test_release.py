@@ -38,6 +38,7 @@ def test_the_bill_of_materials_is_what_is_locked():
     )
     assert packages <= pins
     assert {"duckdb", "numpy", "pyarrow", "scipy"} <= {name for name, _ in packages}
+    assert "tzdata" in {name for name, _ in packages}  # the wheel for Windows asks for it
     optional = {one["name"] for one in bill["components"] if one.get("scope") == "optional"}
     assert {"scipy", "plotly"} <= optional
     assert not {"numpy", "pyarrow", "rich"} & optional

@@ -60,7 +60,10 @@ def crates() -> list[dict[str, str]]:
 
 
 def packages() -> list[dict[str, str]]:
-    """Name, version and licence of every Python package that iotrace needs here, directly or not; the extra's too."""
+    """Name, version and licence of every Python package that iotrace needs, directly or not; the extra's too.
+
+    What those packages need on Windows alone (Typer: colorama) is not installed here, and so is not told.
+    """
     plain = _installed(PROJECT["dependencies"])
     every = _installed([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["analysis"]])
     return [
@@ -73,7 +76,7 @@ def packages() -> list[dict[str, str]]:
 def _installed(requirements: list[str]) -> dict[str, metadata.Distribution]:
     """Name → what is installed of it, for ``requirements`` and all that they ask for here."""
     wanted: dict[str, metadata.Distribution] = {}
-    waiting = [_name(requirement) for requirement in requirements if "win32" not in requirement]
+    waiting = [_name(requirement) for requirement in requirements]
     while waiting:
         name = waiting.pop()
         if name not in wanted:
