@@ -54,10 +54,18 @@ class Objective:
         words.append("I/O" if self.op is None else "flushes" if self.op == "flush" else f"{self.op}s")
         return f"{self.percentile_name} response of {' '.join(words)}"
 
+    @property
+    def limit_text(self) -> str:
+        """The limit in the unit that keeps it between 1 and 1,000: ``15 ms``, ``2.5 s``, ``250 µs``."""
+        number, unit = _number_and_unit(self.limit_ns)
+        return f"{number} {'µs' if unit == 'us' else unit}"
+
     def __str__(self) -> str:
         """Write the clause as `parse` reads it."""
         scope = " ".join(word for word in (self.role, self.op) if word)
-        return f"{scope + ' ' if scope else ''}{self.percentile_name}<{duration_text(self.limit_ns)}"
+        return (
+            f"{scope + ' ' if scope else ''}{self.percentile_name}<{''.join(_number_and_unit(self.limit_ns))}"
+        )
 
     def covers(self, role: str, op: str) -> bool:
         """Whether an I/O of this role and op counts for the objective."""
@@ -72,12 +80,11 @@ def parse(text: str) -> tuple[Objective, ...]:
     return objectives
 
 
-def duration_text(value_ns: float) -> str:
-    """A duration in the unit that keeps it between 1 and 1,000: ``15ms``, ``2.5s``, ``500ns``."""
+def _number_and_unit(value_ns: int) -> tuple[str, str]:
     for unit in ("s", "ms", "us"):
         if value_ns >= _UNIT_NS[unit]:
-            return f"{value_ns / _UNIT_NS[unit]:g}{unit}"
-    return f"{value_ns:g}ns"
+            return f"{value_ns / _UNIT_NS[unit]:g}", unit
+    return f"{value_ns:g}", "ns"
 
 
 def _parse_clause(clause: str, text: str) -> Objective:

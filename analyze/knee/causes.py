@@ -10,14 +10,13 @@ from typing import Final
 import numpy as np
 
 from iotrace.analyze.stats.estimate import Estimate
-from iotrace.analyze.units import format_figure
+from iotrace.analyze.units import format_duration_ns, format_figure
 from iotrace.schemas.arrays import Floats
 
 from .answer import Cause, Knee
 from .layers import Layers
 from .saturation import Saturation
 from .step import CARRIED_SHARE_MIN, Samples, Step
-from .words import latency_text
 
 
 def causes(answer: Knee, saturated: Sequence[Samples]) -> list[Cause]:
@@ -199,8 +198,8 @@ def layer(low: Layers, high: Layers) -> Cause | None:
             "device",
             "device",
             "the device layer saturates",
-            f"The device layer saturates: it took {latency_text(low.device_ns)} at {low.name} and "
-            f"{latency_text(high.device_ns)} at {high.name}.{full}",
+            f"The device layer saturates: it took {format_duration_ns(low.device_ns)} at {low.name} and "
+            f"{format_duration_ns(high.device_ns)} at {high.name}.{full}",
         )
     queued = max(high.block_ns - high.device_ns, 0.0) - max(low.block_ns - low.device_ns, 0.0)
     above = (high.total_ns - high.block_ns) - (low.total_ns - low.block_ns)
@@ -212,18 +211,18 @@ def layer(low: Layers, high: Layers) -> Cause | None:
             "block",
             "the block layer above the device saturates",
             "The block layer above the device saturates, which is the host's own queue: at "
-            f"{high.name} an I/O took {latency_text(high.total_ns)}, of which the device had it for "
-            f"{latency_text(high.device_ns)} ({latency_text(low.device_ns)} at {low.name}), hardly ever more than "
-            f"{high.device_in_flight_max:,} at a time. Look at the queue depth and the scheduler.",
+            f"{high.name} an I/O took {format_duration_ns(high.total_ns)}, of which the device had it for "
+            f"{format_duration_ns(high.device_ns)} ({format_duration_ns(low.device_ns)} at {low.name}), hardly ever "
+            f"more than {high.device_in_flight_max:,} at a time. Look at the queue depth and the scheduler.",
         )
     if above >= LAYER_SHARE * climb:
         return Cause(
             "above_block",
             "above block",
             "the time goes above the block layer",
-            f"The time goes above the block layer: of {latency_text(high.total_ns)} at {high.name} block and device "
-            f"took {latency_text(high.block_ns)} ({latency_text(low.block_ns)} at {low.name}). A limit on the process "
-            "(cgroup, container, VM) or the file system holds I/Os back.",
+            f"The time goes above the block layer: of {format_duration_ns(high.total_ns)} at {high.name} block and "
+            f"device took {format_duration_ns(high.block_ns)} ({format_duration_ns(low.block_ns)} at {low.name}). A "
+            "limit on the process (cgroup, container, VM) or the file system holds I/Os back.",
         )
     return None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from iotrace.analyze.stats.estimate import Estimate
+from iotrace.analyze.units import format_duration_ns
 
 from .answer import Knee, SloKnee
 from .step import Step
@@ -21,7 +22,6 @@ from .words import (
     SAME_LOAD,
     carried_at,
     cause_clause,
-    latency_text,
     load_text,
     rate_text,
     seconds_text,
@@ -154,8 +154,10 @@ def _latency(step: Step | None) -> str:
     if step is None or not step.response_ns["p50"]:
         return ""
     p99_ns = step.response_ns["p99"]
-    tail = f", the p99 {latency_text(p99_ns)}" if p99_ns is not None else ""
-    return f" At {step.load_text} the median response was {latency_text(step.response_ns['p50'])}{tail}."
+    tail = f", the p99 {format_duration_ns(p99_ns)}" if p99_ns is not None else ""
+    return (
+        f" At {step.load_text} the median response was {format_duration_ns(step.response_ns['p50'])}{tail}."
+    )
 
 
 def _capacity(found: Knee) -> _Limit:
@@ -180,15 +182,15 @@ def _time(found: Knee) -> str:
 
 def _objectives(found: Knee) -> Iterator[_Limit]:
     for one in found.objectives:
-        passes = f"{one.objective.subject} passes {latency_text(one.objective.limit_ns)}"
+        passes = f"{one.objective.subject} passes {one.objective.limit_text}"
         if one.state == "crossed" and one.iops is not None:
             yield _Limit(f"{passes} at {load_text(one.iops, one.scale)}", at=one.iops)
         elif one.state == "met_everywhere":
             kept = one.highest_met_iops or 0.0
             load = rate_text(kept, one.highest_met_scale)
-            limit = latency_text(one.objective.limit_ns)
             yield _Limit(
-                f"{one.objective.subject} stays under {limit}{_time(found)} up to {load}, the highest load run",
+                f"{one.objective.subject} stays under {one.objective.limit_text}{_time(found)} up to {load}, "
+                "the highest load run",
                 kept_iops=kept,
             )
         elif one.state == "missed_at_lowest":

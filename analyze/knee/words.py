@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from iotrace.analyze.stats.estimate import Estimate
-from iotrace.analyze.units import format_bytes
+from iotrace.analyze.units import format_bytes, format_duration_ns
 from iotrace.schemas import counted
 
 from .answer import Knee, SloKnee
@@ -34,13 +34,6 @@ def scale_text(scale: Estimate) -> str:
     """A scale with its interval: ``3.6x [3.3, 3.9]``."""
     digits = 2 if scale.value < 10 and scale.high - scale.low < 0.1 * scale.value else 1
     return f"{scale.value:.{digits}f}x [{scale.low:.{digits}f}, {scale.high:.{digits}f}]"
-
-
-def latency_text(value_ns: float) -> str:
-    """A latency with three digits: ``0.213 ms``, ``12.4 ms``, ``3.1 s``."""
-    if value_ns >= 1e9:
-        return f"{value_ns / 1e9:.3g} s"
-    return f"{value_ns / 1e6:.3g} ms" if value_ns >= 1e5 else f"{value_ns / 1e3:.3g} µs"
 
 
 def percent_text(share: float) -> str:
@@ -116,10 +109,10 @@ def credits_caveat(knee: Knee) -> str:
 def latency_breaks(steps: Sequence[Step]) -> list[str]:
     """What is said of steps that carried all of their load, but slower from some moment on."""
     return [
-        f"at {step_text(step)} median response rose from {latency_text(broke.before_ns)} to "
-        f"{latency_text(broke.after_ns)} after {seconds_text(broke.at_share * step.duration_s)} and stayed there, "
-        "although all of the load was carried: a cache was full, saved credits were spent, or something else used the "
-        "device. Only the later figure can be counted on"
+        f"at {step_text(step)} median response rose from {format_duration_ns(broke.before_ns)} to "
+        f"{format_duration_ns(broke.after_ns)} after {seconds_text(broke.at_share * step.duration_s)} and stayed "
+        "there, although all of the load was carried: a cache was full, saved credits were spent, or something else "
+        "used the device. Only the later figure can be counted on"
         for step in steps
         if step.is_judged and not step.is_saturated and (broke := step.latency_break) is not None
     ]
@@ -132,8 +125,8 @@ def seconds_text(value_s: float) -> str:
 
 def describe_slo(one: SloKnee, knee: Knee) -> str:
     """One sentence on an objective."""
-    what = f"{one.objective.subject} stays under {latency_text(one.objective.limit_ns)}"
-    passes = f"{one.objective.subject} passes {latency_text(one.objective.limit_ns)}"
+    what = f"{one.objective.subject} stays under {one.objective.limit_text}"
+    passes = f"{one.objective.subject} passes {one.objective.limit_text}"
     if one.state == "crossed":
         assert one.iops is not None
         return f"The storage carries {load_text(one.iops, one.scale)} before {passes}."
@@ -168,8 +161,8 @@ def _contradiction(one: SloKnee, knee: Knee) -> str:
     met = next(place for place in range(first, len(held)) if held[place][1] <= limit_ns)
     (missed_step, missed_ns), (met_step, met_ns) = held[met - 1], held[met]
     return (
-        f"it is {latency_text(missed_ns)} at {step_text(missed_step)} and {latency_text(met_ns)} at a higher load, "
-        f"{step_text(met_step)}; run these loads again, for longer"
+        f"it is {format_duration_ns(missed_ns)} at {step_text(missed_step)} and {format_duration_ns(met_ns)} at "
+        f"a higher load, {step_text(met_step)}; run these loads again, for longer"
     )
 
 
@@ -183,8 +176,9 @@ def waiting(knee: Knee, step: Step) -> str:
     unloaded_ns = knee.unloaded_ns
     if unloaded_ns is None or response_ns < max(WAITS_NS_MIN, WAITS_TIMES * unloaded_ns):
         return ""
-    instead = f", where unloaded storage takes {latency_text(unloaded_ns)}" if unloaded_ns else ""
-    return f"many I/Os wait in a queue at {step.load_text}: {share} took over {latency_text(response_ns)}{instead}"
+    instead = f", where unloaded storage takes {format_duration_ns(unloaded_ns)}" if unloaded_ns else ""
+    long = format_duration_ns(response_ns)
+    return f"many I/Os wait in a queue at {step.load_text}: {share} took over {long}{instead}"
 
 
 def carried_at(knee: Knee, iops: float) -> Step | None:
@@ -262,14 +256,14 @@ def _level(judged: list[Step]) -> str:
     kept = [step for step in judged if not step.is_saturated and step.response_ns["p50"] is not None]
     if len(kept) < 2:
         return (
-            f"median response {latency_text(kept[0].response_ns['p50'] or 0)}"
+            f"median response {format_duration_ns(kept[0].response_ns['p50'] or 0)}"
             if kept
             else "latency not known"
         )
     first, last = kept[0].response_ns["p50"] or 0, kept[-1].response_ns["p50"] or 0
     if not first and not last:  # a model of limits alone: storage takes its time
         return "the model states no latency"
-    return f"median response {latency_text(first)} at the lowest load judged, {latency_text(last)} there"
+    return f"median response {format_duration_ns(first)} at the lowest load judged, {format_duration_ns(last)} there"
 
 
 def rate_text(iops: float, scale: float | None) -> str:

@@ -8,7 +8,7 @@ from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.need import Need, need
 from iotrace.analyze.knee.need import is_no as is_no_of_knee
-from iotrace.analyze.knee.words import latency_text, load_text, scale_text
+from iotrace.analyze.knee.words import load_text, scale_text
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 
@@ -52,11 +52,12 @@ def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
 def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -> str:
     """Whether a recording meets an objective."""
     subject = objective.subject.replace("response", f"{metric} time")
-    limit = latency_text(objective.limit_ns)
     if quantile_ns is None:
         return f"Too few I/Os to tell the {subject}."
     word = "within" if quantile_ns <= objective.limit_ns else "above"
-    return f"The {subject} is {latency_text(quantile_ns)}, {word} the objective of {limit}."
+    return (
+        f"The {subject} is {format_duration_ns(quantile_ns)}, {word} the objective of {objective.limit_text}."
+    )
 
 
 _STANDING: Final = {
@@ -260,7 +261,7 @@ def _objective_clause(knee: Knee, who: str) -> str:
     if "missed_at_lowest" in by_state:
         one = by_state["missed_at_lowest"][0]
         return (
-            f"{who} misses {one.objective.subject} under {latency_text(one.objective.limit_ns)} "
+            f"{who} misses {one.objective.subject} under {one.objective.limit_text} "
             f"already at the lowest load judged"
         )
     crossed = [one for one in by_state.get("crossed", []) if one.iops is not None]
@@ -269,16 +270,13 @@ def _objective_clause(knee: Knee, who: str) -> str:
         assert one.iops is not None
         of = " of the recorded load" if one.scale is not None else ""
         load = scale_text(one.scale) if one.scale is not None else load_text(one.iops, None)
-        return (
-            f"{who} carries {load}{of} before "
-            f"{one.objective.subject} passes {latency_text(one.objective.limit_ns)}"
-        )
+        return f"{who} carries {load}{of} before {one.objective.subject} passes {one.objective.limit_text}"
     if "met_everywhere" in by_state:
         one = by_state["met_everywhere"][0]
         top = f"{one.highest_met_iops or 0:,.0f} IOPS"
         scale = f"{one.highest_met_scale:g}x ({top})" if one.highest_met_scale is not None else top
         return (
-            f"{who} keeps {one.objective.subject} under {latency_text(one.objective.limit_ns)} "
+            f"{who} keeps {one.objective.subject} under {one.objective.limit_text} "
             f"at every load judged, up to {scale}"
         )
     if "too_few_ios" in by_state:

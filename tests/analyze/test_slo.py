@@ -37,6 +37,13 @@ def test_text_of_an_objective_reads_back():
 
 
 @pytest.mark.parametrize(
+    ("typed", "shown"), [("15ms", "15 ms"), ("2.5s", "2.5 s"), ("250us", "250 µs"), ("0.5ms", "500 µs")]
+)
+def test_a_limit_is_shown_in_its_own_unit(typed, shown):
+    assert slo.parse(f"p99<{typed}")[0].limit_text == shown
+
+
+@pytest.mark.parametrize(
     ("text", "named"),
     [
         ("", "no objective in ''"),

@@ -23,7 +23,7 @@ def layers(name, total_ms, block_ms, device_ms, in_flight=1.0, most=4):
 @pytest.mark.parametrize(
     ("high", "kind", "layer", "words"),
     [
-        ((60, 59.9, 59), "device", "device", "0.2 ms at 1x and 59 ms at 4x"),
+        ((60, 59.9, 59), "device", "device", "0.20 ms at 1x and 59.00 ms at 4x"),
         ((900, 899, 64, 128, 128), "device", "device", "the queue above it"),
         ((80, 79, 0.21, 4, 4), "host_queue", "block", "hardly ever more than 4 at a time"),
         ((80, 0.9, 0.21, 3.9, 4), "host_queue", "block", "hardly ever more than 4 at a time"),

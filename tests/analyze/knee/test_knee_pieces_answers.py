@@ -444,7 +444,6 @@ def test_words_of_loads():
         texts[str(value)] = [
             words.load_text(one, None), words.load_text(one, near), words.scale_text(near), words.scale_text(far),
             words.rate_text(value, None), words.rate_text(value, value / 7),
-            *(words.latency_text(value * 10**power) for power in range(2, 9)),
             *(words.percent_text(value / 10**power) for power in range(1, 5)),
             *(words.seconds_text(value * factor) for factor in (0.1, 1, 6, 60)),
         ]  # fmt: skip
