@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
 from .tables import TABLES, misfit, whole_text
+from .vocabulary import counted
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
 GROUP_ROWS_MAX: Final = 1 << 22
@@ -112,7 +113,7 @@ class Recording:
         with self.reading(table_name):
             tables = [_read_small(path, columns) for path in self.parquet_paths(table_name)]
             table = pa.concat_tables(tables)
-            _check_numbers(table, table_name)
+            _check_columns(table, table_name)
         for position, field in enumerate(table.schema):
             if field.type == pa.string():
                 table = table.set_column(position, field, whole_text(table.column(position)))
@@ -188,13 +189,19 @@ def _read_small(path: Path, columns: list[str] | None) -> pa.Table:
     return table
 
 
-def _check_numbers(table: pa.Table, table_name: str) -> None:
-    """Whole numbers fit the columns that the format gives them: tables are sized and written by them."""
+def _check_columns(table: pa.Table, table_name: str) -> None:
+    """Columns hold what the format promises: values where it requires them, whole numbers that fit their width.
+
+    Tables are sized and written by these.
+    """
     for field in TABLES.get(table_name, ()):
-        if field.name not in table.column_names or not pa.types.is_integer(field.type):
+        if field.name not in table.column_names:
             continue
         column = table.column(field.name)
-        if pa.types.is_integer(column.type) and column.type != field.type:
+        if not field.nullable and column.null_count:
+            raise ValueError(f"{field.name} is missing in {counted(column.null_count, 'row')}")
+        is_whole = pa.types.is_integer(field.type) and pa.types.is_integer(column.type)
+        if is_whole and column.type != field.type:
             try:
                 column.cast(field.type)
             except pa.ArrowInvalid as problem:

@@ -177,6 +177,16 @@ def test_a_number_beyond_its_column_is_damage(tmp_path):
         recording.read("files", ["file_id", "role"])
 
 
+def test_a_value_that_the_format_requires_and_that_is_missing_is_damage(tmp_path):
+    """A replay ended in an exception on it when it copied the table."""
+    path = hostile(tmp_path)
+    files = pq.read_table(path / "files.parquet")
+    at = files.column_names.index("role")
+    pq.write_table(files.set_column(at, "role", pa.nulls(len(files), pa.string())), path / "files.parquet")
+    with pytest.raises(IotraceError, match=rf"damaged table files: role is missing in {len(files)} rows"):
+        Recording.open(path).read("files", ["role"])
+
+
 def test_a_layer_of_no_known_name_is_not_judged_by_a_knee(tmp_path):
     path = sweep(tmp_path)
     for io in path.glob("steps/*/io.parquet"):
