@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ _FIGURE: Final = re.compile(
     r"(?<=≤) |(?<=min) (?=\d\d s)|(?<=\d h) (?=\d\d min)"
     r"|(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|[KMGT]i?B|[KMG]B/s|IOPS)(?![\w/]))"
 )
-
+_LONG_WORD: Final = re.compile(r"\S{40,}")
 
 _LOGGER.addHandler(logging.NullHandler())
 
@@ -211,6 +212,7 @@ def paragraph(text: str, *, style: str = "", indent: int = 0, hanging: int = 0) 
     """
     note(text)
     told = _FIGURE.sub(_GLUE, printable(shortened(text, _TEXT_CHARACTERS_MAX)))
+    told = _LONG_WORD.sub(partial(_at_separators, data.width - indent - hanging), told)
     first, rest = Text(told[:hanging], style=style), Text(told[hanging:], style=style)
     shown: RenderableType = rest
     if hanging:
@@ -221,6 +223,18 @@ def paragraph(text: str, *, style: str = "", indent: int = 0, hanging: int = 0) 
         shown = grid
     # Padding fills wrapped lines up with spaces, so it is used only where there is something to indent.
     data.print(Padding(shown, (0, 0, 0, indent), expand=False) if indent else shown)
+
+
+def _at_separators(width: int, found: re.Match[str]) -> str:
+    """A path that is longer than a line, on lines of its own that end after a separator, not within a name."""
+    if cell_len(found[0]) <= width:
+        return found[0]
+    lines = [""]
+    for name in re.findall(r"[^/\\]*[/\\]?", found[0]):
+        if cell_len(lines[-1] + name) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += name
+    return "\n".join(lines)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:

@@ -106,3 +106,15 @@ def test_no_line_ends_between_a_figure_and_its_unit(monkeypatch: pytest.MonkeyPa
         assert "\ue000" not in "".join(lines)
         for whole in ("-12 %", "250 MB/s", "≤ 4 KiB", "3 min 20 s"):
             assert any(whole in line for line in lines)
+
+
+def test_a_path_longer_than_a_line_is_broken_between_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = io.StringIO()
+    monkeypatch.setattr(console, "data", console._Data(file=sent, width=40, markup=False))
+    path = "'night.zip/2026/11/28/host-sql-production-01/counters_of_the_night.csv'"
+    console.paragraph(f"{path} is empty")
+    assert sent.getvalue().splitlines() == [
+        "'night.zip/2026/11/28/",
+        "host-sql-production-01/",
+        "counters_of_the_night.csv' is empty",
+    ]
