@@ -208,7 +208,7 @@ def _played(run: Replay) -> str:
 
 def _slow(run: Replay) -> str:
     if run.backend == "model" and run.response_ns_p50 == 0:
-        return "Latency: the model states none, and its limits held back fewer than half of the I/Os"
+        return "Latency: the model states none; its limits held back fewer than half of the I/Os"
     response, service = (format_duration_ns(one) for one in (run.response_ns_p50, run.service_ns_p50))
     return f"Latency: median response {response}, service {service}"
 

@@ -36,6 +36,7 @@ from .same_work import work_value_text
 from .words import without_interval
 
 _TITLE_CHARACTERS: Final = 24
+_DIFFERENCES_NAMED: Final = 3
 _SHOWN: Final = 16
 """Rows of latencies: those of whole operations, and of the roles and sizes with the most I/Os."""
 
@@ -55,8 +56,7 @@ def compare_answer(
         opening=[
             *disqualified({named[label]: entries for label, entries in findings.items()}),
             *(sentence for one in found if one not in spoiled for sentence in _verdicts(one)),
-            Sentence(_who(recordings)),
-            *(Sentence(_same_work(one)) for one in found),
+            *(Sentence(words) for words in _who(recordings, found)),
             *trust_of_findings(every),
         ],
         sections=[
@@ -113,25 +113,24 @@ def _warnings(found: Comparison) -> list[Sentence]:
     return [Sentence(f"warning: {words}", "doubt") for words in found.warnings]
 
 
-def _who(recordings: Mapping[str, tuple[str, Recording]]) -> str:
-    """Which recording each label stands for, and of which day it is."""
-    said = []
+def _who(recordings: Mapping[str, tuple[str, Recording]], found: Sequence[Comparison]) -> Iterator[str]:
+    """Which recording each label stands for, when it was made, and whether it did the work of the first."""
     titles = [recording.manifest.title for _, recording in recordings.values()]
+    work = {one.b.label: f"; {_same_work(one)}" for one in found}
     for label, (name, recording) in recordings.items():
         manifest = recording.manifest
         is_told = bool(manifest.title) and titles.count(manifest.title) == 1
         title = shortened(manifest.title if is_told else name, _TITLE_CHARACTERS)
-        day = format_moment(manifest.clock.start_utc_ns).split(" ")[0]
-        said.append(f"{label}: {title}, {manifest.kind}{f' {day}' if day else ''}")
-    return "; ".join(said)
+        when = format_moment(manifest.clock.start_utc_ns)
+        yield f"{label}: {title}, {manifest.kind}{f' {when}' if when else ''}{work.get(label, '')}"
 
 
 def _same_work(found: Comparison) -> str:
-    names = [aspect.name for aspect in found.work if aspect.differs]
     if found.same_work:
-        return f"{found.b.label} did the same work as A"
-    which = f": {', '.join(names)} differ{'s' if len(names) == 1 else ''}" if names else ""
-    return f"{found.b.label} did not do the same work as A{which}"
+        return "the same work as A"
+    names = [aspect.name for aspect in found.work if aspect.differs]
+    more = len(names) - _DIFFERENCES_NAMED
+    return f"not the same work as A: {', '.join(names[:_DIFFERENCES_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _looked_at(found: Sequence[Comparison]) -> list[Side]:

@@ -48,6 +48,9 @@ def trust(quality: Quality, findings: Sequence[Finding], *, is_judged: bool = Tr
         rules = "; no validity rule fired" if is_judged else ""
         words = f"Trust: {recorded}{rules if is_clean else ', see below'}"
         return [Sentence(words, "good" if quality.verdict == "good" else "doubt")]
+    if findings[0].rule == "answered-by-a-model":
+        # Nothing was recorded.
+        return [Sentence(f"Trust: {_titles(findings)}", "doubt")]
     return [Sentence(f"Trust: {recorded}, but {_titles(findings)}", "doubt")]
 
 
