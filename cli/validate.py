@@ -38,13 +38,13 @@ def validate_command(recording: RecordingPath, json: Json = False) -> int:
     Example: iotrace validate prod.iotrace
     """
     findings = validate(recording)
-    manifest = Recording.open(recording).manifest
+    opened = Recording.open(recording, as_it_is=True)
     if json:
         console.print_answer(ValidateAnswer(path=recording, whole=not findings, findings=findings))
     else:
         for entry in findings:
             console.paragraph(f"{entry.level}: {entry.where}: {entry.what}")
         if not findings:
-            console.paragraph(f"{recording} is whole: {row_words(Recording.open(recording))}")
-        console.quality(recording.name, manifest.quality)
+            console.paragraph(f"{recording} is whole: {row_words(opened)}")
+        console.quality(recording.name, opened.manifest.quality)
     return 1 if findings else 0

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
-from .tables import TABLES, misfit, whole_text
+from .tables import TABLES, misfit, refuse_unknown_words, whole_text
 from .vocabulary import counted
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
@@ -113,7 +113,7 @@ class Recording:
         with self.reading(table_name):
             tables = [_read_small(path, columns) for path in self.parquet_paths(table_name)]
             table = pa.concat_tables(tables)
-            _check_columns(table, table_name)
+            refuse_unknown_words(table, table_name)
         for position, field in enumerate(table.schema):
             if field.type == pa.string():
                 table = table.set_column(position, field, whole_text(table.column(position)))
@@ -131,7 +131,11 @@ class Recording:
         """
         try:
             told = pq.read_metadata(path)
-            wrong = None if as_it_is else misfit(told.schema.to_arrow_schema(), table_name)
+            wrong = None
+            if not as_it_is:
+                wrong = misfit(told.schema.to_arrow_schema(), table_name) or _misfit_values(
+                    path, told, table_name
+                )
         except UNREADABLE:
             return
         largest = max((told.row_group(number).num_rows for number in range(told.num_row_groups)), default=0)
@@ -148,6 +152,11 @@ class Recording:
                 "to fill memory",
                 hint="recordings take some 16 bytes an I/O: import the original trace again",
             )
+        if wrong is None and not as_it_is:
+            try:
+                wrong = _misfit_values(path, told, table_name)
+            except UNREADABLE:
+                return
         if wrong is not None:
             raise IotraceError(
                 f"'{self.path}' has a damaged table {table_name}: {wrong}",
@@ -189,23 +198,52 @@ def _read_small(path: Path, columns: list[str] | None) -> pa.Table:
     return table
 
 
-def _check_columns(table: pa.Table, table_name: str) -> None:
-    """Columns hold what the format promises: values where it requires them, whole numbers that fit their width.
+def _misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | None:
+    """What the values of a Parquet file break of the format's promises; None if nothing.
 
-    Tables are sized and written by these.
+    A column that requires a value has one, and whole numbers fit their width: tables are sized and written by these.
+    Only columns whose type does not promise it by itself are looked at, which iotrace never writes; their values are
+    read only where the file has no statistics of them.
     """
+    schema = told.schema.to_arrow_schema()
+    file = pq.ParquetFile(path, metadata=told)
     for field in TABLES.get(table_name, ()):
-        if field.name not in table.column_names:
+        if field.name not in schema.names or pa.types.is_nested(field.type):
             continue
-        column = table.column(field.name)
-        if not field.nullable and column.null_count:
-            raise ValueError(f"{field.name} is missing in {counted(column.null_count, 'row')}")
-        is_whole = pa.types.is_integer(field.type) and pa.types.is_integer(column.type)
-        if is_whole and column.type != field.type:
+        found = schema.field(field.name)
+        is_required = not field.nullable and found.nullable
+        is_other_width = pa.types.is_integer(field.type) and found.type != field.type
+        if not is_required and not is_other_width:
+            continue
+        missing_rows = 0
+        for number in range(told.num_row_groups):
+            missing, least, most = _extremes(file, number, field.name)
+            missing_rows += missing
             try:
-                column.cast(field.type)
+                for value in (least, most) if is_other_width and least is not None else ():
+                    pa.scalar(value, found.type).cast(field.type)
             except pa.ArrowInvalid as problem:
-                raise ValueError(f"{field.name}: {problem}") from problem
+                return f"{field.name}: {problem}"
+        if is_required and missing_rows:
+            return f"{field.name} is missing in {counted(missing_rows, 'row')}"
+    return None
+
+
+def _extremes(file: pq.ParquetFile, number: int, name: str) -> tuple[int, int | None, int | None]:
+    """Of a column of whole numbers or words in a row group: how many are missing, the least and the greatest."""
+    group = file.metadata.row_group(number)
+    told = next(
+        column
+        for position in range(group.num_columns)
+        if (column := group.column(position)).path_in_schema == name
+    ).statistics
+    if told is not None and told.has_null_count and told.has_min_max:
+        return told.null_count, told.min, told.max
+    column = file.read_row_group(number, columns=[name]).column(0)
+    if not pa.types.is_integer(column.type):
+        return column.null_count, None, None
+    bounds = pc.min_max(column).as_py()
+    return column.null_count, bounds["min"], bounds["max"]
 
 
 def _unfolded_bytes(column: pa.Array) -> int:

@@ -263,6 +263,13 @@ def _conform_column(table: pa.Table, field: pa.Field, table_name: str) -> pa.Chu
     return whole_text(column) if field.type == pa.string() else column
 
 
+def refuse_unknown_words(table: pa.Table, table_name: str) -> None:
+    """Raise ``ValueError`` if a column of words of the table ``table_name`` holds another."""
+    for field in TABLES.get(table_name, ()):
+        if field.type == _WORD and field.name in table.column_names:
+            _to_words(table.column(field.name), field, table_name)
+
+
 def whole_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A text column with what is no UTF-8 in it replaced: careless programs write names as they come."""
     if not has_damaged_text(column):

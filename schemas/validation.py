@@ -70,8 +70,8 @@ def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[
         rows = 0
         for batch in parquet.iter_batches(batch_size=1 << 18):
             rows += batch.num_rows
-            if name == "io" and not findings:
-                findings += _check_io(batch, where)
+            if not findings:
+                findings += _check_rows(batch, name, where)
             findings += _check_text(batch, where, findings)
     except UNREADABLE as problem:
         return 0, [Flaw("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
@@ -82,16 +82,16 @@ def _type_name(schema: pa.Schema, name: str) -> str:
     return str(schema.field(name).type) if name in schema.names else "missing"
 
 
-def _check_io(batch: pa.RecordBatch, where: str) -> list[Flaw]:
-    backwards = pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
-    findings = []
-    if backwards:
-        findings.append(Flaw("error", where, f"{counted(backwards, 'I/O')} completed before being issued"))
-    findings += [
-        Flaw("error", where, f"{counted(batch[field.name].null_count, 'null')} in {field.name}")
-        for field in TABLES["io"]
-        if not field.nullable and batch[field.name].null_count
+def _check_rows(batch: pa.RecordBatch, name: str, where: str) -> list[Flaw]:
+    findings = [
+        Flaw("error", where, f"{field.name} is missing in {counted(missing, 'row')}")
+        for field in TABLES[name]
+        if not field.nullable and (missing := batch[field.name].null_count)
     ]
+    if name == "io" and (
+        backwards := pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
+    ):
+        findings.append(Flaw("error", where, f"{counted(backwards, 'I/O')} completed before being issued"))
     return findings
 
 

@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from iotrace.analyze.knee import knee
 from iotrace.cli.main import app
+from iotrace.cli.main import run as run_commands
 from iotrace.replay.targets.fill import is_note, noted_fill
 from iotrace.schemas import (
     Clock,
@@ -166,25 +167,52 @@ def test_rows_of_a_table_with_a_damaged_footer_are_not_counted(file, tmp_path):
         recording.row_count(name)
 
 
-def test_a_number_beyond_its_column_is_damage(tmp_path):
-    path = hostile(tmp_path)
-    files = pq.read_table(path / "files.parquet")
-    at = files.column_names.index("file_id")
-    beyond = pa.array([1 << 40, *range(1, len(files))], pa.int64())
-    pq.write_table(files.set_column(at, "file_id", beyond), path / "files.parquet")
-    recording = Recording.open(path)
-    with pytest.raises(IotraceError, match=r"damaged table files: file_id"):
-        recording.read("files", ["file_id", "role"])
+BEYOND = pa.array([1 << 40], pa.int64())
+WRONG_VALUES = {
+    "a number beyond its column": ("files", "file_id", BEYOND, "file_id: Integer value"),
+    "a number beyond its column, of I/Os": ("io", "file_id", BEYOND, "file_id: Integer value"),
+    "nothing where a time is required": (
+        "io",
+        "issued_ns",
+        pa.nulls(1, pa.int64()),
+        "issued_ns is missing in",
+    ),
+    "nothing where a key is required": (
+        "devices",
+        "device_id",
+        pa.nulls(1, pa.int32()),
+        "device_id is missing in",
+    ),
+    "nothing where a word is required": ("files", "role", pa.nulls(1, pa.string()), "role is missing in"),
+}
 
 
-def test_a_value_that_the_format_requires_and_that_is_missing_is_damage(tmp_path):
-    """A replay ended in an exception on it when it copied the table."""
+@pytest.mark.parametrize("has_statistics", [True, False])
+@pytest.mark.parametrize("case", WRONG_VALUES)
+def test_values_that_the_format_rules_out_are_damage(case, has_statistics, tmp_path, capsys):
+    """Commands ended in exceptions wherever they first counted by them or wrote them."""
+    table, column, value, said = WRONG_VALUES[case]
+    recording = Recording.open(hostile(tmp_path))
+    (path,) = recording.parquet_paths(table)
+    rows = pq.read_table(path)
+    at = rows.column_names.index(column)
+    last = pa.concat_arrays(
+        [pa.array([0 if column != "role" else "data"] * (len(rows) - 1), value.type), value]
+    )
+    pq.write_table(rows.set_column(at, column, last), path, write_statistics=has_statistics)
+    with pytest.raises(IotraceError, match=f"damaged table {table}: {said}"):
+        Recording.open(recording.path)
+    assert run_commands(["validate", str(recording.path)]) == 1
+    assert f"error: {table}.parquet: " in capsys.readouterr().out
+
+
+def test_a_word_that_the_format_does_not_have_is_damage(tmp_path):
     path = hostile(tmp_path)
     files = pq.read_table(path / "files.parquet")
     at = files.column_names.index("role")
-    pq.write_table(files.set_column(at, "role", pa.nulls(len(files), pa.string())), path / "files.parquet")
-    with pytest.raises(IotraceError, match=rf"damaged table files: role is missing in {len(files)} rows"):
-        Recording.open(path).read("files", ["role"])
+    pq.write_table(files.set_column(at, "role", pa.array(["attic"] * len(files))), path / "files.parquet")
+    with pytest.raises(IotraceError, match=r"damaged table files: files.role cannot be 'attic'"):
+        Recording.open(path).read("files", ["file_id", "role"])
 
 
 def test_a_layer_of_no_known_name_is_not_judged_by_a_knee(tmp_path):
@@ -238,3 +266,12 @@ def test_no_command_that_takes_a_recording_is_forgotten():
     reading_as_report_does_and_then_serving = {"view"}
     left = taking_something_else | reading_as_report_does_and_then_serving
     assert set(taking(get_command(app))) - tried == left
+
+
+def test_a_layer_of_no_known_name_has_no_slow_windows(tmp_path, capsys):
+    path = hostile(tmp_path)
+    rows = pq.read_table(path / "io.parquet")
+    at = rows.column_names.index("layer")
+    pq.write_table(rows.set_column(at, "layer", pa.array(["attic"] * len(rows))), path / "io.parquet")
+    assert run_commands(["incident", str(path)]) == 2
+    assert "damaged table io: 'attic' is not a valid Layer" in capsys.readouterr().err
