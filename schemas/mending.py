@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 from .durable import create_private_folder, replacing, sync_file, sync_folder
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
+from .recording import misfit_values
 from .streams import read_about, read_stream
+from .tables import misfit
 
 SYNC_SECONDS: Final = 10
 """What was recorded this long ago, and as long as the disk takes to write it, is there after a power cut."""
@@ -150,9 +152,10 @@ def mend_small_tables(folder: Path) -> None:
     What cannot be read is removed: a table that is missing is known how to be dealt with. Raises ``OSError``.
     """
     for name in {path.name for where in (folder, folder / SYNCED) for path in where.glob("*.parquet")}:
-        best = max((folder / name, folder / SYNCED / name), key=_readable_rows)
-        rows = _readable_rows(best)
-        parts = folder / name.removesuffix(".parquet")
+        table_name = name.removesuffix(".parquet")
+        best = max((folder / name, folder / SYNCED / name), key=lambda path: _sound_rows(path, table_name))
+        rows = _sound_rows(best, table_name)
+        parts = folder / table_name
         if rows < 0:
             (folder / name).unlink(missing_ok=True)
         elif best.parent != folder:
@@ -173,7 +176,7 @@ def mend_parts(folder: Path) -> list[str]:
     for part in sorted(folder.glob("part-*.parquet")):
         tail = part.with_name(part.name.replace("part-", "tail-")).with_suffix(".arrows")
         if not tail.exists():
-            if _readable_rows(part) < 0:
+            if _sound_rows(part, folder.name) < 0:
                 part.unlink()
                 damaged.append(part.name)
         elif _whole_rows(part) < _stream_rows(tail):
@@ -199,10 +202,12 @@ def _manifests(folder: Path) -> Iterator[Manifest]:
                 yield Manifest.from_json(text, str(folder))
 
 
-def _readable_rows(path: Path) -> int:
-    """Rows of a Parquet file as its footer tells; -1 if it has none that can be read."""
+def _sound_rows(path: Path, table_name: str) -> int:
+    """Rows of a Parquet file as its footer tells; -1 if that cannot be read, or is not of the table ``table_name``."""
     try:
-        return int(pq.read_metadata(path).num_rows)
+        told = pq.read_metadata(path)
+        wrong = misfit(told.schema.to_arrow_schema(), table_name) or misfit_values(path, told, table_name)
+        return -1 if wrong else int(told.num_rows)
     except UNREADABLE:
         return -1
 

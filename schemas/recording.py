@@ -133,7 +133,7 @@ class Recording:
             told = pq.read_metadata(path)
             wrong = None
             if not as_it_is:
-                wrong = misfit(told.schema.to_arrow_schema(), table_name) or _misfit_values(
+                wrong = misfit(told.schema.to_arrow_schema(), table_name) or misfit_values(
                     path, told, table_name
                 )
         except UNREADABLE:
@@ -154,7 +154,7 @@ class Recording:
             )
         if wrong is None and not as_it_is:
             try:
-                wrong = _misfit_values(path, told, table_name)
+                wrong = misfit_values(path, told, table_name)
             except UNREADABLE:
                 return
         if wrong is not None:
@@ -198,7 +198,7 @@ def _read_small(path: Path, columns: list[str] | None) -> pa.Table:
     return table
 
 
-def _misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | None:
+def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | None:
     """What the values of a Parquet file break of the format's promises; None if nothing.
 
     A column that requires a value has one, and whole numbers fit their width: tables are sized and written by these.

@@ -10,6 +10,7 @@ of load, and ``scale`` is what they differ by (`SweepSettings.axis`).
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
@@ -125,10 +126,10 @@ class Sweep:
 
 
 def _step(data: dict[str, Any]) -> SweepStep:
-    said = data.get("predicted")
-    return SweepStep(
-        float(data["scale"]), str(data["folder"]), None if said is None else load(Prediction, said)
-    )
+    said, scale = data.get("predicted"), float(data["scale"])
+    if not math.isfinite(scale):
+        raise ValueError(f"the scale of step {data['folder']} is {scale}")
+    return SweepStep(scale, str(data["folder"]), None if said is None else load(Prediction, said))
 
 
 def _leads_out(folder: str) -> bool:

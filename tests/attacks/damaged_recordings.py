@@ -54,7 +54,7 @@ def _flipped(data: bytes, start: int, count: int) -> bytes:
 
 def _sprinkled(data: bytes) -> bytes:
     chance, made = random.Random(len(data)), bytearray(data)
-    for _ in range(20):
+    for _ in range(20 if made else 0):
         made[chance.randrange(len(made))] = chance.randrange(256)
     return bytes(made)
 

@@ -15,6 +15,7 @@ from iotrace.analyze.knee import knee
 from iotrace.cli.main import app
 from iotrace.cli.main import run as run_commands
 from iotrace.replay.targets.fill import is_note, noted_fill
+from iotrace.replay.virtual.fit import fit
 from iotrace.schemas import (
     Clock,
     GrowingRecording,
@@ -275,3 +276,33 @@ def test_a_layer_of_no_known_name_has_no_slow_windows(tmp_path, capsys):
     pq.write_table(rows.set_column(at, "layer", pa.array(["attic"] * len(rows))), path / "io.parquet")
     assert run_commands(["incident", str(path)]) == 2
     assert "damaged table io: 'attic' is not a valid Layer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale", ["NaN", "Infinity", "1e999"])
+def test_a_sweep_with_a_step_at_no_number_is_damaged(scale, tmp_path):
+    path = sweep(tmp_path)
+    index = path / "sweep.json"
+    text, count = re.subn(r'"scale": 2.0', f'"scale": {scale}', index.read_text("utf-8"))
+    assert count == 1
+    index.write_text(text, "utf-8")
+    with pytest.raises(IotraceError, match=r"damaged sweep\.json: the scale of step .* is (nan|inf)"):
+        Sweep.open(path)
+
+
+@pytest.mark.parametrize("values", [["a", "b"], None], ids=["text", "no such column"])
+def test_a_small_table_that_is_another_is_recovered_without(values, tmp_path):
+    """The copy that is known to be on the disk is taken; the power cut left the other one in another's blocks."""
+    folder = unfinished(tmp_path)
+    rows = pa.table({"device_id" if values else "other": values or [1]})
+    pq.write_table(rows, folder / "devices.parquet")
+    assert run_commands(["capture", "recover", str(tmp_path / "r.iotrace")]) == 0
+    assert Recording.open(tmp_path / "r.iotrace").row_count("io") == len(ROWS)
+
+
+def test_a_model_is_not_fitted_to_times_that_run_backwards(tmp_path):
+    path = hostile(tmp_path)
+    rows = pq.read_table(path / "io.parquet")
+    at = rows.column_names.index("completed_ns")
+    pq.write_table(rows.set_column(at, "completed_ns", pa.array([0] * len(rows))), path / "io.parquet")
+    with pytest.raises(IotraceError, match="I/Os completed before being issued"):
+        fit([Recording.open(path)])
