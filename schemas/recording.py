@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
-from .tables import TABLES, misfit, refuse_unknown_words, whole_text
+from .tables import MOMENT_NS_MAX, TABLES, TIME_COLUMNS, misfit, refuse_unknown_words, whole_text
 from .vocabulary import counted
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
@@ -202,8 +202,8 @@ def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | N
     """What the values of a Parquet file break of the format's promises; None if nothing.
 
     A column that requires a value has one, and whole numbers fit their width: tables are sized and written by these.
-    Only columns whose type does not promise it by itself are looked at, which iotrace never writes; their values are
-    read only where the file has no statistics of them.
+    Moments are within reach of each other. Only columns whose type does not promise it by itself are looked at, and
+    values are read only where the file has no statistics of them.
     """
     schema = told.schema.to_arrow_schema()
     file = pq.ParquetFile(path, metadata=told)
@@ -213,12 +213,15 @@ def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | N
         found = schema.field(field.name)
         is_required = not field.nullable and found.nullable
         is_other_width = pa.types.is_integer(field.type) and found.type != field.type
-        if not is_required and not is_other_width:
+        is_moment = field.name in TIME_COLUMNS
+        if not is_required and not is_other_width and not is_moment:
             continue
         missing_rows = 0
         for number in range(told.num_row_groups):
             missing, least, most = _extremes(file, number, field.name)
             missing_rows += missing
+            if is_moment and least is not None and most is not None and max(-least, most) >= MOMENT_NS_MAX:
+                return f"{field.name} is over a century away"
             try:
                 for value in (least, most) if is_other_width and least is not None else ():
                     pa.scalar(value, found.type).cast(field.type)
@@ -237,6 +240,8 @@ def _extremes(file: pq.ParquetFile, number: int, name: str) -> tuple[int, int | 
         for position in range(group.num_columns)
         if (column := group.column(position)).path_in_schema == name
     ).statistics
+    if told is not None and told.has_null_count and told.null_count == group.num_rows:
+        return told.null_count, None, None
     if told is not None and told.has_null_count and told.has_min_max:
         return told.null_count, told.min, told.max
     column = file.read_row_group(number, columns=[name]).column(0)

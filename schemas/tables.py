@@ -198,6 +198,8 @@ TIME_COLUMNS: Final = frozenset(
     {"intended_ns", "issued_ns", "completed_ns", "started_ns", "ended_ns", "at_ns"}
 )
 """Columns that are moments on the recording's clock."""
+MOMENT_NS_MAX: Final = 1 << 62
+"""146 years from the start of a recording: no moment of it lies as far, and twice as much is still a whole number."""
 
 _ZERO_WHEN_ABSENT: Final = frozenset({"flags", "error", "copy"})
 _NEVER_KEPT: Final = frozenset({"command_line"})

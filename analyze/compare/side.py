@@ -265,7 +265,7 @@ class ComparedSide:
             span_ns=chosen.span_ns,
             is_work_only=True,
         )
-        streams = streams_of(self._run)
+        streams = streams_of(self.recording, self._run)
         with library.opened(self.recording) as connection:
             found = measure(connection, self.recording, streams, subject, [latencies.add, layers.add])
         table = latencies.table()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from iotrace.analyze._tally import Tally
 from iotrace.analyze.rows import Columns, pieces, readable
-from iotrace.schemas import Recording
+from iotrace.schemas import Layer, Op, Recording
 
 from .figures import Measured
 from .streams import Numbering, Stream
@@ -84,13 +84,20 @@ def _within(piece: Columns, span_ns: tuple[int, int]) -> Columns:
     return found
 
 
-def streams_of(ask: Callable[..., pa.Table]) -> list[Stream]:
-    """Every combination of layer, device, file, role and operation; ``ask`` is `library.run` on one recording."""
-    return [
+def streams_of(recording: Recording, ask: Callable[..., pa.Table]) -> list[Stream]:
+    """Every combination of layer, device, file, role and operation; ``ask`` is `library.run` on ``recording``.
+
+    Raises `IotraceError` for a layer or an operation that nobody knows.
+    """
+    streams = [
         Stream(layer, row["device_id"], row["file_id"], row["role"], row["op"])
         for layer in ask("layers")["layer"].to_pylist()
         for row in ask("streams", layer=layer).to_pylist()
     ]
+    with readable(recording):
+        for one in streams:
+            Layer(one.layer), Op(one.op)
+    return streams
 
 
 def _slices(window_ns: tuple[int, int]) -> list[int]:

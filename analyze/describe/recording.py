@@ -182,7 +182,7 @@ class _Describer:
         return description
 
     def _measure(self) -> Measured:
-        streams = streams_of(partial(library.run, self.connection))
+        streams = streams_of(self.recording, partial(library.run, self.connection))
         subject = Subject(
             self.layer or "",
             (self.start_ns, self.end_ns),

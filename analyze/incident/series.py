@@ -169,7 +169,7 @@ def read_slots(
     count = max(-(-(end_ns - start_ns) // slot_ns), 1)
     room = int(min(max(_CELLS_MAX // (count * max(len(layers), 1) * 2), 2), _FILES_MAX))
     kept = sorted(file_id for file_id, _ in busiest.most_common(room))
-    every = streams_of(partial(library.run, connection))
+    every = streams_of(recording, partial(library.run, connection))
     table = stream_slots(recording, every, span_ns, slot_ns, kept_files=kept, longest_slots=_LONGEST_SLOTS)
     found = Slots(start_ns, slot_ns, count, {}, end_ns=end_ns)
     for layer in layers:

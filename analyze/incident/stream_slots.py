@@ -42,17 +42,16 @@ def stream_slots(
     }
     groups = list(dict.fromkeys(group_of.values()))
     numbers = {group: number for number, group in enumerate(groups)}
-    with readable(recording):
-        numbered = [
-            (
-                LAYERS.index(Layer(one.layer)),
-                OPS.index(Op(one.op)),
-                one.device_id,
-                one.file_id,
-                numbers[group_of[one]],
-            )
-            for one in streams
-        ]
+    numbered = [
+        (
+            LAYERS.index(Layer(one.layer)),
+            OPS.index(Op(one.op)),
+            one.device_id,
+            one.file_id,
+            numbers[group_of[one]],
+        )
+        for one in streams
+    ]
     columns = [*_COLUMNS, *(["layer"] if len({one.layer for one in streams}) > 1 else [])]
     columns += ["intended_ns"] if recording.manifest.is_played else []
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iotrace.analyze import library
 from iotrace.analyze.incident.change_points import segment
@@ -89,6 +90,7 @@ LAW_ERROR_MAX: Final = 0.1
 IOS_MIN: Final = 100
 """With fewer I/Os even a rate is not known to 10 % (Poisson)."""
 BLOCKS: Final = 48
+_FLOW_SLOTS_MAX: Final = 1 << 22
 """Stretches a step is cut into for trend and bootstrap."""
 BLOCK_IOS_MIN: Final = 25
 _BUSY_SHARE_MIN: Final = 0.5
@@ -319,6 +321,12 @@ def measure(
         response = library.run(connection, "knee_response", **window, block_ns=block_ns)
         table = library.run(connection, "knee_flow", **window, slot_ns=slot_ns)
         service = library.run(connection, "knee_service", layer=layer)
+    if table.num_rows and pc.max(table["slot"]).as_py() > _FLOW_SLOTS_MAX:
+        raise IotraceError(
+            f"'{recording.path}' has I/Os that took over {_FLOW_SLOTS_MAX // (block_count * SLOTS_PER_BLOCK):,} times "
+            "as long as the load lasted",
+            hint=f"iotrace validate {recording.path} tells whether it is damaged; leave this step out",
+        )
     flows = _flows(table, slot_ns)
     total = Flow.sum(flows.values())
     # Until 99 % had completed: the last blocks would be empty but for stragglers.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from iotrace.schemas import IotraceError, Layer, Op, Recording
 
 from .rows import FLUSH, NEVER, NO_ID, Rows, concatenate, constant, in_order
 from .selection import Selection
+
+_NO_WORD: Final = 255
 
 _SURVEYED = ("op", "offset_bytes", "size_bytes", "device_id", "file_id")
 _PLAYED = ("completed_ns", "process_id", "thread_id", "flags", "copy")
@@ -119,12 +121,12 @@ class Source:
             file = self._files[group.path]
             present = [name for name in file.schema_arrow.names if name in wanted_columns]
             table = file.read_row_group(group.number, columns=present)
-        if not one_layer:
-            table = table.filter(pc.equal(table["layer"], self.selection.layer))
-        if group.first_ns < first_ns or group.last_ns >= last_ns:
-            at = table[self.time_column]
-            table = table.filter(pc.and_(pc.greater_equal(at, first_ns), pc.less(at, last_ns)))
-        return _to_rows(table, self.time_column, self.space_is)
+            if not one_layer:
+                table = table.filter(pc.equal(table["layer"], self.selection.layer))
+            if group.first_ns < first_ns or group.last_ns >= last_ns:
+                at = table[self.time_column]
+                table = table.filter(pc.and_(pc.greater_equal(at, first_ns), pc.less(at, last_ns)))
+            return _to_rows(table, self.time_column, self.space_is)
 
 
 def _ahead(read: Callable[[_Group], Rows], groups: Sequence[_Group]) -> Iterator[Rows]:
@@ -218,15 +220,21 @@ def _to_rows(table: pa.Table, time_column: str, space_is: str) -> Rows:
 
 
 def _op_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
-    words = pa.array(list(Op), pa.string())
     pieces = []
     for chunk in column.chunks:
         if isinstance(chunk, pa.DictionaryArray):
-            position = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=words).to_numpy()
-            pieces.append(position.astype(np.uint8)[chunk.indices.to_numpy()])
+            pieces.append(_positions(chunk.dictionary)[chunk.indices.to_numpy()])
         else:
-            pieces.append(pc.index_in(chunk.cast(pa.string()), value_set=words).to_numpy().astype(np.uint8))
-    return np.concatenate(pieces) if pieces else np.zeros(0, np.uint8)
+            pieces.append(_positions(chunk))
+    numbers = np.concatenate(pieces) if pieces else np.zeros(0, np.uint8)
+    if (numbers == _NO_WORD).any():
+        raise ValueError("op holds what is no operation")
+    return numbers
+
+
+def _positions(words: pa.Array) -> npt.NDArray[np.uint8]:
+    found = pc.index_in(words.cast(pa.string()), value_set=pa.array(list(Op), pa.string()))
+    return pc.fill_null(found, _NO_WORD).to_numpy(zero_copy_only=False).astype(np.uint8)
 
 
 def space_names(source: Source) -> dict[int, str]:

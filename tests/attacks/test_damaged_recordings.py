@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -178,6 +179,12 @@ WRONG_VALUES = {
         pa.nulls(1, pa.int64()),
         "issued_ns is missing in",
     ),
+    "a time centuries away": (
+        "io",
+        "completed_ns",
+        pa.array([1 << 62], pa.int64()),
+        "completed_ns is over a cent",
+    ),
     "nothing where a key is required": (
         "devices",
         "device_id",
@@ -269,13 +276,34 @@ def test_no_command_that_takes_a_recording_is_forgotten():
     assert set(taking(get_command(app))) - tried == left
 
 
-def test_a_layer_of_no_known_name_has_no_slow_windows(tmp_path, capsys):
+READING_IO = ["describe {}", "incident {}", "compare {} {}"]
+
+
+@pytest.mark.parametrize(
+    ("column", "command"),
+    [*product(["layer", "op"], READING_IO), ("op", "export {} --to fio -o {out}")],
+)
+def test_a_layer_or_operation_that_nobody_knows_is_damage(command, column, tmp_path, capsys):
     path = hostile(tmp_path)
     rows = pq.read_table(path / "io.parquet")
-    at = rows.column_names.index("layer")
-    pq.write_table(rows.set_column(at, "layer", pa.array(["attic"] * len(rows))), path / "io.parquet")
-    assert run_commands(["incident", str(path)]) == 2
-    assert "damaged table io: 'attic' is not a valid Layer" in capsys.readouterr().err
+    at = rows.column_names.index(column)
+    words = rows[column].cast(pa.string()).to_pylist()
+    words[::7] = ["attic"] * len(words[::7])
+    pq.write_table(rows.set_column(at, column, pa.array(words)), path / "io.parquet")
+    assert run_commands(command.format(path, path, out=tmp_path / "o").split()) == 2
+    assert "damaged table io: " in capsys.readouterr().err
+
+
+def test_a_step_whose_last_io_took_years_is_left_out(tmp_path):
+    """One place in memory for each hundredth of the load's length would be petabytes."""
+    path = sweep(tmp_path)
+    io = next(path.glob("steps/000*/io.parquet"))
+    rows = pq.read_table(io)
+    at = rows.column_names.index("completed_ns")
+    ends = [*rows["completed_ns"].to_pylist()[:-1], 1 << 61]
+    pq.write_table(rows.set_column(at, "completed_ns", pa.array(ends)), io)
+    with pytest.raises(IotraceError, match="times as long as the load lasted"):
+        knee(Sweep.open(path).recordings())
 
 
 @pytest.mark.parametrize("scale", ["NaN", "Infinity", "1e999"])

@@ -70,7 +70,7 @@ def test_one_pass_tells_the_work_the_latencies_and_the_layers(recording, span_ns
     latencies, layers = LatencyCount(recording, chosen), LayerCount("block", span_ns, SECOND // 100)
     subject = Subject("block", span_ns, (metric,), has_errors=True, span_ns=span_ns)
     with library.opened(recording) as connection:
-        streams = streams_of(partial(library.run, connection))
+        streams = streams_of(recording, partial(library.run, connection))
         whole = measure(connection, recording, streams, subject)
         counted = [latencies.add, layers.add]
         work = measure(connection, recording, streams, replace(subject, is_work_only=True), counted)

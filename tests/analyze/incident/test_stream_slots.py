@@ -42,7 +42,7 @@ def test_counts_are_those_of_the_query(unordered, from_ns, until_ns, slot_ns, lo
             kept_files=kept,
             longest_slots=longest_slots,
         ).to_pylist()
-        streams = streams_of(partial(library.run, connection))
+        streams = streams_of(unordered, partial(library.run, connection))
     ours = stream_slots(
         unordered, streams, (from_ns, until_ns), slot_ns, kept_files=kept, longest_slots=longest_slots
     ).to_pylist()
