@@ -5,6 +5,7 @@ from typing import Final
 from iotrace.analyze.stats.histogram import is_printable
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns, format_share
 from iotrace.schemas.manifest import HEAVY_LOSS, SHARED_TIME
+from iotrace.schemas.tables import KEYS
 
 from .subject import ANY, CAPTURED, Finding, Rule, Subject
 
@@ -22,6 +23,20 @@ _EDGE: Final = 0.05
 _GAP: Final = 0.1
 """Share of a second's bytes that the recording lacks where it has a gap."""
 _OFFSET_NS: Final = 1_000_000
+
+
+def nothing_recorded(subject: Subject) -> Finding | None:
+    """A whole file of the wrong kind is intact, and no ground to judge storage on."""
+    held = set(subject.recording.table_names()) - KEYS.keys()
+    if any(subject.recording.row_count(name) for name in held):
+        return None
+    return Finding(
+        "nothing-recorded",
+        "warning",
+        "it holds nothing to judge storage by",
+        "no I/Os, counters, waits, events or results of a test",
+        "record disk I/O: iotrace capture plan shows how on each system",
+    )
 
 
 def data_lost(subject: Subject) -> Finding | None:
@@ -239,6 +254,13 @@ def clocks_not_aligned(subject: Subject) -> Finding | None:
 
 
 RULES: Final = (
+    Rule(
+        "nothing-recorded",
+        "it holds no I/Os, counters, waits, events or results of a test",
+        "the sources are intact, but of another kind: nothing can be said of storage",
+        CAPTURED,
+        nothing_recorded,
+    ),
     Rule(
         "data-lost",
         "the recording has flaws or heavy loss (lost events, cut off, clock steps)",

@@ -234,7 +234,8 @@ def _op_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
 
 def _positions(words: pa.Array) -> npt.NDArray[np.uint8]:
     found = pc.index_in(words.cast(pa.string()), value_set=pa.array(list(Op), pa.string()))
-    return pc.fill_null(found, _NO_WORD).to_numpy(zero_copy_only=False).astype(np.uint8)
+    positions: npt.NDArray[np.int32] = pc.fill_null(found, _NO_WORD).to_numpy(zero_copy_only=False)
+    return positions.astype(np.uint8)
 
 
 def space_names(source: Source) -> dict[int, str]:

@@ -63,6 +63,8 @@ CELL = PLAYED | {"loop": "closed", "seconds": 60.0}
 MODELLED = {"model": {"title": "a cloud disk", "date": "2026-01-02", "tested": None}}
 BASE = {"replay": REPLAY, "captured": None, "characterization": CELL}
 
+_COLUMNS = ("issued_ns", "completed_ns", "offset_bytes", "size_bytes", "device_id", "error")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -282,6 +284,11 @@ CASES = {
         Case("characterization", io=speeding_up(0.08)),
         # From the middle of the first fifth to that of the last are four fifths of the way.
         "changed by +24 % from first to last",
+    ),
+    "nothing-recorded": Cases(
+        Case("captured", io=dict.fromkeys(_COLUMNS, np.zeros(0, np.int64))),
+        CAPTURED,
+        "no I/Os, counters, waits, events or results",
     ),
     "data-lost": Cases(
         Case("captured", manifest={"quality": Quality(events_lost=1000).judge(1000)}),
