@@ -1,5 +1,6 @@
 """How figures look to people: three significant digits, units that fit, and a dash where there is no figure."""
 
+import math
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,7 +19,7 @@ def format_duration_ns(duration_ns: float | None) -> str:
 
     From 0.1 ms on everything is in ms, as storage latency usually is, up to one second.
     """
-    if duration_ns is None:
+    if duration_ns is None or not math.isfinite(duration_ns):
         return DASH
     if duration_ns < 0:
         return f"-{format_duration_ns(-duration_ns)}"

@@ -15,9 +15,10 @@ from iotrace.analyze.knee.next_load import (
     summarise_step,
     why_ended,
 )
+from iotrace.analyze.units import format_duration_ns
 from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
 from iotrace.replay.virtual.predict import Predictor
-from iotrace.schemas import Recording, Sweep, SweepWriter
+from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
 from iotrace.schemas.models import is_model_target
 from iotrace.schemas.run import Prediction
 from iotrace.schemas.sweep import SweepSettings, watched_path
@@ -27,6 +28,7 @@ from .watching import watched
 
 STEP_SECONDS: Final = 10.0
 """Shorter steps have too few I/Os for a p99 at ordinary rates."""
+_SECONDS_MIN: Final = 1e-3
 STEPS_MAX: Final = 24
 """Enough to double the load a dozen times, close in on the knee, and run some steps again."""
 
@@ -74,7 +76,12 @@ def run_sweep(
     refuse_over_source(output, [recording.path])
     refuse_output_as_target(options.all_targets, output)
     first, last = options.window_ns or (0, recording.manifest.window_end_ns)
-    window_seconds = max((last - first) / 1e9, 1e-3)
+    window_seconds = (last - first) / 1e9
+    if window_seconds < _SECONDS_MIN:
+        raise IotraceError(
+            f"'{recording.path}' lasts {format_duration_ns(last - first)}, too short to be played again and again",
+            hint=f"iotrace validate {recording.path} tells whether it is whole; choose a longer part",
+        )
     writer = SweepWriter(
         output,
         title=title or f"Sweep of {recording.manifest.title}",

@@ -12,7 +12,16 @@ import pyarrow.parquet as pq
 
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
-from .tables import MOMENT_NS_MAX, TABLES, TIME_COLUMNS, misfit, refuse_unknown_words, whole_text
+from .tables import (
+    KEY_MAX,
+    KEYS,
+    MOMENT_NS_MAX,
+    TABLES,
+    TIME_COLUMNS,
+    misfit,
+    refuse_unknown_words,
+    whole_text,
+)
 from .vocabulary import counted
 
 _MANIFEST_BYTES_MAX = 16 * 1024 * 1024
@@ -202,11 +211,10 @@ def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | N
     """What the values of a Parquet file break of the format's promises; None if nothing.
 
     A column that requires a value has one, and whole numbers fit their width: tables are sized and written by these.
-    Moments are within reach of each other. Only columns whose type does not promise it by itself are looked at, and
-    values are read only where the file has no statistics of them.
+    Moments are within reach of each other, and keys are numbers that answers can keep a place for. What a column's type
+    promises by itself is not looked at, and values are read only where the file has no statistics of them.
     """
     schema = told.schema.to_arrow_schema()
-    file = pq.ParquetFile(path, metadata=told)
     for field in TABLES.get(table_name, ()):
         if field.name not in schema.names or pa.types.is_nested(field.type):
             continue
@@ -214,37 +222,43 @@ def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | N
         is_required = not field.nullable and found.nullable
         is_other_width = pa.types.is_integer(field.type) and found.type != field.type
         is_moment = field.name in TIME_COLUMNS
-        if not is_required and not is_other_width and not is_moment:
+        is_key = KEYS.get(table_name) == field.name
+        if not is_required and not is_other_width and not is_moment and not is_key:
             continue
         missing_rows = 0
         for number in range(told.num_row_groups):
-            missing, least, most = _extremes(file, number, field.name)
+            missing, least, most = _extremes(path, told, number, field.name)
             missing_rows += missing
-            if is_moment and least is not None and most is not None and max(-least, most) >= MOMENT_NS_MAX:
-                return f"{field.name} is over a century away"
             try:
                 for value in (least, most) if is_other_width and least is not None else ():
                     pa.scalar(value, found.type).cast(field.type)
             except pa.ArrowInvalid as problem:
                 return f"{field.name}: {problem}"
+            if is_moment and least is not None and most is not None and max(-least, most) >= MOMENT_NS_MAX:
+                return f"{field.name} is over a century away"
+            if is_key and least is not None and most is not None and (least < 0 or most > KEY_MAX):
+                return f"{field.name} is {least if least < 0 else most:,}, not from 0 to {KEY_MAX:,}"
         if is_required and missing_rows:
             return f"{field.name} is missing in {counted(missing_rows, 'row')}"
     return None
 
 
-def _extremes(file: pq.ParquetFile, number: int, name: str) -> tuple[int, int | None, int | None]:
+def _extremes(
+    path: Path, told: pq.FileMetaData, number: int, name: str
+) -> tuple[int, int | None, int | None]:
     """Of a column of whole numbers or words in a row group: how many are missing, the least and the greatest."""
-    group = file.metadata.row_group(number)
-    told = next(
+    group = told.row_group(number)
+    known = next(
         column
         for position in range(group.num_columns)
         if (column := group.column(position)).path_in_schema == name
     ).statistics
-    if told is not None and told.has_null_count and told.null_count == group.num_rows:
-        return told.null_count, None, None
-    if told is not None and told.has_null_count and told.has_min_max:
-        return told.null_count, told.min, told.max
-    column = file.read_row_group(number, columns=[name]).column(0)
+    if known is not None and known.has_null_count and known.null_count == group.num_rows:
+        return known.null_count, None, None
+    if known is not None and known.has_null_count and known.has_min_max:
+        return known.null_count, known.min, known.max
+    with pq.ParquetFile(path, metadata=told) as file:
+        column = file.read_row_group(number, columns=[name]).column(0)
     if not pa.types.is_integer(column.type):
         return column.null_count, None, None
     bounds = pc.min_max(column).as_py()

@@ -201,6 +201,9 @@ TIME_COLUMNS: Final = frozenset(
 MOMENT_NS_MAX: Final = 1 << 62
 """146 years from the start of a recording: no moment of it lies as far, and twice as much is still a whole number."""
 
+KEY_MAX: Final = (1 << 24) - 1
+"""Rows that others name are numbered from 0: answers keep a place for each number up to the greatest."""
+
 _ZERO_WHEN_ABSENT: Final = frozenset({"flags", "error", "copy"})
 _NEVER_KEPT: Final = frozenset({"command_line"})
 """Columns that earlier versions wrote and that no recording gets any more, whatever is brought for them."""

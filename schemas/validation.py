@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .errors import UNREADABLE, IotraceError
-from .recording import Recording
+from .recording import Recording, misfit_values
 from .tables import KEYS, OPTIONAL_TABLES, TABLES, has_damaged_text
 from .vocabulary import counted
 
@@ -67,11 +67,13 @@ def _check_file(file: Path, name: str, recording: Recording) -> tuple[int, list[
             for field in TABLES[name]
             if field.name not in schema.names or schema.field(field.name).type != field.type
         ]
+        if not findings and (wrong := misfit_values(file, parquet.metadata, name)):
+            findings.append(Flaw("error", where, wrong))
         rows = 0
         for batch in parquet.iter_batches(batch_size=1 << 18):
             rows += batch.num_rows
-            if not findings:
-                findings += _check_rows(batch, name, where)
+            if name == "io" and not findings:
+                findings += _check_io(batch, where)
             findings += _check_text(batch, where, findings)
     except UNREADABLE as problem:
         return 0, [Flaw("error", where, f"cannot be read: {str(problem).splitlines()[0][:200]}")]
@@ -82,17 +84,11 @@ def _type_name(schema: pa.Schema, name: str) -> str:
     return str(schema.field(name).type) if name in schema.names else "missing"
 
 
-def _check_rows(batch: pa.RecordBatch, name: str, where: str) -> list[Flaw]:
-    findings = [
-        Flaw("error", where, f"{field.name} is missing in {counted(missing, 'row')}")
-        for field in TABLES[name]
-        if not field.nullable and (missing := batch[field.name].null_count)
-    ]
-    if name == "io" and (
-        backwards := pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
-    ):
-        findings.append(Flaw("error", where, f"{counted(backwards, 'I/O')} completed before being issued"))
-    return findings
+def _check_io(batch: pa.RecordBatch, where: str) -> list[Flaw]:
+    backwards = pc.sum(pc.less(batch["completed_ns"], batch["issued_ns"])).as_py() or 0
+    if not backwards:
+        return []
+    return [Flaw("error", where, f"{counted(backwards, 'I/O')} completed before being issued")]
 
 
 def _check_text(batch: pa.RecordBatch, where: str, known: list[Flaw]) -> list[Flaw]:

@@ -185,6 +185,13 @@ WRONG_VALUES = {
         pa.array([1 << 62], pa.int64()),
         "completed_ns is over a cent",
     ),
+    "a key beyond what is numbered": (
+        "files",
+        "file_id",
+        pa.array([1 << 24], pa.int32()),
+        "file_id is 16,777,216",
+    ),
+    "a key below 0": ("devices", "device_id", pa.array([-1], pa.int32()), "device_id is -1, not from 0"),
     "nothing where a key is required": (
         "devices",
         "device_id",
@@ -334,3 +341,24 @@ def test_a_model_is_not_fitted_to_times_that_run_backwards(tmp_path):
     pq.write_table(rows.set_column(at, "completed_ns", pa.array([0] * len(rows))), path / "io.parquet")
     with pytest.raises(IotraceError, match="I/Os completed before being issued"):
         fit([Recording.open(path)])
+
+
+def test_a_sweep_of_a_recording_without_length_is_refused(tmp_path, capsys):
+    """Each step would have played it 500 times, and lasted 500 times as long as was asked."""
+    path = hostile(tmp_path)
+    written = path / "manifest.json"
+    text, count = re.subn(r'"window_end_ns": \d+', '"window_end_ns": 0', written.read_text("utf-8"))
+    assert count == 1
+    written.write_text(text, "utf-8")
+    words = [
+        "sweep",
+        path,
+        "--target",
+        "model:azure/P10",
+        "-o",
+        tmp_path / "s.iotrace",
+        "--step-seconds",
+        "0.5",
+    ]
+    assert run_commands(list(map(str, words))) == 2
+    assert "lasts 0 ns, too short" in capsys.readouterr().err

@@ -367,6 +367,8 @@ def test_a_source_without_latencies_has_no_queue_either(make_recording):
         (units.format_duration_ns(245 * SECOND), "4 min 05 s"),
         (units.format_duration_ns(3 * 3600 * SECOND), "3 h 00 min"),
         (units.format_duration_ns(None), "–"),  # noqa: RUF001
+        (units.format_duration_ns(float("inf")), "–"),  # noqa: RUF001
+        (units.format_duration_ns(float("nan")), "–"),  # noqa: RUF001
         (units.format_bytes(512), "512 B"),
         (units.format_bytes(8192), "8.0 KiB"),
         (units.format_bytes((1 << 20) - 1), "1.0 MiB"),
