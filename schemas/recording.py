@@ -140,11 +140,7 @@ class Recording:
         """
         try:
             told = pq.read_metadata(path)
-            wrong = None
-            if not as_it_is:
-                wrong = misfit(told.schema.to_arrow_schema(), table_name) or misfit_values(
-                    path, told, table_name
-                )
+            wrong = None if as_it_is else misfit(told.schema.to_arrow_schema(), table_name)
         except UNREADABLE:
             return
         largest = max((told.row_group(number).num_rows for number in range(told.num_row_groups)), default=0)
