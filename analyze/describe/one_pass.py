@@ -96,7 +96,8 @@ def streams_of(recording: Recording, ask: Callable[..., pa.Table]) -> list[Strea
     ]
     with readable(recording):
         for one in streams:
-            Layer(one.layer), Op(one.op)
+            Layer(one.layer)
+            Op(one.op)
     return streams
 
 

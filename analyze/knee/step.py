@@ -91,6 +91,7 @@ IOS_MIN: Final = 100
 """With fewer I/Os even a rate is not known to 10 % (Poisson)."""
 BLOCKS: Final = 48
 _FLOW_SLOTS_MAX: Final = 1 << 22
+"""32 MiB a column; I/Os are spread over as many slots as their last end asks for, however late it is."""
 """Stretches a step is cut into for trend and bootstrap."""
 BLOCK_IOS_MIN: Final = 25
 _BUSY_SHARE_MIN: Final = 0.5
@@ -553,9 +554,10 @@ def unloaded_ns(samples: Samples) -> int | None:
 def _layer(layers: pa.Table, recording: Recording) -> str:
     """The layer a step is measured at: the one that was replayed, else the nearest to the storage's user."""
     order = ("block", "device", "filesystem", "sql")
-    rows = [row for row in layers.to_pylist() if row["layer"] in order]  # careless programs write any word
+    with recording.reading("io"):
+        rows = sorted(layers.to_pylist(), key=lambda row: order.index(Layer(row["layer"])))
     best: str | None = None
-    for row in sorted(rows, key=lambda row: order.index(row["layer"])):
+    for row in rows:
         if row["planned_count"]:
             return str(row["layer"])
         best = best or str(row["layer"])
