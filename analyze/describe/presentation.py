@@ -116,8 +116,11 @@ def opening(found: Description, title_characters: int = _TITLE_CHARACTERS) -> li
 
 def _counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
     """How busy and how slow the busiest drive or file was by its counters, which is all that some nights left."""
-    known = [one for one in drives if one["instance"] != "_Total" and one["ios_per_s"]]
+    each = [one for one in drives if one["instance"] != "_Total"]
+    known = [one for one in each if one["ios_per_s"]]
     if not known:
+        if each and all(one["ios_per_s"] is None for one in each):
+            yield from _not_counted(each)
         return
     busiest = max(known, key=lambda one: float(one["ios_per_s"]))
     bytes_per_s = (busiest["read_bytes_per_s"] or 0) + (busiest["written_bytes_per_s"] or 0)
@@ -133,6 +136,21 @@ def _counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
     ]
     if taken:
         yield f"Latency there: {'; '.join(taken)}; counters know means only, no percentiles"
+
+
+def _not_counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What was logged of drives whose rate was not, and which counters of perfmon say the rest."""
+    queued = [one for one in drives if one["queue_length_mean"] is not None]
+    if queued:
+        longest = max(queued, key=lambda one: float(one["queue_length_mean"]))
+        name = shortened(str(longest["instance"] or "unknown"), 40)
+        yield f"Load: {longest['queue_length_mean']:.2f} I/Os in flight on {name} on average"
+    if {one["object"] for one in drives} - {"PhysicalDisk", "LogicalDisk"}:
+        return
+    missing = ["Disk Reads/sec", "Disk Writes/sec"]
+    if not any(one[f"{op}_latency_mean_ns"] for one in drives for op in _READ_AND_WRITE):
+        missing += ["Avg. Disk sec/Read", "Avg. Disk sec/Write"]
+    yield f"Not logged: {listed(missing)}; 'iotrace capture plan' writes a set that logs them"
 
 
 def _what(found: Description, title: str) -> str:
@@ -456,7 +474,15 @@ def _drives(found: Description) -> Iterator[Section]:
         words = {word for _, word in graded}
         told = [f"all {word}" for word in words] if len(words) == 1 else [" ".join(one) for one in graded[:8]]
         notes = [f"grades of the means: {', '.join(told)}"] if told else []
-        yield from section(heading, heads, map(_drive, entries), shown=_DRIVES_SHOWN, notes=notes)
+        rows = [_drive(entry) for entry in entries]
+        counted = [place for place in range(len(heads)) if any(str(row[place]) != DASH for row in rows)]
+        yield from section(
+            heading,
+            [heads[place] for place in counted],
+            [[row[place] for place in counted] for row in rows],
+            shown=_DRIVES_SHOWN,
+            notes=notes,
+        )
 
 
 def _waits(found: Description) -> Iterable[Section]:

@@ -332,6 +332,25 @@ def test_counters_alone_give_the_table_of_drives(make_recording):
     assert "only counters" in found.notes[0]
 
 
+def test_a_log_of_queues_alone_names_the_counters_that_it_lacks(make_recording):
+    """Two samples of 2 and 4 in flight on one drive, 1 and 1 on another."""
+    place = {"interval_ns": SECOND, "source": "HOST", "object": "PhysicalDisk", "counter": "", "unit": "",
+             "layer": "block", "metric": "queue_length"}  # fmt: skip
+    rows = [
+        {"at_ns": at * SECOND, "instance": drive, "value": value, **place}
+        for drive, values in (("0 C:", (1.0, 1.0)), ("1 D:", (2.0, 4.0)))
+        for at, value in enumerate(values, 1)
+    ]
+    found = describe(make_recording([], window_ns=2 * SECOND, tables={"counters": rows}))
+    answer = describe_answer(found, "name", Quality(), [])
+    told = [one.text for one in answer.opening]
+    assert told[1] == "Load: 3.00 I/Os in flight on 1 D: on average"
+    assert told[2].startswith(
+        "Not logged: Disk Reads/sec, Disk Writes/sec, Avg. Disk sec/Read and Avg. Disk sec/Write;"
+    )
+    assert [head.head for head in answer.sections[0].table.columns] == ["", "queue"]
+
+
 def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_recording):
     ios = [{"issued_ns": 0, "completed_ns": 5, "error": 5}, {"issued_ns": 1, "completed_ns": None}]
     found = describe(make_recording(ios, window_ns=SECOND))
