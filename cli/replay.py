@@ -207,8 +207,15 @@ def _played(run: Replay) -> str:
 
 
 def _slow(run: Replay) -> str:
-    if run.backend == "model" and run.response_ns_p50 == 0:
-        return "Latency: the model states none; its limits held back fewer than half of the I/Os"
+    if run.model is not None and run.response_ns_p50 == 0:
+        waits = sum(one.waited_ios for one in run.model.limits)
+        if not waits:
+            return "Latency: the model states none; no limit held an I/O back"
+        mean_ns = sum(one.wait_ns_sum for one in run.model.limits) / waits
+        return (
+            f"Latency: the model states none; its limits held I/Os back {format_count(waits)} times, "
+            f"for {format_duration_ns(mean_ns)} on average"
+        )
     response, service = (format_duration_ns(one) for one in (run.response_ns_p50, run.service_ns_p50))
     return f"Latency: median response {response}, service {service}"
 

@@ -32,9 +32,9 @@ pub struct Passing {
 pub struct Held {
     /// I/Os that waited.
     pub ios: u64,
-    /// Sum of what they waited.
+    /// Sum of what they waited, in the queue too.
     pub wait_ns: i128,
-    /// Time during which any waited.
+    /// Time during which any waited; of a bucket, during which the first one did for it.
     pub throttled_ns: i64,
     waited_until_ns: i64,
     /// The longest wait.
@@ -42,14 +42,15 @@ pub struct Held {
 }
 
 impl Held {
-    fn note(&mut self, from_ns: i64, until_ns: i64) {
-        let wait_ns = until_ns - from_ns;
+    /// An I/O that arrived, was the first in the queue from `first_ns` on, and was let go.
+    fn note(&mut self, arrived_ns: i64, first_ns: i64, until_ns: i64) {
+        let wait_ns = until_ns - arrived_ns;
         self.ios += 1;
         self.wait_ns += i128::from(wait_ns);
         self.wait_ns_max = self.wait_ns_max.max(wait_ns);
         // Waits begin and end in order, so that their union is a running sum.
         if until_ns > self.waited_until_ns {
-            self.throttled_ns += until_ns - from_ns.max(self.waited_until_ns);
+            self.throttled_ns += until_ns - first_ns.max(self.waited_until_ns);
             self.waited_until_ns = until_ns;
         }
     }
@@ -66,7 +67,7 @@ pub struct Bucket {
     runs: [(u64, u64); 2],
     /// For how long it had to fill at most, when something was taken.
     full_in_ns_most: f64,
-    /// What it did to I/Os at the head of the queue.
+    /// What it did to the I/Os that it let go last.
     pub held: Held,
     /// Tokens asked for, by when the I/Os were due.
     pub demand: Demand,
@@ -240,6 +241,8 @@ pub struct Gate {
     pub buckets: Vec<Bucket>,
     slices: Option<Slices>,
     last_ns: i64,
+    /// The bucket that the last I/O waited for.
+    binding: usize,
     /// What it did.
     pub held: Held,
 }
@@ -254,6 +257,7 @@ impl Gate {
             buckets: spec.buckets.iter().map(Bucket::new).collect(),
             slices: spec.slices.as_ref().map(Slices::new),
             last_ns: i64::MIN / 4,
+            binding: 0,
             held: Held::default(),
         }
     }
@@ -270,7 +274,7 @@ impl Gate {
         };
         self.last_ns = release_ns;
         if release_ns > arrived_ns {
-            self.held.note(arrived_ns, release_ns);
+            self.held.note(arrived_ns, arrived_ns, release_ns);
         }
         release_ns
     }
@@ -278,7 +282,6 @@ impl Gate {
     fn tokens_release_ns(&mut self, arrived_ns: i64, io: &Passing) -> i64 {
         let first_ns = arrived_ns.max(self.last_ns) as f64;
         let mut release_ns = first_ns;
-        let mut binding = None;
         let mut costs = [0.0; BUCKETS_MAX];
         for (number, bucket) in self.buckets.iter_mut().enumerate() {
             costs[number] = bucket.cost(io);
@@ -286,7 +289,7 @@ impl Gate {
             let ready_ns = bucket.ready_ns(costs[number]);
             if ready_ns > release_ns {
                 release_ns = ready_ns;
-                binding = Some(number);
+                self.binding = number;
             }
         }
         // A whole nanosecond, not before the tokens are there; errors of the last digit do not count as one.
@@ -300,9 +303,10 @@ impl Gate {
             bucket.take(release_ns, costs[number]);
         }
         let whole_ns = whole_ns as i64;
-        if let Some(number) = binding {
-            // Of the time in the queue only that at its head is this bucket's doing.
-            self.buckets[number].held.note(first_ns as i64, whole_ns);
+        // One that takes nothing goes on with the I/O before it, and has waited for the same bucket.
+        if whole_ns > arrived_ns {
+            let held = &mut self.buckets[self.binding].held;
+            held.note(arrived_ns, first_ns as i64, whole_ns);
         }
         whole_ns
     }

@@ -91,7 +91,7 @@ def load(low: int, high: int, sizes: list[int], *, seconds: int = 12, seed: int 
 
 
 def check(toml: str, arrivals, expected, limits: list[Limit], target=0) -> dict:
-    """The model's ends are those expected, and its limits held as long as the planted ones, in the model's order."""
+    """The model ends I/Os when expected; its limits, in the model's order, held as many for as long as those planted."""
     at, size, offset = arrivals
     made = compiled(parse_model(toml, "planted"))
     figures, ends = simulate(made.json(), at, size=size, offset=offset, target=target, keep=True)
@@ -100,6 +100,9 @@ def check(toml: str, arrivals, expected, limits: list[Limit], target=0) -> dict:
     assert throttled == pytest.approx([one.throttled_seconds() for one in limits], abs=1e-6)
     assert max(throttled) > 1, "nothing was held back"
     facts = [limit_facts(bound, figures) for bound in made.bounds]
+    waits = [end - begin for one in limits for begin, end in one.waits]
+    assert sum(one.waited_ios for one in facts) == pytest.approx(len(waits), abs=3)
+    assert sum(one.wait_ns_sum for one in facts) == pytest.approx(sum(waits), rel=1e-6)
     return {one.name: one for one in facts}
 
 
