@@ -27,7 +27,8 @@ _HINT: Final = "write it like 'p99<15ms' or 'read p95<5ms, log write p99<2ms'"
 class Objective:
     """One clause: a share ``quantile`` of the response times stays under ``limit_ns``.
 
-    ``role`` and ``op`` narrow it down; None takes all.
+    ``role`` and ``op`` narrow it down; None takes all roles, and reads and writes. Flushes count where they are named:
+    many models and logs give them no time, which would flatter all the others.
     """
 
     quantile: float
@@ -67,9 +68,10 @@ class Objective:
             f"{scope + ' ' if scope else ''}{self.percentile_name}<{''.join(_number_and_unit(self.limit_ns))}"
         )
 
-    def covers(self, role: str, op: str) -> bool:
-        """Whether an I/O of this role and op counts for the objective."""
-        return self.role in (None, role) and self.op in (None, op)
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Operations that count for it."""
+        return ("read", "write") if self.op is None else (self.op,)
 
 
 def parse(text: str) -> tuple[Objective, ...]:

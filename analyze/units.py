@@ -11,6 +11,7 @@ format_share = text.format_share
 
 _FIRST_DATE_NS: Final = 400 * 86_400 * 10**9
 """Recordings that name no date begin at 1970-01-01."""
+_RATIO_TOLD_MAX: Final = 1_000_000
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -110,10 +111,13 @@ def format_quantity(value: float, unit: str | None) -> str:
 def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:
     """A ratio and its 95 % interval: ``1.52x [1.41, 1.66]``; the interval is left out when there is none.
 
-    Two decimals, but ``0.0012x`` where these would say nothing, and ``1,234x`` where they would say too much.
+    Two decimals, but ``0.0012x`` where these would say nothing, and ``1,234x`` where they would say too much. From a
+    million on the other figure is next to nothing, and neither digits nor interval mean anything.
     """
     if ratio is None:
         return DASH
+    if ratio >= _RATIO_TOLD_MAX:
+        return f"over {_RATIO_TOLD_MAX:,}x"
     if interval is None:
         return f"{_times(ratio)}x"
     return f"{_times(ratio)}x [{_times(interval[0])}, {_times(interval[1])}]"

@@ -285,7 +285,8 @@ def report_command(
     else:
         for one in facts.needs:
             say(Sentence(one.sentence, NEED_TONES[one.verdict]))
-        console.paragraph(facts.verdict)
+        if not facts.needs:
+            console.paragraph(facts.verdict)
         for sentence in facts.also:
             console.paragraph(sentence)
         console.paragraph(f"wrote {output}: {format_bytes(output.stat().st_size)}")

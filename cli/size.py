@@ -252,7 +252,7 @@ def _cheapest_first(tried: list[Tried], costs: dict[str, float]) -> list[Tried]:
 
 def _wanted(objective: objectives.Objective) -> Wanted:
     roles = (objective.role,) if objective.role is not None else (None, *(str(role) for role in Role))
-    ops = tuple(number for number, op in enumerate(_OPS) if objective.op in {None, op})
+    ops = tuple(number for number, op in enumerate(_OPS) if op in objective.ops)
     return Wanted(f"misses {objective}", roles, ops, objective.quantile, objective.limit_ns)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from iotrace.analyze.fleet import Unread, hosts_text
-from iotrace.analyze.present import Answer, Cell, Duration, Number, Section, Sentence, Table
+from iotrace.analyze.fleet import Unread, hosts_text, left_out
+from iotrace.analyze.present import Answer, Cell, Duration, Number, Ratio, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.present.program import ProgramAnswer
 from iotrace.analyze.units import DASH, format_share
@@ -146,7 +146,7 @@ def fleet_answer(
             "good" if len(carried) == len(hosts) and not unread else "bad",
         )
     ]
-    said += [Sentence(f"Left out: {one.problem}", "bad") for one in unread]
+    said += left_out(unread)
     if len(carried) < len(hosts):
         none = hosts_text([one.host for one in hosts if one.disks is None])
         said.append(Sentence(f"Carried by none of the catalogue: {none}.", "bad"))
@@ -202,7 +202,10 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     notes = [f"and {len(tried) - len(shown)} others, which --json has"] if len(tried) > len(shown) else []
     if machine is not None:
         notes.append(f"All of them are behind {machine}.")
-    notes.append("binds: the limit that is nearest; held: how long it kept I/Os waiting")
+    notes.append(
+        "binds: the limit that is nearest; headroom: its rate over the load of the busiest minute; held: how long it "
+        "kept I/Os waiting; p99: of reads and writes"
+    )
     if any(one.carries and one.on_credits for one in shown):
         notes.append("on credits: carried for as long as was recorded, by saved credits, not for ever")
     if any("burst" in one.binds for one in shown):
@@ -284,7 +287,7 @@ def _carries(one: Tried) -> str:
 
 
 def _room(one: Tried | Candidate) -> Cell:
-    return Number(one.headroom, 2) if one.headroom is None or one.headroom < _ROOM_MAX else f">{_ROOM_MAX}"
+    return Ratio(one.headroom) if one.headroom is None or one.headroom < _ROOM_MAX else f">{_ROOM_MAX}x"
 
 
 def _binds(one: Tried) -> str:

@@ -214,8 +214,12 @@ def _without_time(label: str, op: str, figure: Figure, metric: str) -> Verdict:
 
 
 def _highest(entry: ClassComparison) -> Figure | None:
-    """The highest quantile with an interval, else the highest there is."""
+    """The highest quantile with an interval, else the highest there is.
+
+    One that no limit of a model holds up says less than one that is held up.
+    """
     given = [figure for figure in entry.figures if figure.ratio is not None]
+    given = [figure for figure in given if figure.b_ns] or given
     return next((one for one in reversed(given) if one.ratio_interval), given[-1] if given else None)
 
 

@@ -8,7 +8,7 @@ several be read at once.
 from .description import Fleet, describe_fleet
 from .incidents import FleetIncidents, incident_fleet, read_groups
 from .knees import SweptHost, fleet_knees_answer, knee_of
-from .presentation import fleet_answer, fleet_incidents_answer, hosts_text
+from .presentation import fleet_answer, fleet_incidents_answer, hosts_text, left_out
 from .summary import Unread, distinct_hosts, named_recordings, refuse_missing, stands_for_many
 from .workers import HostTold, incidents_of_each, read_each, summaries, told_of_each
 
@@ -27,6 +27,7 @@ __all__ = [
     "incident_fleet",
     "incidents_of_each",
     "knee_of",
+    "left_out",
     "named_recordings",
     "read_each",
     "read_groups",

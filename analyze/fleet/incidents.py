@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.analyze import validity
-from iotrace.analyze.incident import Incidents, incident
+from iotrace.analyze.incident import Incidents, NoLatencyError, incident
 from iotrace.analyze.present.trust import disqualifying
 from iotrace.analyze.units import is_dated
 from iotrace.schemas import IotraceError, Recording
@@ -42,23 +42,35 @@ def incidents_of(place: Place) -> HostIncidents | Unread:
     try:
         with brought(place) as path:
             recording = Recording.open(path)
-            found = incident(recording)
+            found = _found(recording)
             spoilt_by = tuple(entry.title for entry in disqualifying(validity.check(recording)))
     except IotraceError as problem:
         return Unread(str(place), problem.message)
-    start_ns = recording.manifest.clock.start_utc_ns
-    zero_s = start_ns / _NS_PER_S if is_dated(start_ns) else 0.0
+    manifest = recording.manifest
+    zero_s = start_ns / _NS_PER_S if is_dated(start_ns := manifest.clock.start_utc_ns) else 0.0
+    start_ns, end_ns = (
+        (found.start_ns, found.end_ns) if found else (manifest.window_start_ns, manifest.window_end_ns)
+    )
     return HostIncidents(
-        host=recording.manifest.host.name or "",
+        host=manifest.host.name or "",
         recording=recording.name,
         path=str(place),
-        start_s=zero_s + found.start_ns / _NS_PER_S if zero_s else 0.0,
-        end_s=zero_s + found.end_ns / _NS_PER_S if zero_s else 0.0,
-        slot_s=found.slot_ns / _NS_PER_S,
-        windows=_windows(found, zero_s),
+        start_s=zero_s + start_ns / _NS_PER_S if zero_s else 0.0,
+        end_s=zero_s + end_ns / _NS_PER_S if zero_s else 0.0,
+        slot_s=found.slot_ns / _NS_PER_S if found else 0.0,
+        windows=_windows(found, zero_s) if found else (),
         spoilt_by=spoilt_by,
-        is_told=bool(found.timelines),
+        is_told=bool(found and found.timelines),
+        has_latency=found is not None,
     )
+
+
+def _found(recording: Recording) -> Incidents | None:
+    """None where it has no latency to judge by."""
+    try:
+        return incident(recording)
+    except NoLatencyError:
+        return None
 
 
 def _windows(found: Incidents, zero_s: float) -> tuple[HostWindow, ...]:
@@ -103,7 +115,7 @@ def incident_fleet(
     hosts = [
         replace(one, host=name, own_host=one.host or name) for one, name in zip(read, names, strict=True)
     ]
-    shared = shared_incidents(hosts, known)
+    shared = shared_incidents([one for one in hosts if one.is_told], known)
     return FleetIncidents(
         shared=shared,
         hosts=hosts,

@@ -20,7 +20,7 @@ from iotrace.schemas.models import model_words
 from iotrace.schemas.stored import Place, brought
 from iotrace.schemas.text import shortened
 
-from .presentation import hosts_text
+from .presentation import hosts_text, left_out
 from .summary import Unread
 
 _NAME_CHARACTERS: Final = 24
@@ -112,7 +112,7 @@ def fleet_knees_answer(
 def _opening(
     hosts: Sequence[SweptHost], unread: Sequence[Unread], needed: float | None, slo: str | None
 ) -> Iterator[Sentence]:
-    yield from (Sentence(f"Left out: {one.problem}", "bad") for one in unread)
+    yield from left_out(unread)
     count = counted(len(hosts) + len(unread), "sweep")
     with_slo = f" with {slo}" if slo else ""
     if needed is None:

@@ -1,6 +1,7 @@
 """The answers on a fleet: how busy and how slow all of it is, or what was slow; then a row for each host."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from iotrace.analyze.describe.description import Latency
@@ -21,6 +22,7 @@ from iotrace.schemas.text import shortened
 from .description import PEAK_SECONDS, Fleet, Host
 from .incidents import FleetIncidents
 from .shared import SharedIncident
+from .summary import Unread
 
 _NS_PER_S: Final = 1_000_000_000
 _SHOWN: Final = 40
@@ -39,8 +41,7 @@ def fleet_answer(found: Fleet) -> Answer:
 
 
 def _disqualified(found: Fleet) -> Iterator[Sentence]:
-    for one in found.unread:
-        yield Sentence(f"Left out: {one.problem}", "bad")
+    yield from left_out(found.unread)
     spoilt = [one for one in found.hosts if one.spoilt_by]
     if spoilt:
         first = spoilt[0]
@@ -51,6 +52,14 @@ def _disqualified(found: Fleet) -> Iterator[Sentence]:
         )
 
 
+def left_out(unread: Sequence[Unread]) -> Iterator[Sentence]:
+    """Why recordings were left out: of many the first few."""
+    for one in unread[:_NAMED]:
+        yield Sentence(f"Left out: {one.problem}", "bad")
+    if more := unread[_NAMED:]:
+        yield Sentence(f"Left out, too: {hosts_text([Path(one.path).name for one in more])}", "bad")
+
+
 def _opening(found: Fleet) -> Iterator[Sentence]:
     yield Sentence(f"{counted(len(found.hosts), 'recording')}{_when(found)}", "answer")
     if found.undated:
@@ -58,14 +67,20 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
     if not found.io_count:
         yield Sentence("They hold no reads or writes")
         return
+    if_together = "" if found.together_most == len(found.hosts) else ", were they all at once"
     yield Sentence(
-        f"Load: {format_figure(found.ios_per_s)} I/Os/s of {format_bytes(found.size_bytes / found.io_count)}, "
+        f"Load{if_together}: {format_figure(found.ios_per_s)} I/Os/s of "
+        f"{format_bytes(found.size_bytes / found.io_count)}, "
         f"{100 * (found.read_share_of_ios or 0):.0f} % reads, {format_figure(found.bytes_per_s / 1e6)} MB/s"
     )
     if found.peak is not None:
+        at = format_moment(found.peak.utc_s * _NS_PER_S)
         yield Sentence(
-            f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, {format_share(found.coincidence)} of the hosts' own "
-            f"peaks, from {format_moment(found.peak.utc_s * _NS_PER_S)}"
+            f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, from {at}, when "
+            f"{found.recorded_at_peak} of the {len(found.hosts)} were being recorded"
+            if found.coincidence is None
+            else f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, {format_share(found.coincidence)} of the hosts' "
+            f"own peaks, from {at}"
         )
     said = [
         f"{op}s {_took(latency)}" for op, latency in (("read", found.read), ("write", found.write)) if latency
@@ -144,15 +159,15 @@ def _hosts(found: Fleet) -> Iterator[Section]:
 def _row(one: Host) -> tuple[Cell, ...]:
     return (
         shortened(one.host, _HOST_CHARACTERS),
-        Number(one.ios_per_s),
+        Number(one.ios_per_s if one.io_count else None),
         _mean(one.read),
         _mean(one.write),
         _p99(one.read),
         _p99(one.write),
         Number(one.peak.ios_per_s if one.peak else None),
-        Number(one.bytes_per_s / 1e6, 1),
+        Number(one.bytes_per_s / 1e6 if one.io_count else None, 1),
         Number(None if one.read_share_of_ios is None else 100 * one.read_share_of_ios),
-        Number(one.queue_length_mean, 2),
+        Number(one.queue_length_mean if one.io_count else None, 2),
         Instant(one.start_utc_ns or 0),
         Duration(one.window_ns),
         one.quality,
@@ -175,8 +190,7 @@ def fleet_incidents_answer(found: FleetIncidents) -> Answer:
 
 
 def _incidents_disqualified(found: FleetIncidents) -> Iterator[Sentence]:
-    for one in found.unread:
-        yield Sentence(f"Left out: {one.problem}", "bad")
+    yield from left_out(found.unread)
     spoilt = [one for one in found.hosts if one.spoilt_by]
     if spoilt:
         yield Sentence(
@@ -188,6 +202,8 @@ def _incidents_disqualified(found: FleetIncidents) -> Iterator[Sentence]:
 def _incidents_opening(found: FleetIncidents) -> Iterator[Sentence]:
     slow = [one for one in found.hosts if one.windows]
     untold = [one.host for one in found.hosts if not one.is_told]
+    without = [one.host for one in found.hosts if not one.has_latency]
+    too_few = [one.host for one in found.hosts if one.has_latency and not one.is_told]
     if not found.shared:
         hosts = counted(len(found.hosts), "host")
         if slow:
@@ -197,8 +213,10 @@ def _incidents_opening(found: FleetIncidents) -> Iterator[Sentence]:
         else:
             others = " of the others" if untold else " of them"
             yield Sentence(f"{hosts}: no slow window on any{others}", "answer")
-    if untold:
-        yield Sentence(f"Too few I/Os to say what is normal: {hosts_text(untold)}", "doubt")
+    if without:
+        yield Sentence(f"No latencies to judge by: {hosts_text(without)}", "doubt")
+    if too_few:
+        yield Sentence(f"Too few I/Os to say what is normal: {hosts_text(too_few)}", "doubt")
     for one in found.shared[:_SHARED_SHOWN]:
         yield Sentence(_sentence(one), "answer")
     if (more := len(found.shared) - _SHARED_SHOWN) > 0:

@@ -60,6 +60,8 @@ class HostIncidents:
     """Titles of the validity rules that say that its figures must not be used."""
     is_told: bool = True
     """Whether enough of it holds I/Os or samples to say what is normal, and so what is slow."""
+    has_latency: bool = True
+    """Whether it has any: of its I/Os, or in its counters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from iotrace.schemas import Quality
 from iotrace.schemas.text import beginning, shortened
 
 from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
-from .words import TOO_FEW, sensitivity_sentences
+from .words import TOO_FEW, normal_words, sensitivity_sentences, slower_words
 
 _STRIP_CELLS: Final = 64
 _TOLD: Final = 5
@@ -102,7 +102,9 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     count = {1: "once", 2: "twice"}.get(len(slow), f"{len(slow)} times")
     lasted = format_duration_ns(worst.end_ns - worst.start_ns)
     at = _words(worst.start_ns, found, start_utc_ns)
-    yield Sentence(f"Slow {count}; worst {at}, {lasted}, {worst.factor:.2f}x slower", "doubt")
+    yield Sentence(
+        f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
+    )
     yield Sentence(f"Why: {_WHY[worst.cause]}; {worst.layer} layer ({worst.cause})")
     if shown := _worth_showing(worst.blame):
         row = shown[0]
@@ -111,7 +113,9 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     elif known := [one for one in worst.seen_in if one.stream]:
         # Means name no process: what was slowest of that which they do name.
         most = max(known, key=lambda one: one.factor)
-        yield Sentence(f"Whose: {shortened(most.stream or '', 40)}, {most.factor:.2f}x slower")
+        yield Sentence(
+            f"Whose: {shortened(most.stream or '', 40)}, {format_ratio_with_interval(most.factor)} slower"
+        )
 
 
 def _least_found(found: Incidents) -> str:
@@ -122,7 +126,8 @@ def _least_found(found: Incidents) -> str:
     if not sudden:
         return ""
     least = min(sudden, key=lambda entry: entry.length_ns)
-    return f"; one of {least.factor:.2f}x for {format_duration_ns(least.length_ns)} would have been"
+    slower, lasted = format_ratio_with_interval(least.factor), format_duration_ns(least.length_ns)
+    return f"; one of {slower} for {lasted} would have been"
 
 
 def _sensitivity(found: Incidents) -> list[Section]:
@@ -175,10 +180,14 @@ def _picture(found: Incidents, timeline: Timeline, start_utc_ns: int) -> Section
         for offset, digit in enumerate(str(window.number)):
             if position + offset < len(cells):
                 marks[position + offset] = digit
-    words = (
-        f"normally {_normal_words(timeline)}; {format_ratio_with_interval(float(np.exp(top)))} that "
-        f"in the slowest {format_duration_ns(found.slot_ns)}"
+    normal = _normal_words(timeline)
+    slowest = max((value for value in timeline.latency_ns if value is not None), default=0.0)
+    most = (
+        format_duration_ns(slowest)
+        if normal == normal_words(0)
+        else f"{format_ratio_with_interval(float(np.exp(top)))} that"
     )
+    words = f"normally {normal}; {most} in the slowest {format_duration_ns(found.slot_ns)}"
     heights = [None if value is None else value / scale for value in worst]
     return Section(
         f"Latency at the {timeline.layer} layer, against normal",
@@ -192,8 +201,8 @@ def _normal_words(timeline: Timeline) -> str:
     normal = np.array([value for value in timeline.normal_ns if value is not None])
     low, high = (float(value) for value in np.quantile(normal, [0.05, 0.95]))
     if high / low < _ONE_NORMAL:
-        return format_duration_ns(float(np.median(normal)))
-    return f"{format_duration_ns(low)} to {format_duration_ns(high)}, by the time"
+        return normal_words(float(np.median(normal)))
+    return f"{normal_words(low)} to {format_duration_ns(high)}, by the time"
 
 
 def _list(title: str, windows: list[SlowWindow], found: Incidents, start_utc_ns: int) -> Iterable[Section]:

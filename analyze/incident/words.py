@@ -43,6 +43,23 @@ def where(seen: str, added: str | None) -> str:
     )
 
 
+def is_none(normal_ns: float) -> bool:
+    """Whether I/Os normally wait for no limit of a model that states limits only: nothing is a multiple of that."""
+    return normal_ns <= 1
+
+
+def normal_words(normal_ns: float) -> str:
+    """A normal latency."""
+    return "none" if is_none(normal_ns) else format_duration_ns(normal_ns)
+
+
+def slower_words(factor: float, normal_ns: float) -> str:
+    """How much slower than normal."""
+    if is_none(normal_ns):
+        return f"{format_duration_ns(normal_ns * factor)} instead of none"
+    return f"{format_ratio_with_interval(factor)} slower"
+
+
 def headline(
     factor: float,
     interval: Interval,
@@ -67,12 +84,15 @@ def headline(
         "service-driven": slowed,
         "cannot tell": "whether load or the storage did it, the recording cannot show",
     }[drive.cause]
+    lasted = format_duration_ns(span_ns[1] - span_ns[0])
+    if is_none(normal_ns):
+        return f"{slower_words(factor, normal_ns)} for {lasted}, {where}: {why}"
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
         return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
-    levels = f"{format_duration_ns(normal_ns * factor)} instead of {format_duration_ns(normal_ns)}"
+    levels = f"{format_duration_ns(normal_ns * factor)} instead of {normal_words(normal_ns)}"
     level = ", ".join(part for part in (levels, subject) if part)
-    return f"{slower} slower than normal ({level}) for {format_duration_ns(span_ns[1] - span_ns[0])}, {where}: {why}"
+    return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
 
 
 def _course(slower: str, span_ns: tuple[int, int], gradual: Gradual) -> str:
@@ -101,8 +121,8 @@ def periodic_headline(
     ][:1]
     what = f"; {runs[0]}" if runs else ""
     return (
-        f"every {format_duration_ns(period_ns)}, {count} times, {factor:.2f}x slower than normal for "
-        f"{format_duration_ns(length_ns)}{what}"
+        f"every {format_duration_ns(period_ns)}, {count} times, {format_ratio_with_interval(factor)} slower than "
+        f"normal for {format_duration_ns(length_ns)}{what}"
     )
 
 
@@ -112,7 +132,7 @@ def sensitivity_sentences(found: Incidents) -> list[str]:
     for layer in dict.fromkeys(entry.layer for entry in found.sensitivity):
         for shape, words in (("sudden", "a sudden one"), ("any", "one of any other shape, in the mean")):
             told = [
-                f"{entry.factor:.2f}x for {format_duration_ns(entry.length_ns)}"
+                f"{format_ratio_with_interval(entry.factor)} for {format_duration_ns(entry.length_ns)}"
                 for entry in found.sensitivity
                 if entry.layer == layer and entry.shape == shape
             ]

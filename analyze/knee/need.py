@@ -109,7 +109,7 @@ def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
             scale, None, "these runs do not say what 1x is; ask it of a sweep that replays a recording"
         )
     iops = scale * found.iops_at_1x
-    limits = [_capacity(found), *_objectives(found)]
+    limits = [_capacity(found), *_objectives(found, iops)]
     layer = found.saturated_layer
     if no := [one for one in limits if one.verdict(iops) == "no"]:
         nearest = min(no, key=lambda one: one.iops)
@@ -180,9 +180,9 @@ def _time(found: Knee) -> str:
     return f" for {seconds_text(found.watched_s)}" if found.watched_s else ""
 
 
-def _objectives(found: Knee) -> Iterator[_Limit]:
+def _objectives(found: Knee, iops: float) -> Iterator[_Limit]:
     for one in found.objectives:
-        passes = f"{one.objective.subject} passes {one.objective.limit_text}"
+        passes = f"{one.objective.subject}{_missed_there(found, one, iops)} passes {one.objective.limit_text}"
         if one.state == "crossed" and one.iops is not None:
             yield _Limit(f"{passes} at {load_text(one.iops, one.scale)}", at=one.iops)
         elif one.state == "met_everywhere":
@@ -201,6 +201,19 @@ def _objectives(found: Knee) -> Iterator[_Limit]:
             )
         else:
             yield _Limit("", untold=_lowered(one))
+
+
+def _missed_there(found: Knee, one: SloKnee, iops: float) -> str:
+    """What was measured at the load that is needed, where a step ran it and missed the objective."""
+    missed = [
+        quantile_ns
+        for step, quantile_ns in zip(found.steps, one.quantile_ns, strict=True)
+        if step.is_judged
+        and iops / SAME_LOAD <= step.offered_iops <= iops * SAME_LOAD
+        and quantile_ns is not None
+        and quantile_ns > one.objective.limit_ns
+    ]
+    return f" was {format_duration_ns(max(missed))} there, and" if missed else ""
 
 
 def _lowered(one: SloKnee) -> str:

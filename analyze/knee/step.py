@@ -275,7 +275,7 @@ class Selection:
     def mask(self, table: pa.Table) -> npt.NDArray[np.bool_]:
         """Rows of a response table that are meant."""
         ops = np.asarray(table["op"].cast(pa.string()).to_pylist(), dtype=object)
-        keep = (ops == self.op) if self.op else (ops != "flush")
+        keep = (ops == self.op) if self.op else np.isin(ops, ("read", "write"))
         if self.role:
             keep &= np.asarray(table["role"].cast(pa.string()).to_pylist(), dtype=object) == self.role
         return np.asarray(keep, dtype=np.bool_)

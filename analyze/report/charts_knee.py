@@ -9,6 +9,7 @@ import numpy as np
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.step import Step
 from iotrace.analyze.units import format_count, format_duration_ns, format_figure
+from iotrace.schemas import counted
 
 from .parts import Chart, Table
 from .plot import SERIES, Mark, Row, Trace, figure, line, linear, logarithmic, number, numbers, points, words
@@ -43,8 +44,9 @@ def steps_table(knee: Knee) -> Table:
             format_figure(step.offered_mb_per_s),
             format_figure(step.achieved_mb_per_s),
             format_figure(step.in_flight_mean),
-            *(format_duration_ns(step.response_ns[name]) for name in ("p50", "p95", "p99", "p99_9")),
-            *(format_duration_ns(step.service_ns[name]) for name in ("p50", "p99")),
+            # No storage answers in no time: a model that states none does.
+            *(format_duration_ns(step.response_ns[name] or None) for name in ("p50", "p95", "p99", "p99_9")),
+            *(format_duration_ns(step.service_ns[name] or None) for name in ("p50", "p99")),
             f"{step.littles_law_ratio:.3f}",
             format_count(step.delayed_count),
             format_count(step.io_count),
@@ -129,8 +131,8 @@ def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
     return Chart(
         "knee",
         "Latency over load",
-        f"Response time of all reads and writes over the {load}, one point per step. {_said(knee)}{saturated}"
-        f"{left_out}",
+        f"Response time of all reads and writes over the {load}: a point for each of {counted(len(judged), 'step')} "
+        f"up to {format_count(max(step.offered_iops for step in judged))} IOPS.{saturated}{left_out}",
         figure(
             [Row("response time (ms)", 340, traces, is_log=True, marks=across)],
             linear(f"{load} (IOPS)"),
@@ -139,11 +141,6 @@ def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
         ),
         steps_table(knee),
     )
-
-
-def _said(knee: Knee) -> str:
-    """Where the knee is. Which steps were left out, and why, stands in the section and the table."""
-    return "Where the storage breaks cannot be judged." if knee.state == "not_judged" else knee.sentence
 
 
 def knee_marks(knee: Knee) -> list[Mark]:

@@ -120,7 +120,9 @@ class ReportFacts:
     title: str
     created_utc: str
     verdict: str
-    """One sentence for each sweep; without a sweep one on the first comparison, or on the first recording."""
+    """One sentence for each sweep; without a sweep one on the first comparison, or on the first recording.
+
+    Where a load is needed, the answer has said it, and the sweep's section says it at length."""
     also: list[str]
     """What else to know at once, and what the inputs cannot tell."""
     is_enough: bool | None

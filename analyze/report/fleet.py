@@ -70,6 +70,8 @@ def write_fleet_report(
         _section("The hosts", counted(len(summaries), "recording"), described, load_charts(summaries, slow)),
         _section("Slow together", _shared_words(slow), shared, []),
     ]
+    # How many and when comes before what was left out.
+    said = sorted([*described.opening, *shared.opening], key=lambda one: one.tone != "answer")
     names = distinct_hosts([(one.host, one.recording, one.path) for one in summaries])
     findings = findings_of_many(
         [
@@ -81,8 +83,8 @@ def write_fleet_report(
     facts = ReportFacts(
         title=title or counted(len(summaries), "host"),
         created_utc=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        verdict=described.opening[0].text,
-        also=[one.text for one in (*described.opening[1:], *shared.opening) if one.tone != "aside"],
+        verdict=said[0].text,
+        also=list(dict.fromkeys(one.text for one in said[1:] if one.tone != "aside")),
         is_enough=None,
         findings=findings,
         origins=[_origin(one) for one in summaries],

@@ -304,8 +304,7 @@ def _check(objective: Objective, histograms: Histograms, layer: str, metric: str
     where: dict[str, object] = {"layer": layer}
     if objective.role is not None:
         where["role"] = objective.role
-    ops = [objective.op] if objective.op else ["read", "write"]
-    merged = _sum([histograms.merged(op=op, **where) for op in ops])
+    merged = _sum([histograms.merged(op=op, **where) for op in objective.ops])
     quantile_ns = (
         histogram.quantile_ns(merged.bucket_ns, merged.io_count, objective.quantile) if merged.total else None
     )

@@ -11,7 +11,7 @@ import duckdb
 from iotrace.analyze.incident import Incidents, NoLatencyError, incident
 from iotrace.analyze.incident.presentation import incident_sections
 from iotrace.analyze.incident.result import Timeline
-from iotrace.analyze.incident.words import sensitivity_sentences
+from iotrace.analyze.incident.words import sensitivity_sentences, slower_words
 from iotrace.analyze.units import DASH, format_duration_ns, format_moment
 from iotrace.schemas import Recording
 
@@ -160,7 +160,7 @@ def incident_chart(
     length = format_duration_ns(found.slot_ns * first.step)
     worst = max([*found.windows, *found.drifts], key=lambda one: one.factor, default=None)
     said = (
-        f"At most {worst.factor:.3g} times as slow as normal, in window {worst.number}."
+        f"At most {slower_words(worst.factor, worst.normal_ns)}, in window {worst.number}."
         if worst
         else "No window stands out."
     )

@@ -184,7 +184,8 @@ def _lines(facts: ReportFacts, sections: Sequence[Section]) -> Iterator[str]:
     yield from (f"# {_text(facts.title)}", "", f"Written {facts.created_utc} by iotrace.", "")
     if facts.answer:
         yield from (f"**{_text(facts.answer)}**", "")
-    yield from (_text(facts.verdict), "")
+    if not facts.needs:
+        yield from (_text(facts.verdict), "")
     yield from _items(facts.also)
     glance = glance_table(facts.recordings)
     if glance is not None:

@@ -223,6 +223,10 @@ def _axis(axis: Mapping[str, Any]) -> dict[str, Any]:
         "ticks": "outside",
         "tickcolor": LIGHT["line"],
         "tickfont": {"color": LIGHT["soft"], "size": 12},
+        # Figures as the sentences write them: 20,000 and 0.2, not 20k and a small 2.
+        "separatethousands": True,
+        "exponentformat": "none",
+        "minorloglabels": "complete",
         **axis,
         "title": title,
     }

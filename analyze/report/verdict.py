@@ -76,17 +76,27 @@ def comparison_sentence(found: Comparison) -> str:
     if not found.verdicts:
         return f"{found.b.title} and {found.a.title} share too few I/Os to compare their latencies."
     directions = {one.direction for one in found.verdicts}
-    standing = _STANDING.get(directions.pop(), "stands beside") if len(directions) == 1 else "stands beside"
+    standing = (
+        _STANDING.get(directions.pop(), "was compared with") if len(directions) == 1 else "was compared with"
+    )
     load = f", at {found.scale:g}x the recorded load," if found.scale is not None else ""
-    parts = [
-        f"at the {one.quantity} {_plural(one.op)} take "
-        f"{format_ratio_with_interval(one.ratio, one.ratio_interval)} as long"
-        f"{_from_to(found, one)}"
-        for one in found.verdicts
-    ]
-    doubts = list(dict.fromkeys(one.reservation.rstrip(".") for one in found.verdicts if one.reservation))
+    parts = [_part(found, one) for one in found.verdicts]
+    doubts = list(
+        dict.fromkeys(one.reservation.rstrip(".") for one in found.verdicts if one.reservation and one.ratio)
+    )
     doubt = f"; {'; '.join(text[:1].lower() + text[1:] for text in doubts)}" if doubts else ""
-    return f"{_capital(found.b.title)}{load} {standing} {found.a.title}: {' and '.join(parts)}{doubt}."
+    return f"{_capital(found.b.title)}{load} {standing} {found.a.title}: {'; '.join(parts)}{doubt}."
+
+
+def _part(found: Comparison, one: Verdict) -> str:
+    if not one.ratio:
+        return (
+            f"of {_plural(one.op)} it cannot be told, for no limit of the model holds up the {one.quantity}, and "
+            "it states no time of the storage itself"
+        )
+    ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
+    unsure = ", too few stretches of time to be sure" if one.direction == "unknown" else ""
+    return f"at the {one.quantity} {_plural(one.op)} take {ratio} as long{_from_to(found, one)}{unsure}"
 
 
 def overall(

@@ -80,7 +80,8 @@ def _summary(writer: _Writer, facts: ReportFacts) -> None:
     writer.write(sheet, 0, 0, facts.title, writer.large)
     rows = [("written", f"{facts.created_utc} by iotrace")]
     rows += [("answer", facts.answer)] if facts.answer else []
-    rows += [("verdict", facts.verdict), *(("", one) for one in facts.also)]
+    rows += [] if facts.needs else [("verdict", facts.verdict)]
+    rows += [("", one) for one in facts.also]
     rows += [
         (one.level, f"{one.title} in {one.name}: {one.detail}. {one.hint} ({one.rule})")
         for one in facts.findings

@@ -64,6 +64,7 @@ class Tried:
     why_not: str
     throttled_seconds: float
     response_ns_p50: int | None
+    """Of reads and writes."""
     response_ns_p99: int | None
     headroom: float | None
     """Sustained rate over the demand of the busiest minute, of the limit where that is least."""
@@ -357,6 +358,8 @@ def _tried(
     else:
         binds = facts[min(known)[1]].name if known else ""
     gates = [gate["throttled_ns"] for gate in figures["gates"]]
+    reads_and_writes = [class_of(role, op) for role in (None, *Role) for op in (0, 1)]
+    p50_ns, p99_ns = simulator.response_ns_of(reads_and_writes, [0.5, 0.99])
     left = [(one.credits_end or 0.0) / one.credits for one in facts if one.credits]
     iops, mb_per_s = (
         sum(disk.count * _least(disk.limits, rate) for disk in model.disks) for rate in ("iops", "mb_per_s")
@@ -368,8 +371,8 @@ def _tried(
         on_credits=any(_is_over(bound, figures) for bound in made.bounds if bound.credits is not None),
         why_not="; ".join(missed),
         throttled_seconds=max(gates, default=0) / 1e9,
-        response_ns_p50=figures["response"]["p50_ns"],
-        response_ns_p99=figures["response"]["p99_ns"],
+        response_ns_p50=p50_ns,
+        response_ns_p99=p99_ns,
         headroom=min((room for room, _ in known), default=None),
         binds=binds,
         credits_end_share=min(left, default=None),

@@ -31,13 +31,14 @@ def with_log(tmp_path):
     return written(tmp_path / "log.iotrace", np.concatenate(at)[order], files[order])
 
 
-def written(path, at, files=None):
+def written(path, at, files=None, ops="read"):
     count = len(at)
     columns = {
         "device_id": np.zeros(count, np.int32),
         "offset_bytes": (np.random.default_rng(1).integers(0, 1 << 16, count) * 65536).astype(np.uint64),
         "issued_ns": at,
         "completed_ns": at + 100_000,
+        "op": ops,
     }
     tables = {"devices": SDA | {"size_bytes": [1 << 40]}}
     if files is not None:
@@ -97,6 +98,33 @@ def test_each_candidate_is_judged_by_its_rates(recording, capsys):
     # P10 spends 3,000 more a second than come back, of 5.4 million.
     spent = (3500 - 500) * 40_000 / 3500 / ((3500 - 500) * 1800)
     assert found["azure/P10"]["credits_end_share"] == pytest.approx(1 - spent, abs=0.001)
+
+
+def test_flushes_flatter_no_latency(tmp_path, capsys):
+    """On a P30 a burst of 1,200 reads waits: 2 in 100 reads for over 15 ms. No limit counts the 100,000 flushes.
+
+    Size, a replay with its report, and a sweep judge the same I/Os: reads and writes.
+    """
+    reads = np.sort(np.concatenate([np.arange(40_000) * (SECOND // 2000), np.full(1200, 10 * SECOND)]))
+    flushes = np.arange(100_000) * (SECOND // 5000)
+    at = np.concatenate([reads, flushes])
+    order = np.argsort(at, kind="stable")
+    ops = np.repeat(["read", "flush"], [len(reads), len(flushes)])[order]
+    source = written(tmp_path / "prod.iotrace", at[order], ops=ops)
+    slo = ("--slo", "p99<15ms")
+    _, found = sized(capsys, source, *slo, "--catalogue", "azure")
+    p30 = found["azure/P30"]
+    assert not p30["carries"]
+    played, swept = str(tmp_path / "played.iotrace"), str(tmp_path / "swept.iotrace")
+    target = ("--target", "model:azure/P30")
+    assert command_line.run(["replay", source, *target, "-o", played]) == 0
+    assert command_line.run(["report", played, *slo, "-o", str(tmp_path / "played.html")]) == 1
+    capsys.readouterr()
+    assert command_line.run(["sweep", source, *target, *slo, "--need", "1x", "-o", swept]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("NO: 1x (2,061 IOPS) is too much: p99 response was ")
+    p99_ms = float(said.partition("p99 response was ")[2].partition(" ms")[0])
+    assert p30["response_ns_p99"] / 1e6 == pytest.approx(p99_ms, rel=0.05)
 
 
 def test_a_machine_binds_before_its_disks(recording, capsys):

@@ -8,6 +8,7 @@ import pytest
 from iotrace.analyze.compare.recordings import compare, compare_all
 from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.present import plain
+from iotrace.analyze.report.verdict import comparison_sentence
 from iotrace.schemas import IotraceError, Quality
 from iotrace.schemas.run import Watched, run_of
 
@@ -302,3 +303,31 @@ def test_a_model_that_states_no_time_is_not_called_faster(make_recording):
     assert verdict.direction == "unknown"
     assert "states no time of the storage itself" in verdict.sentence
     assert "faster" not in verdict.sentence.partition("cannot be told")[0]
+
+
+def test_of_a_model_the_answer_is_what_its_limits_held_up(make_recording):
+    """Nine in ten pass at once; one in ten waits 1 s, all in the same 2 s of 20: that is what a user would feel."""
+    at = np.arange(20_000) * MS
+    took = MS + np.random.default_rng(1).integers(0, MS, len(at))
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=21 * SECOND)
+    held = np.where((at >= 8 * SECOND) & (at < 10 * SECOND), SECOND, 0)
+    columns = {"intended_ns": at, "issued_ns": at, "completed_ns": at + held}
+    after = make_recording(columns, window_ns=21 * SECOND, kind="simulated")
+    found = compare(before, after)
+    (verdict,) = found.verdicts
+    assert verdict.quantity == "p99"
+    assert verdict.ratio == pytest.approx(SECOND / np.quantile(took, 0.99), rel=0.01)
+    assert f"p99 response 1.00 s against {np.quantile(took, 0.99) / MS:.2f} ms" in verdict.sentence
+    assert "(1.99 ms → 1.00 s)" in comparison_sentence(found)
+
+
+def test_what_no_limit_holds_up_is_no_ratio_in_a_report(make_recording):
+    at = np.arange(20_000) * MS
+    took = MS + np.random.default_rng(1).integers(0, MS, len(at))
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    columns = {"intended_ns": at, "issued_ns": at, "completed_ns": at}
+    said = comparison_sentence(
+        compare(before, make_recording(columns, window_ns=20 * SECOND, kind="simulated"))
+    )
+    assert "of reads it cannot be told, for no limit of the model holds up the p99" in said
+    assert "as long" not in said

@@ -415,6 +415,8 @@ def test_a_source_without_latencies_has_no_queue_either(make_recording):
         (units.format_ratio_with_interval(0.00052, (0.00048, 0.0951)), "0.00052x [0.00048, 0.10]"),
         (units.format_ratio_with_interval(688.48, (99.994, 1234.5)), "688x [99.99, 1,234]"),
         (units.format_ratio_with_interval(43.48, (0.0, 4.9e8)), "43.48x [0.00, 4.9e+08]"),
+        (units.format_ratio_with_interval(999_999, (9e5, 2e6)), "999,999x [900,000, 2.0e+06]"),
+        (units.format_ratio_with_interval(1e6, (9e5, 2e6)), "over 1,000,000x"),
         (units.format_ratio_with_interval(None), "–"),  # noqa: RUF001
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 
 from iotrace.analyze.fleet import incident_fleet, read_groups
 from iotrace.analyze.fleet.incidents import incidents_of
+from iotrace.analyze.fleet.presentation import fleet_incidents_answer
 from iotrace.analyze.fleet.summary import Unread
 from iotrace.schemas import Clock, IotraceError
 
@@ -51,6 +52,28 @@ def test_hosts_on_one_array_that_slowed_together_are_named(record):
     assert (shared.group.slow_count, shared.group.others_slow_count, shared.group.others_count) == (4, 0, 3)
     # The first host's clock is 1.5 s behind, so its window is the first by that clock.
     assert shared.hosts[0].host == paths["a1"].stem
+
+
+def test_a_host_without_latencies_is_told_and_counts_neither_as_slow_nor_as_not(record, make_recording):
+    paths = {
+        host: record(number, late_s=0, is_slow=host.startswith("a")) for number, host in enumerate(ARRAYS)
+    }
+    counted = make_recording(
+        {"issued_ns": np.arange(0, 240_000_000_000, 10_000_000)},
+        window_ns=240_000_000_000,
+        clock=Clock(START_NS, 1.0, "test"),
+    ).path
+    each = [incidents_of(path) for path in [*paths.values(), counted]]
+    groups = {path.stem: ARRAYS[host] for host, path in paths.items()} | {counted.stem: {"array": "A"}}
+    found = incident_fleet(each, groups)
+    assert found.unread == []
+    assert [one.host for one in found.hosts if not one.has_latency] == [counted.stem]
+    (shared,) = found.shared
+    assert shared.recorded_count == len(ARRAYS)
+    assert (shared.group.slow_count, shared.group.host_count, shared.group.others_count) == (4, 4, 3)
+    assert f"No latencies to judge by: {counted.stem}" in [
+        one.text for one in fleet_incidents_answer(found).opening
+    ]
 
 
 def test_what_cannot_be_read_is_named_and_the_others_are_not_lost(record, tmp_path):

@@ -32,7 +32,8 @@ def fleet() -> Fleet:
     return Fleet(
         hosts=hosts, metric="service", ios_per_s=4000, bytes_per_s=4000 * 8192, io_count=2000, size_bytes=16_384_000,
         read_share_of_ios=0.7, read=hosts[0].read, write=hosts[0].write, peak=Peak(1_767_400_100, 6000.0),
-        peaks_ios_per_s=8000.0, coincidence=0.75, together_most=2, undated=[], outliers=[], unread=[],
+        peaks_ios_per_s=8000.0, coincidence=0.75, recorded_at_peak=2, together_most=2, undated=[],
+        outliers=[], unread=[],
     )  # fmt: skip
 
 
@@ -76,6 +77,23 @@ def test_there_is_a_row_for_each_host(fleet):
     (section,) = fleet_answer(fleet).sections
     assert section.table is not None
     assert [str(row[0]) for row in section.table.rows] == ["sql01", "sql02"]
+
+
+def test_hosts_that_were_not_recorded_at_once_have_no_load_together(fleet):
+    """On different nights: their sum was nobody's load, and the peak is one host's."""
+    apart = replace(fleet, together_most=1, recorded_at_peak=1, coincidence=None)
+    assert said(apart)[1:3] == [
+        "Load, were they all at once: 4,000 I/Os/s of 8.0 KiB, 70 % reads, 32.8 MB/s",
+        "Peak: 6,000 I/Os/s, from 2026-01-03 00:28:20 UTC, when 1 of the 2 were being recorded",
+    ]
+
+
+def test_of_many_that_cannot_be_read_three_are_told(fleet):
+    unread = [Unread(f"{name}.iotrace", f"'{name}' is damaged") for name in "abcde"]
+    assert said(replace(fleet, unread=unread))[:4] == [
+        "Left out: 'a' is damaged", "Left out: 'b' is damaged", "Left out: 'c' is damaged",
+        "Left out, too: d.iotrace, e.iotrace",
+    ]  # fmt: skip
 
 
 def night(name: str, *slow_s: float, start_s: float = 1000.0, is_told: bool = True) -> HostIncidents:

@@ -19,6 +19,14 @@ def layer(name, below=None):
     return LayerTime(name, 1.0, 2.0, below, 1.0, None, None)
 
 
+def test_where_normal_is_no_time_nothing_is_a_multiple_of_it():
+    """A model of limits states no time of the storage: 0.5 s instead of none is no factor of 500 million."""
+    drive = Drive("cannot tell", [], [])
+    said = words.headline(5e8, (4e8, 6e8), 1.0, (0, 3 * S), None, drive, "", subject=None, where="there")
+    assert said.startswith("500 ms instead of none for 3.00 s, there: ")
+    assert words.slower_words(2.5, 2 * MS) == "2.50x slower"
+
+
 @pytest.mark.parametrize(
     ("name", "below", "said"),
     [

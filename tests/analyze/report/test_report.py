@@ -35,7 +35,7 @@ def test_the_load_that_is_needed_is_answered_first(tmp_path, sweep, night):
         assert facts.answer.startswith(f"The candidate /dev/sdb: {verdict} (")
         assert facts.is_enough is enough
         text = facts.path.read_text("utf-8")
-        assert text.index(verdict) < text.index(facts.sweeps[0].verdict[:30])
+        assert text.index(verdict) < text.index(facts.sweeps[0].knee.sentence[:30])
         assert json.loads(json.dumps(plain(facts)))["needs"][0]["scale"] == need
     with pytest.raises(IotraceError, match="without a sweep"):
         write_report([night], tmp_path / "none.html", need=2)

@@ -91,7 +91,7 @@ def load(low: int, high: int, sizes: list[int], *, seconds: int = 12, seed: int 
 
 
 def check(toml: str, arrivals, expected, limits: list[Limit], target=0) -> dict:
-    """The model ends I/Os when expected; its limits, in the model's order, held as many for as long as those planted."""
+    """The model ends I/Os when expected, and its limits, in its order, hold as many for as long as those planted."""
     at, size, offset = arrivals
     made = compiled(parse_model(toml, "planted"))
     figures, ends = simulate(made.json(), at, size=size, offset=offset, target=target, keep=True)
