@@ -284,7 +284,7 @@ def report_command(
         console.print_answer(ReportAnswer(facts=facts))
     else:
         for one in facts.needs:
-            say(Sentence(one.sentence, NEED_TONES[one.verdict]))
+            say(Sentence(f"{one.sentence} {one.hint}".rstrip(), NEED_TONES[one.verdict]))
         if not facts.needs:
             console.paragraph(facts.verdict)
         for sentence in facts.also:

@@ -55,13 +55,17 @@ def compare_answer(
     return Answer(
         opening=[
             *disqualified({named[label]: entries for label, entries in findings.items()}),
-            *(sentence for one in found if one not in spoiled for sentence in _verdicts(one)),
+            *(sentence for one in found if one not in spoiled for sentence in verdict_sentences(one)),
             *(Sentence(words) for words in _who(recordings, found)),
             *trust_of_findings(every),
         ],
         sections=[
             *(
-                [Section(IF_RELIED_ON, sentences=[words for one in spoiled for words in _verdicts(one)])]
+                [
+                    Section(
+                        IF_RELIED_ON, sentences=[words for one in spoiled for words in verdict_sentences(one)]
+                    )
+                ]
                 if spoiled
                 else []
             ),
@@ -172,11 +176,16 @@ def _sides(found: Sequence[Comparison], starts_utc_ns: Mapping[str, int]) -> Sec
     return Section("What is compared", Table(columns(*heads, text=3), rows))
 
 
-def _verdicts(found: Comparison) -> list[Sentence]:
+def verdict_sentences(found: Comparison) -> list[Sentence]:
+    """The answer per operation, then what in the work makes it doubtful."""
     if not found.verdicts:
         words = f"A and {found.b.label} have too few I/Os of one operation in common for an answer"
         return [Sentence(words, "doubt")]
-    return [Sentence(one.sentence, "doubt" if one.reservation else "answer") for one in found.verdicts]
+    doubts = dict.fromkeys(one.reservation for one in found.verdicts if one.reservation and one.ratio)
+    return [
+        *(Sentence(one.sentence, "doubt" if one.reservation else "answer") for one in found.verdicts),
+        *(Sentence(words, "doubt") for words in doubts),
+    ]
 
 
 def _paired(found: Comparison) -> Iterator[Section]:

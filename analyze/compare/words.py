@@ -148,8 +148,6 @@ def _by_pairs(label: str, one: Paired, tail: Verdict | None, work: Sequence[Work
         f"layer, {label} took {ratio} of A's time, "
         f"{format_duration_with_interval(one.difference_ns, one.difference_interval_ns)} more at the mean."
     )
-    if reservation:
-        sentence += f" {reservation}"
     if tail is not None:
         sentence += f" {tail.sentence}"
         if direction == "no difference" and tail.direction in {"slower", "faster"}:
@@ -197,7 +195,7 @@ def _verdict(
     if by_service is not None and by_service.ratio is not None:
         alone = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
         sentence += f"; service alone {alone}" if alone != ratio else ""
-    sentence += f". {reservation}" if reservation else "."
+    sentence += "."
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
     )

@@ -105,7 +105,8 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     yield Sentence(
         f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
     )
-    yield Sentence(f"Why: {_WHY[worst.cause]}; {worst.layer} layer ({worst.cause})")
+    cause = "" if worst.cause == "cannot tell" else f" ({worst.cause})"
+    yield Sentence(f"Why: {_WHY[worst.cause]}; {worst.layer} layer{cause}")
     if shown := _worth_showing(worst.blame):
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"

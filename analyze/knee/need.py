@@ -50,6 +50,8 @@ class Need:
     headroom: Estimate | None = None
     headroom_at_least: float | None = None
     layer: str | None = None
+    hint: str = ""
+    """What to run for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,10 @@ def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
             scale,
             iops,
             "cannot_tell",
-            f"CANNOT TELL whether {rate_text(iops, scale)} is fast enough: {waits}. Say with --slo what is enough, for "
-            f"example --slo 'p95<20ms'. On the whole the load is carried: {reason}",
+            f"CANNOT TELL whether {rate_text(iops, scale)} is fast enough: {waits}. On average the load is carried: "
+            f"{reason}",
             layer=layer,
+            hint="Say with --slo what is enough, for example --slo 'p95<20ms'.",
         )
     caveat = f" {NOT_EXCLUDED}" if found.state in {"not_reached", "onset"} else ""
     return Need(

@@ -49,7 +49,7 @@ def knee_answer(
         causes.append(Sentence(_NO_LAYERS))
     return Answer(
         opening=[
-            *([Sentence(need.sentence, NEED_TONES[need.verdict])] if need is not None else []),
+            *([Sentence(f"{need.sentence} {need.hint}".rstrip(), NEED_TONES[need.verdict])] if need else []),
             *spoiled,
             *([] if below else answer),
             Sentence(_what(found, name, steps)),

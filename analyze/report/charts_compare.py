@@ -8,7 +8,7 @@ from iotrace.analyze.units import DASH, format_count, format_duration_ns, format
 from .parts import Chart, Table
 from .plot import LIGHT, SYMBOLS, Mark, Row, Trace, figure, logarithmic, number, numbers, words
 
-_ROWS_MAX = 24
+_ROWS_MAX = 16
 _TABLE_ROWS_MAX = 200
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _STYLES = (("read", "reads"), ("write", "writes"), ("third", "other"))
@@ -42,8 +42,8 @@ def ratio_chart(found: Comparison) -> Chart | None:
     return Chart(
         "ratios",
         "How many times as long",
-        f"{shown[0][0].b_metric.capitalize()} time of {found.b.title} over {shown[0][0].a_metric} time of "
-        f"{found.a.title}, by operation, role and size; the line is the 95 % interval, a ring has none. Left of 1 is "
+        f"{shown[0][0].b_metric.capitalize()} time of {found.b.label} over {shown[0][0].a_metric} time of "
+        f"{found.a.label}, by operation, role and size; the line is the 95 % interval, a ring has none. Left of 1 is "
         f"faster. {_said(shown)}{left_out}",
         figure(
             [

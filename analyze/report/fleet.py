@@ -133,7 +133,10 @@ def _shared_words(slow: FleetIncidents) -> str:
 
 
 def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[Chart]:
-    """The load of all dated hosts over time, and how many of them were being recorded; what they share is marked."""
+    """The load of all dated hosts over time, and how many of them were being recorded; what they share is marked.
+
+    None where no recording is as long as a point of it.
+    """
     dated = [one for one in summaries if one.start_utc_ns is not None]
     seconds = all_seconds(dated)
     if not len(seconds.utc_s):
@@ -142,6 +145,9 @@ def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[
     last_s = max((one.start_utc_ns or 0) + one.window_ns for one in dated) // _NS_PER_S + 1
     axis = TimeAxis(0, int(last_s - first_s) * _NS_PER_S, int(first_s) * _NS_PER_S)
     step_s = -(-int(last_s - first_s) // _SLOTS_MAX)
+    if step_s * _NS_PER_S > max(one.window_ns for one in dated):
+        # Years between recordings of minutes: a picture of nothing.
+        return []
     per_s = _per_second(seconds, int(first_s), int(last_s), step_s)
     middles_ns = (np.arange(len(per_s)) + 0.5) * step_s * _NS_PER_S
     at = [axis.at(float(one)) for one in middles_ns]

@@ -9,7 +9,7 @@ from iotrace.analyze import library
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.analyze.ceiling.against_knee import BesideKnee, beside_knee
 from iotrace.analyze.compare.comparison import Comparison
-from iotrace.analyze.compare.presentation import comparison_sections
+from iotrace.analyze.compare.presentation import comparison_sections, verdict_sentences
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
 from iotrace.analyze.compare.words import without_interval
@@ -268,9 +268,9 @@ def _tell_comparison(
     }
     shown = tables.page_tables(comparison_sections([found], starts))
     section = Section(
-        f"Comparison: {found.b.title} against {found.a.title}",
-        facts.sentence,
-        points=[one.sentence for one in found.verdicts],
+        f"Comparison: {found.b.label} against {found.a.label}",
+        f"{found.a.label}: {found.a.title}. {found.b.label}: {found.b.title}.",
+        points=[one.text for one in verdict_sentences(found)],
         notes=[
             *found.basis,
             *(f"{warning[:1].upper()}{warning[1:]}." for warning in found.warnings),

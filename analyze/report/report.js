@@ -256,12 +256,14 @@
   });
   const rest = Array.from(document.querySelectorAll("details.rest"));
   for (const details of rest) details.open = false;
+  // Paper cannot be clicked on: there everything stands open.
+  const folded = [...rest, ...document.querySelectorAll("details.paper")];
   let openBefore = [];
   const onPaper = (isPrinting) => {
     if (printing === isPrinting) return;
     printing = isPrinting;
-    if (isPrinting) openBefore = rest.filter((details) => details.open);
-    for (const details of rest) details.open = isPrinting || openBefore.includes(details);
+    if (isPrinting) openBefore = folded.filter((details) => details.open);
+    for (const details of folded) details.open = isPrinting || openBefore.includes(details);
     for (const [id] of figures) draw(id);
   };
   addEventListener("beforeprint", () => onPaper(true));

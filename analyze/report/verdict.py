@@ -61,9 +61,9 @@ def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -
 
 
 _STANDING: Final = {
-    "faster": "is faster than",
-    "slower": "is slower than",
-    "no difference": "shows no difference from",
+    "faster": "{b} is faster than {a}",
+    "slower": "{b} is slower than {a}",
+    "no difference": "{b} shows no difference from {a}",
 }
 
 
@@ -72,20 +72,21 @@ def _plural(op: str) -> str:
 
 
 def comparison_sentence(found: Comparison) -> str:
-    """How the second recording's latency stands to the first one's, and whether they did the same work."""
+    """How the second recording's latency stands to the first one's, whether they did the same work, and who is who."""
+    a, b = found.a, found.b
+    load = f", at {found.scale:g}x the recorded load" if found.scale is not None else ""
+    who = f"{a.label} is {a.title} ({a.kind}); {b.label} is {b.title} ({b.kind}){load}."
     if not found.verdicts:
-        return f"{found.b.title} and {found.a.title} share too few I/Os to compare their latencies."
+        return f"{a.label} and {b.label} share too few I/Os to compare their latencies. {who}"
     directions = {one.direction for one in found.verdicts}
-    standing = (
-        _STANDING.get(directions.pop(), "was compared with") if len(directions) == 1 else "was compared with"
-    )
-    load = f", at {found.scale:g}x the recorded load," if found.scale is not None else ""
+    words = _STANDING.get(directions.pop()) if len(directions) == 1 else None
+    standing = (words or "{b} against {a}").format(a=a.label, b=b.label)
     parts = [_part(found, one) for one in found.verdicts]
     doubts = list(
         dict.fromkeys(one.reservation.rstrip(".") for one in found.verdicts if one.reservation and one.ratio)
     )
-    doubt = f"; {'; '.join(text[:1].lower() + text[1:] for text in doubts)}" if doubts else ""
-    return f"{_capital(found.b.title)}{load} {standing} {found.a.title}: {'; '.join(parts)}{doubt}."
+    doubt = f" {'. '.join(doubts)}." if doubts else ""
+    return f"{standing}: {'; '.join(parts)}.{doubt} {who}"
 
 
 def _part(found: Comparison, one: Verdict) -> str:
@@ -133,6 +134,10 @@ def overall(
         said = [one.sentence for one in comparisons]
         if not said:
             said = [_of_many(recordings)] if is_brief else [one.sentence for one in recordings]
+        is_alone = len(recordings) == 1 and not comparisons and not spoiled
+        if is_alone and (times := recordings[0].slow_times) is not None and times.is_slow:
+            # What was slow is why somebody asks.
+            said, slow = [incident_sentence(times), *said], []
         sentence = said[0]
         also = [
             *said[1:],

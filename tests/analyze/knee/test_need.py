@@ -134,7 +134,7 @@ def test_bursts_that_queue_are_no_yes(tmp_path):
     answer = need(found, 2)
     assert answer.verdict == "cannot_tell"
     assert "one in twenty took over" in answer.sentence
-    assert "--slo" in answer.sentence
+    assert "--slo" in answer.hint
     assert "leaves no headroom that can be counted on" in found.headroom
     # Who says how long an I/O may wait is answered.
     assert need(knee(steps, slo="p95<2s"), 1).verdict == "yes"

@@ -45,7 +45,8 @@ def test_nothing_is_claimed_without_a_sweep(tmp_path, night):
     facts = write_report([night], tmp_path / "report.html", slo="p95<100ms")
     assert "knee" not in facts.verdict
     assert any("says nothing of a knee or of headroom" in sentence for sentence in facts.also)
-    assert any("It was slow once" in sentence for sentence in facts.also)
+    assert facts.verdict.startswith("It was slow once"), "what is asked for comes first"
+    assert facts.also[0] == facts.recordings[0].sentence
     assert facts.recordings[0].objectives[0].is_met is True
     assert facts.sweeps == []
     assert facts.comparisons == []
@@ -75,11 +76,11 @@ def test_a_replay_is_held_against_what_was_captured(whole_report):
     low, high = median.ratio_interval
     assert low <= REPLAY_FACTOR * 1.05
     assert high >= REPLAY_FACTOR * 0.9
-    assert found.sentence.startswith(
-        "The candidate, at 1x the recorded load, is faster than the night: at the p"
-    )
+    assert found.sentence.startswith("B is faster than A: at the p")
+    who = "A is the night (captured); B is the candidate (replayed), at 1x the recorded load."
+    assert found.sentence.endswith(who)
     text = whole_report.path.read_text("utf-8")
-    assert "Comparison: the candidate against the night" in text
+    assert "Comparison: B against A" in text
     assert text.index("Comparison:") < text.index("Recording: the night")
 
 
