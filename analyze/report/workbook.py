@@ -4,15 +4,16 @@ Words from traces are written as text: none becomes a formula, a link or a numbe
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
 from iotrace.analyze.describe.description import Flow
-from iotrace.analyze.units import format_moment
+from iotrace.analyze.units import is_dated
 from iotrace.schemas.text import shortened
 
-from .facts import RecordingFacts, ReportFacts
+from .facts import Origin, RecordingFacts, ReportFacts
 from .parts import Chart, Section, plain
 
 _CHARACTERS_MAX: Final = 2000
@@ -23,22 +24,27 @@ _OPTIONS: Final = {
     "in_memory": True,
     "nan_inf_to_errors": True,
 }
-Cell = str | float | int | None
+_NUMBER: Final = "[<1]0.000;[<1000]#,##0.00;#,##0"
+"""What is shown of a figure; the cell holds all of it."""
+_QUANTILES: Final = ("p50", "p95", "p99")
+Cell = str | float | int | datetime | None
 
 
 def write_workbook(path: Path, facts: ReportFacts, sections: Sequence[Section]) -> None:
-    """Write sheets Summary, Recordings, Files, Sizes, Steps, Slow windows and Over time, where there is anything."""
+    """Write a sheet for each kind of fact that there is, Summary first and Provenance last."""
     import xlsxwriter  # noqa: PLC0415 - an extra, which only this needs
 
     book = xlsxwriter.Workbook(str(path), _OPTIONS)
     writer = _Writer(book)
     _summary(writer, facts)
     _recordings(writer, facts.recordings)
+    _latencies(writer, facts.recordings)
     _files(writer, facts.recordings)
     _sizes(writer, facts.recordings)
     _steps(writer, facts)
     _windows(writer, facts.recordings)
     _over_time(writer, sections)
+    _provenance(writer, facts.origins)
     book.close()
 
 
@@ -49,6 +55,9 @@ class _Writer:
         self.book = book
         self.bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
         self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        self.number = book.add_format({"num_format": _NUMBER})
+        self.count = book.add_format({"num_format": "#,##0"})
+        self.moment = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss", "align": "left"})
         self.large = book.add_format({"bold": True, "font_size": 14})
 
     def sheet(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Any:  # noqa: ANN401
@@ -63,14 +72,19 @@ class _Writer:
         sheet.autofilter(0, 0, max(len(rows), 1), len(columns) - 1)
         sheet.set_column(0, 0, 26)
         sheet.set_column(1, len(columns) - 1, 15)
+        for place, column in enumerate(columns):
+            if column.endswith("(UTC)"):
+                sheet.set_column(place, place, 20)
         return sheet
 
     def write(self, sheet: Any, row: int, column: int, value: Cell, look: Any = None) -> None:  # noqa: ANN401
-        """A number as a number, text as text."""
+        """A number as a number, a time as a time, text as text."""
         if isinstance(value, str):
             sheet.write_string(row, column, shortened(plain(value), _CHARACTERS_MAX), look)
+        elif isinstance(value, datetime):
+            sheet.write_datetime(row, column, value, self.moment)
         elif value is not None:
-            sheet.write_number(row, column, value, look)
+            sheet.write_number(row, column, value, self.count if isinstance(value, int) else self.number)
 
 
 def _summary(writer: _Writer, facts: ReportFacts) -> None:
@@ -99,7 +113,7 @@ def _recordings(writer: _Writer, recordings: Sequence[RecordingFacts]) -> None:
             (
                 described.title,
                 described.kind,
-                format_moment(described.start_utc_ns),
+                _moment(described.start_utc_ns),
                 described.window_ns / 1e9,
                 *(
                     (None,) * 6
@@ -115,10 +129,61 @@ def _recordings(writer: _Writer, recordings: Sequence[RecordingFacts]) -> None:
                 ),
             )
         )
-    columns = ("recording", "kind", "from", "length (s)", "IOPS", "MB/s", "read share", "mean in flight",
+    columns = ("recording", "kind", "from (UTC)", "length (s)", "IOPS", "MB/s", "read share", "mean in flight",
                "mean read (ms)", "mean write (ms)")  # fmt: skip
     if rows:
         writer.sheet("Recordings", columns, rows)
+
+
+def _moment(utc_ns: int) -> datetime | None:
+    """A time as Excel has them, which know no zone; None where the sources named no date."""
+    if not is_dated(utc_ns):
+        return None
+    return datetime.fromtimestamp(utc_ns // 1_000_000_000, UTC).replace(tzinfo=None)
+
+
+def _latencies(writer: _Writer, recordings: Sequence[RecordingFacts]) -> None:
+    rows = [
+        (
+            one.description.title,
+            entry.layer,
+            entry.op,
+            entry.metric,
+            entry.latency.io_count,
+            _ms(entry.latency.mean_ns),
+            *(_ms(entry.latency.quantiles_ns[name]) for name in _QUANTILES),
+            _ms(entry.latency.max_ns),
+        )
+        for one in recordings
+        for entry in one.description.layer_latencies
+    ]
+    columns = ("recording", "layer", "operation", "latency", "I/Os", "mean (ms)",
+               *(f"{name} (ms)" for name in _QUANTILES), "longest (ms)")  # fmt: skip
+    if rows:
+        writer.sheet("Latency by layer", columns, rows)
+
+
+def _provenance(writer: _Writer, origins: Sequence[Origin]) -> None:
+    rows = [
+        (
+            one.name,
+            one.title,
+            one.kind,
+            one.host,
+            one.recorded_utc,
+            one.duration_ns / 1e9,
+            one.uuid,
+            "; ".join([one.quality, *one.reasons]),
+            one.replay,
+            ", ".join(f"{name} {version}" for name, version in one.tools.items()),
+            "; ".join(f"{source['name']} ({source['sha256'] or 'not hashed'})" for source in one.sources),
+        )
+        for one in origins
+    ]
+    columns = ("recording", "title", "kind", "host", "from", "length (s)", "identity", "recorded", "replay",
+               "written by", "made from (SHA-256)")  # fmt: skip
+    if rows:
+        writer.sheet("Provenance", columns, rows)
 
 
 def _mean_ms(flow: Flow, metric: str) -> float | None:
@@ -181,7 +246,8 @@ def _steps(writer: _Writer, facts: ReportFacts) -> None:
     rows: list[tuple[Cell, ...]] = []
     for sweep in facts.sweeps:
         for step in sweep.knee.steps:
-            latencies = (_ms(step.response_ns[name]) for name in ("p50", "p95", "p99"))
+            # No storage answers in no time: a model that states none does.
+            latencies = (_ms(step.response_ns[name] or None) for name in _QUANTILES)
             rows.append(
                 (
                     sweep.title,
@@ -233,7 +299,7 @@ def _windows(writer: _Writer, recordings: Sequence[RecordingFacts]) -> None:
                 (
                     one.description.title,
                     window.number,
-                    format_moment(one.description.start_utc_ns + window.start_ns),
+                    _moment(one.description.start_utc_ns + window.start_ns),
                     (window.start_ns - start_ns) / 1e9,
                     (window.end_ns - window.start_ns) / 1e9,
                     window.layer,
@@ -244,7 +310,7 @@ def _windows(writer: _Writer, recordings: Sequence[RecordingFacts]) -> None:
                     window.headline,
                 )
             )
-    columns = ("recording", "window", "at", "from (s)", "for (s)", "layer", "driven by", "times slower",
+    columns = ("recording", "window", "at (UTC)", "from (s)", "for (s)", "layer", "driven by", "times slower",
                "at least", "at most", "time lost (s)", "what happened")  # fmt: skip
     if rows:
         writer.sheet("Slow windows", columns, rows)

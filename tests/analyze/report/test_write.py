@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 import zipfile
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 
 import pytest
@@ -144,6 +145,22 @@ def test_a_workbook_has_files_sizes_and_the_course(tmp_path, hostile_files):
     assert step_s > 0
     with zipfile.ZipFile(facts.path) as book:
         assert len([name for name in book.namelist() if name.startswith("xl/charts/chart")]) == 2
+
+
+def test_a_workbook_says_when_how_slow_and_where_from(tmp_path, night):
+    facts = write_report([night], tmp_path / "r.xlsx")
+    found = sheets(facts.path)
+    described = facts.recordings[0].description
+    head, row = found["Recordings"]
+    days = row[head.index("from (UTC)")]
+    began = datetime(1899, 12, 30, tzinfo=UTC) + timedelta(days=days)
+    assert abs(began.timestamp() - described.start_utc_ns / 1e9) < 1.1
+    head, *rows = found["Latency by layer"]
+    first = described.layer_latencies[0]
+    assert rows[0][1:4] == [first.layer, first.op, first.metric]
+    assert rows[0][head.index("p50 (ms)")] == pytest.approx(first.latency.quantiles_ns["p50"] / 1e6)
+    head, row = found["Provenance"]
+    assert row[head.index("identity")] == night.manifest.uuid
 
 
 @pytest.mark.slow
