@@ -293,16 +293,20 @@ def _chart(
     seconds = course.lengths_s()
     busiest, fullest = int(total.argmax()), int(course.in_flight.argmax())
     slowest = int(course.longest_ns.argmax())
+
+    def at(slot: int) -> str:
+        return time.words(course.start_ns + slot * course.width_ns)
+
     shaded = " Shaded: slow windows; a click on one leads to its tables." if marked else ""
     closer = " Zoomed in, it shows finer steps." if finer else ""
     return Chart(
         "over-time",
         "Latency, load and I/Os in flight over time",
         f"Reads and writes at the {layer} layer, in steps of {width}: {(total * seconds).sum() / seconds.sum():,.0f} "
-        f"IOPS on average and {total[busiest]:,.0f} in the busiest step, which begins at {course.words(busiest)}; "
+        f"IOPS on average and {total[busiest]:,.0f} in the busiest step, which begins {at(busiest)}; "
         f"{format_figure((course.in_flight * seconds).sum() / seconds.sum())} in flight on average and "
-        f"{format_figure(course.in_flight[fullest])} in the fullest, from {course.words(fullest)}. The longest I/O "
-        f"took {format_duration_ns(course.longest_ns[slowest])}, from {course.words(slowest)} on. Median and p95 are "
+        f"{format_figure(course.in_flight[fullest])} in the fullest, {at(fullest)}. The longest I/O "
+        f"took {format_duration_ns(course.longest_ns[slowest])}, {at(slowest)}. Median and p95 are "
         f"at most what is drawn, within 12 %.{shaded}{closer}",
         figure(
             [*rows, *beside],

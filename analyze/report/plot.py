@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from iotrace.analyze.units import format_moment
+from iotrace.analyze.units import format_duration_ns, format_moment
 from iotrace.schemas.text import shortened
 
 from .parts import plain
@@ -371,6 +371,12 @@ class TimeAxis:
             whole, rest = divmod(self.start_utc_ns, 1_000_000)
             return (place - whole) * 1e6 - rest
         return place * 1e9 + self.start_ns
+
+    def words(self, time_ns: float) -> str:
+        """When that was, by the clock that the axis shows."""
+        if self.has_date:
+            return f"at {format_moment(int((self.start_utc_ns or 0) + time_ns))[len('2026-01-03 ') :]}"
+        return f"{format_duration_ns(time_ns - self.start_ns)} after the start"
 
     def length(self, duration_ns: float) -> float:
         """A length of time in the units of the axis."""

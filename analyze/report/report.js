@@ -5,6 +5,7 @@
   const PRINT_PX = 670;
   const PRINT_HEIGHT_PX = 780;
   const STEPS_MAX = 1500;
+  const ROOM = 0.08;
   const CONFIG = {
     displaylogo: false,
     responsive: false,
@@ -67,10 +68,37 @@
     return data;
   };
 
+  // Plotly scales an axis to all that there is; whoever zooms in wants to see what is shown as large as it can be.
+  const rescaled = (figure, data, layout) => {
+    const [low, high] = figure.range;
+    for (const [name, axis] of Object.entries(layout)) {
+      if (!name.startsWith("yaxis") || axis.range || axis.tickmode === "array") continue;
+      const traces = data.filter((trace) => (trace.yaxis ?? "y") === name.replace("yaxis", "y"));
+      if (traces.some((trace) => trace.type !== "scatter")) continue;
+      const isLog = axis.type === "log";
+      let [least, most] = [Infinity, -Infinity];
+      for (const trace of traces) {
+        trace.y.forEach((value, at) => {
+          const x = trace.x ? milliseconds(figure, trace.x[at]) : trace.x0 + at * trace.dx;
+          if (value === null || x < low || x > high || (isLog && value <= 0)) return;
+          [least, most] = [Math.min(least, value), Math.max(most, value)];
+        });
+      }
+      if (most < least) continue;
+      const range = isLog
+        ? [Math.log10(least) - ROOM, Math.log10(most) + ROOM]
+        : [axis.rangemode === "tozero" ? Math.min(0, least) : least, most + ROOM * Math.abs(most) || 1];
+      layout[name] = { ...axis, range, autorange: false };
+    }
+  };
+
   const prepared = (figure, width) => {
     let data = leveled(figure);
     let layout = { ...figure.layout, width };
-    if (figure.range) layout.xaxis = { ...layout.xaxis, range: figure.range, autorange: false };
+    if (figure.range) {
+      layout.xaxis = { ...layout.xaxis, range: figure.range, autorange: false };
+      rescaled(figure, data, layout);
+    }
     if (printing) layout.height = Math.min(layout.height, PRINT_HEIGHT_PX);
     if (width < NARROW_PX) {
       layout.margin = { ...layout.margin, l: 44, r: 8 };
@@ -147,6 +175,9 @@
     }
   };
 
+  const long = (seconds) =>
+    seconds < 1 ? `${Number((seconds * 1000).toPrecision(3))} ms` : `${Number(seconds.toPrecision(3))} s`;
+
   const told = (figure, place) => {
     const status = place.nextElementSibling?.querySelector("output");
     if (!status) return;
@@ -161,8 +192,8 @@
     const from = isDate ? `${new Date(low).toISOString().slice(0, 23).replace("T", " ")} UTC, ` : "";
     const step = figure.level ? (figure.level.dx * (isDate ? 1 : 1000)) : 0;
     status.textContent =
-      `Shown: ${seconds.toPrecision(3)} s from ${from}${since.toFixed(3)} s after the start on` +
-      `${step ? `, in steps of ${step.toPrecision(2)} ms` : ""}. Double-click to see all again.`;
+      `Shown: ${long(seconds)} from ${from}${since.toFixed(3)} s after the start on` +
+      `${step ? `, in steps of ${long(step / 1000)}` : ""}. Double-click to see all again.`;
   };
 
   const reveal = (target) => {

@@ -199,6 +199,22 @@ def test_dragging_zooms_all_that_shares_the_time(opened):
     assert range_of(opened, other) == pytest.approx(before), "another recording has its own time"
 
 
+def test_what_is_zoomed_into_fills_the_height(opened):
+    """Before the slow window no I/O takes as long, and the axis ends where they do."""
+    load = chart_called(OVER_TIME, "Recording: the night")
+    left, top, right, _ = area_of(opened, load)
+    ends = f"{load}._fullLayout.yaxis.range"
+    before = opened.evaluate(ends)
+    opened.drag(left + (right - left) * 0.05, top + 40, left + (right - left) * 0.25, top + 42)
+    opened.wait_for(f"{ends}[1] < {before[1]}")
+    low, high = opened.evaluate(ends)
+    seen = opened.evaluate(
+        f"{load}.data.filter(t => (t.yaxis ?? 'y') === 'y').flatMap(t => t.y).filter(v => v > 0)"
+    )
+    assert max(seen) > 10**high, "the slow window is beyond it"
+    assert low < high
+
+
 def test_a_slow_window_is_zoomed_into_in_finer_steps_and_leads_to_its_table(opened):
     load = chart_called(OVER_TIME, "Recording: the night")
     area_of(opened, load)
