@@ -126,6 +126,8 @@ def _latency(knee: Knee, judged: list[Step], need: float | None) -> Chart:
         else ""
     )
     left_out = " Open circles are steps that were not judged; the table says why." if others else ""
+    if any(step.response_ns[name] == 0 for step in judged for name, _, _ in _CURVES):
+        left_out += " There is no point where no limit of the model held so many I/Os up."
     # A closed loop offers no load of its own: it carries what the storage completes.
     load = "load carried" if is_closed else "load offered"
     return Chart(
