@@ -190,7 +190,11 @@ def _verdict(
     values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
     ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
     took = f"{figure.quantity} {entry.b_metric} {values}, {ratio}{own}"
-    sentence = f"{_DOING[entry.op]}: {_in_words(label, direction)}: {took}"
+    sentence = (
+        f"{_DOING[entry.op]}: {took}, {_in_words(label, direction)}"
+        if direction == "unknown"
+        else f"{_DOING[entry.op]}: {_in_words(label, direction)}: {took}"
+    )
     by_service = None if service is None else _same(service, figure.quantity)
     if by_service is not None and by_service.ratio is not None:
         alone = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
@@ -234,9 +238,7 @@ def _direction(found: Interval | None, margin: float = 0.0) -> Direction:
 
 def _in_words(label: str, direction: Direction) -> str:
     if direction == "unknown":
-        return (
-            f"whether {label} is faster cannot be told, for there are too few independent stretches of time"
-        )
+        return f"but too few independent stretches of time to tell whether {label} is faster"
     if direction == "no difference":
         return f"these recordings show no difference between A and {label}"
     return f"{label} is {direction}"
