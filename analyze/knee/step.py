@@ -90,9 +90,9 @@ LAW_ERROR_MAX: Final = 0.1
 IOS_MIN: Final = 100
 """With fewer I/Os even a rate is not known to 10 % (Poisson)."""
 BLOCKS: Final = 48
+"""Stretches a step is cut into for trend and bootstrap."""
 _FLOW_SLOTS_MAX: Final = 1 << 22
 """32 MiB a column; I/Os are spread over as many slots as their last end asks for, however late it is."""
-"""Stretches a step is cut into for trend and bootstrap."""
 BLOCK_IOS_MIN: Final = 25
 _BUSY_SHARE_MIN: Final = 0.5
 _BEYOND_CAPACITY: Final = 1.02

@@ -251,3 +251,24 @@ def test_what_is_no_sweep_is_refused(tmp_path, make_recording):
             knee(steps_of(tmp_path, server, [500, 1000], replay={500: one, 1000: other}))
     with pytest.raises(IotraceError, match="no load to find a knee over"):
         knee(steps_of(tmp_path, server, [500, 500]))
+
+
+@pytest.mark.parametrize(("times", "is_refused"), [(5_100, False), (5_400, True)])
+def test_an_io_that_ends_thousands_of_loads_later_is_refused_not_reserved_room_for(
+    make_recording, times, is_refused
+):
+    """1,000 reads in 10 s make 800 slots; the last one's end may ask for 2**22, which is 5,242 times as long."""
+    at = np.arange(1000) * 10_000_000
+    completed = at + 1_000_000
+    completed[-1] = times * 10_000_000_000
+    step = make_recording(
+        {"intended_ns": at, "issued_ns": at, "completed_ns": completed},
+        window_ns=int(completed[-1]),
+        kind="replayed",
+        replay={"scale": 1.0},
+    )
+    if is_refused:
+        with pytest.raises(IotraceError, match="took over 5,242 times as long"):
+            measure(step)
+    else:
+        assert measure(step)[0].io_count == 1000
