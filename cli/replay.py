@@ -165,13 +165,15 @@ def replay_answer(
     manifest = result.manifest
     run = manifest.open_replay
     model = run.model
+    # What a tested model expects is the answer; that another one answered is said by trust, and below.
+    expected = model_sentences(model) if model is not None and model.predicted is not None else ()
     return Answer(
         opening=[
             *disqualified({name: findings}),
             Sentence(_what(result, run), "answer"),
             Sentence(_played(run)),
             Sentence(_slow(run)),
-            *([Sentence(words, "doubt") for words in model_sentences(model)] if model is not None else []),
+            *(Sentence(words, "doubt") for words in expected),
             *trust(manifest.quality, findings),
             Sentence(written),
         ],
@@ -194,7 +196,8 @@ def _what(result: Recording, run: Replay) -> str:
     if mode == "superpose" and run.copies > 1:
         mode = f"superpose, {run.copies} copies, {run.footprint} footprint"
     when = format_moment(result.manifest.clock.start_utc_ns)
-    return f"Played at {run.scale or 1.0:g}x ({mode}) with {run.backend}{f', {when}' if when else ''}"
+    what = f"with {run.backend}" if run.model is None else f"on the model '{run.model.title}'"
+    return f"Played at {run.scale or 1.0:g}x ({mode}) {what}{f', {when}' if when else ''}"
 
 
 def _played(run: Replay) -> str:
@@ -241,7 +244,8 @@ def _exactly(run: Replay) -> Iterator[str]:
         yield said
     latest = {"p50": run.lateness_ns_p50, "p99": run.lateness_ns_p99, "max": run.lateness_ns_max}
     late = (f"{name} {format_duration_ns(late_ns)}" for name, late_ns in latest.items())
-    yield f"lateness {', '.join(late)}"
+    if run.model is None or run.lateness_ns_max:
+        yield f"lateness {', '.join(late)}"
     thinning, dependencies = run.thinning, run.dependencies
     if thinning and thinning.achieved_share is not None:
         kinds = ", ".join(f"{count:,} {kind}s" for kind, count in thinning.streams_are.items())
