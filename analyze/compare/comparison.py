@@ -133,6 +133,7 @@ class Side:
     """By operation."""
     size_bytes: int
     ios_per_s: float
+    """Reads and writes."""
     footprint_bytes: int
     """Touched by reads and writes, in blocks of 4 KiB."""
     sequential_share: dict[str, float | None]

@@ -151,7 +151,7 @@ def _sides(found: Sequence[Comparison], starts_utc_ns: Mapping[str, int]) -> Sec
             side.label,
             side.title,
             side.layer,
-            Count(sum(side.io_count.values())),
+            Count(sum(side.io_count.get(op, 0) for op in ("read", "write"))),
             Rate(side.ios_per_s),
             Duration(side.span_ns),
             Instant(starts_utc_ns.get(side.label, 0)),

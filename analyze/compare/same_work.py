@@ -42,9 +42,13 @@ class Work:
         wanted = ops or ("read", "write")
         return sum(size * count for (op, size), count in self.mix.items() if op in wanted)
 
+    def transfer_count(self) -> int:
+        """Reads and writes."""
+        return sum(self.io_count().get(op, 0) for op in ("read", "write"))
+
     def ios_per_s(self) -> float:
-        """I/Os of any kind per second."""
-        return sum(self.mix.values()) * 1e9 / self.span_ns if self.span_ns > 0 else 0.0
+        """Reads and writes per second, as in `describe`: flushes are no load."""
+        return self.transfer_count() * 1e9 / self.span_ns if self.span_ns > 0 else 0.0
 
     def bytes_per(self, op: str) -> float | None:
         """Mean size of an operation's I/Os."""
@@ -53,9 +57,8 @@ class Work:
 
     def read_share(self) -> float | None:
         """Reads among reads and writes."""
-        counts = self.io_count()
-        transfers = counts.get("read", 0) + counts.get("write", 0)
-        return counts.get("read", 0) / transfers if transfers else None
+        transfers = self.transfer_count()
+        return self.io_count().get("read", 0) / transfers if transfers else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,9 @@ def _rates(a: Work, b: Work, replay: Replay | None) -> tuple[float | None, float
     planned_ns, span_ns, planned_ios = replay.planned_duration_ns, replay.issued_span_ns, replay.planned_ios
     if not planned_ns or not span_ns or not planned_ios:
         return None, b.ios_per_s()
-    return planned_ios * 1e9 / planned_ns, sum(b.mix.values()) * 1e9 / span_ns
+    # What was planned counts flushes, as many as there were among the recorded I/Os.
+    transfers = planned_ios * a.transfer_count() / max(sum(a.mix.values()), 1)
+    return transfers * 1e9 / planned_ns, b.transfer_count() * 1e9 / span_ns
 
 
 def _aspect(

@@ -62,3 +62,6 @@ def test_describe_replay_compare_and_export_agree(made, tmp_path: Path) -> None:
     mean = sum((flow.sequential_share or 0) * flow.io_count for flow in flows.values()) / ios
     assert before.sequential_share == pytest.approx(mean) == pytest.approx(sequential)
     assert exported.read_share == pytest.approx(described.read_share_of_ios)
+    # Flushes are no load. A replay's rate is over the time from the first arrival to the last.
+    assert compared.ios_per_s == pytest.approx(described.ios_per_s, rel=0.01)
+    assert before.rate_per_s == pytest.approx(described.ios_per_s, rel=0.01)

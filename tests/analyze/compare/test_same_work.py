@@ -169,6 +169,6 @@ def test_footprint_and_order_are_counted(make_recording):
 def test_what_a_workload_lacks_has_no_size_and_what_moved_nothing_no_share():
     reads = Work("reads", "block", SECOND, {("read", 8192): 3, ("read", 4096): 1, ("flush", 0): 2})
     assert (reads.bytes_per("read"), reads.bytes_per("write")) == (7168, None)
-    assert (reads.read_share(), reads.ios_per_s(), reads.size_bytes()) == (1.0, 6.0, 28_672)
+    assert (reads.read_share(), reads.ios_per_s(), reads.size_bytes()) == (1.0, 4.0, 28_672)
     flushes = Work("flushes", "block", 0, {("flush", 0): 2})
     assert (flushes.read_share(), flushes.ios_per_s(), flushes.bytes_per("flush")) == (None, 0.0, 0.0)
