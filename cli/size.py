@@ -1,5 +1,6 @@
 """The size command: which disks of a cloud carry a recorded load, or those of many hosts."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +11,9 @@ import typer
 
 from iotrace.analyze import slo as objectives
 from iotrace.analyze.fleet import Unread, distinct_hosts, read_each, refuse_missing
+from iotrace.analyze.knee.words import WAITS_NS_MIN
 from iotrace.analyze.report.sizing import Demand, write_sizing
+from iotrace.analyze.stats.histogram import IOS_BEYOND_MIN
 from iotrace.replay import ReplayOptions, choose_layer, parse_scale
 from iotrace.replay.virtual.size import Sized, Tried, Wanted, size_catalogue
 from iotrace.schemas import IotraceError, Recording, Role
@@ -38,6 +41,8 @@ from .size_answer import (
 )
 
 _OPS: Final = ("read", "write", "flush")
+_UNASKED_SLO: Final = f"p95<{WAITS_NS_MIN // 1_000_000}ms"
+"""As for the knee's `need` without an objective: I/Os that take longer waited in a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +123,8 @@ def size_command(
     """Say which disks of a cloud carry a recorded load.
 
     Tries every disk of the catalogue in virtual time, the smallest first, then the log on a disk of its own, and
-    machines. docs/virtual-replay.md says what that cannot see. With many hosts, each gets disks of its own. Exit
-    status 1 if no disk carries the load.
+    machines. Without --slo, no more than one in twenty I/Os may take over 100 ms. docs/virtual-replay.md says what
+    that cannot see. With many hosts, each gets disks of its own. Exit status 1 if no disk carries the load.
 
     Example: iotrace size prod.iotrace --need 2x --slo "p99<15ms" --catalogue azure
     """
@@ -127,10 +132,14 @@ def size_command(
     cluster.refuse_for_one(named, scheduler)
     if window is not None and busiest is not None:
         raise IotraceError("--window and --busiest each name the part to play", hint="leave one of them out")
+    wanted = tuple(_wanted(one) for one in objectives.parse(slo or _UNASKED_SLO))
+    if slo is None:
+        # Few I/Os show it as far as they go.
+        slo, wanted = _UNASKED_SLO, tuple(replace(one, ios_min=0) for one in wanted)
     asked = _Asked(
         catalogue,
         parse_scale(need) if need is not None else 1.0,
-        tuple(_wanted(one) for one in objectives.parse(slo)) if slo else (),
+        wanted,
         find_machine(f"{catalogue}/{machine}", f"--machine {machine}") if machine is not None else None,
         window,
         busiest,
@@ -253,7 +262,8 @@ def _cheapest_first(tried: list[Tried], costs: dict[str, float]) -> list[Tried]:
 def _wanted(objective: objectives.Objective) -> Wanted:
     roles = (objective.role,) if objective.role is not None else (None, *(str(role) for role in Role))
     ops = tuple(number for number, op in enumerate(_OPS) if op in objective.ops)
-    return Wanted(f"misses {objective}", roles, ops, objective.quantile, objective.limit_ns)
+    ios_min = math.ceil(IOS_BEYOND_MIN / min(objective.quantile, 1 - objective.quantile) - 1e-6)
+    return Wanted(f"misses {objective}", roles, ops, objective.quantile, objective.limit_ns, ios_min)
 
 
 def _read_prices(path: Path) -> dict[str, float]:

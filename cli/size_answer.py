@@ -203,8 +203,8 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     if machine is not None:
         notes.append(f"All of them are behind {machine}.")
     notes.append(
-        "binds: the limit that is nearest; headroom: its rate over the load of the busiest minute; held: how long it "
-        "kept I/Os waiting; p99: of reads and writes"
+        "binds: the limit that I/Os waited for longest; headroom: the least that any limit's rate is of its load in "
+        "the busiest minute; held: how long any kept I/Os waiting; p99: of reads and writes"
     )
     if any(one.carries and one.on_credits for one in shown):
         notes.append("on credits: carried for as long as was recorded, by saved credits, not for ever")

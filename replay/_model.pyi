@@ -51,5 +51,8 @@ class Simulator:
         in_flight_max and beyond_ios (whose size, or number in flight, lies beyond what was measured).
         """
 
+    def count_of(self, classes: list[int]) -> int:
+        """I/Os that several classes have together."""
+
     def response_ns_of(self, classes: list[int], shares: list[float]) -> list[int | None]:
         """Quantiles of the response of several classes together."""

@@ -262,6 +262,8 @@ class ModelLimit:
     credits: float | None = None
     credits_least: float | None = None
     credits_end: float | None = None
+    overspent: bool = False
+    """Whether more was asked of it than comes back, so that saved credits carried the rest and will not for ever."""
 
 
 @dataclass(slots=True)

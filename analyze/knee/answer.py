@@ -76,6 +76,8 @@ class SloKnee:
     quantile_ns: list[int | None]
     """The objective's quantile at each step of the knee's ``steps``; None where too few I/Os lie beyond it."""
     sentence: str = ""
+    surely_missed_iops: float | None = None
+    """Where ``crossed``: the lowest load run that misses it, if the whole interval of its quantile does."""
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from .words import (
     load_text,
     rate_text,
     seconds_text,
+    spent_words,
     step_text,
     waiting,
 )
@@ -62,12 +63,14 @@ class _Limit:
     at: Estimate | None = None
     kept_iops: float | None = None
     missed_iops: float | None = None
-    """A load at which it is passed, where nothing is known below."""
+    """A load at which it is passed: a measured one, if ``at`` is known, else where nothing is known below."""
     untold: str = ""
 
     def verdict(self, iops: float) -> Verdict:
         if self.untold:
             return "cannot_tell"
+        if self.at is not None and self.missed_iops is not None and iops >= self.missed_iops / SAME_LOAD:
+            return "no"
         if self.at is not None:
             return "yes" if iops <= self.at.low else "no" if iops > self.at.high else "cannot_tell"
         if self.missed_iops is not None:
@@ -127,6 +130,15 @@ def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
         )
     if untold := [one for one in limits if one.verdict(iops) == "cannot_tell"]:
         return _untold(scale, iops, "; ".join(_why(one, scale) for one in untold), layer)
+    step = carried_at(found, iops)
+    if step is not None and step.overspent and step.offered_iops <= SAME_LOAD * iops:
+        return Need(
+            scale,
+            iops,
+            "no",
+            f"NO: {rate_text(iops, scale)} is not carried for good: at {step.load_text} {spent_words(step)}.",
+            layer=layer,
+        )
     nearest = min(limits, key=lambda one: one.iops)
     reason = f"{nearest.words}, {_headroom(nearest, iops)} times what is needed{cause_clause(found)}."
     step = None if found.objectives else carried_at(found, iops)
@@ -187,7 +199,8 @@ def _objectives(found: Knee, iops: float) -> Iterator[_Limit]:
     for one in found.objectives:
         passes = f"{one.objective.subject}{_missed_there(found, one, iops)} passes {one.objective.limit_text}"
         if one.state == "crossed" and one.iops is not None:
-            yield _Limit(f"{passes} at {load_text(one.iops, one.scale)}", at=one.iops)
+            load = load_text(one.iops, one.scale)
+            yield _Limit(f"{passes} at {load}", at=one.iops, missed_iops=one.surely_missed_iops)
         elif one.state == "met_everywhere":
             kept = one.highest_met_iops or 0.0
             load = rate_text(kept, one.highest_met_scale)

@@ -14,7 +14,7 @@ from .curve import interval, log_quantiles
 from .step import Samples, Selection, Step
 
 
-def slo_knee(  # noqa: C901 - one way out for each state
+def slo_knee(  # noqa: C901, PLR0912 - one way out for each state
     objective: Objective,
     steps: Sequence[Step],
     samples: Sequence[Samples],
@@ -66,9 +66,12 @@ def slo_knee(  # noqa: C901 - one way out for each state
         below, above = (
             log_quantiles(samples[index], selection, objective.quantile, random) for index in (met, missed)
         )
-        answer.iops = _crossing(steps[met].offered_iops, top, below, above, float(np.log(objective.limit_ns)))
+        limit = float(np.log(objective.limit_ns))
+        answer.iops = _crossing(steps[met].offered_iops, top, below, above, limit)
         if _is_too_much(steps[missed]):
             answer.iops = Estimate(answer.iops.value, steps[met].offered_iops, top)
+        elif interval(above).low > limit:
+            answer.surely_missed_iops = steps[missed].offered_iops
         if iops_at_1x:
             answer.scale = answer.iops.scaled(1 / iops_at_1x)
     return answer

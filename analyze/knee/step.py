@@ -171,6 +171,8 @@ class Step:
     """What others moved on the device meanwhile; None where its counters are not known."""
     is_on_credits: bool = False
     """It kept up, but carried more than is sustained (`judged_steps`)."""
+    overspent: list[str] = field(default_factory=list)
+    """Limits of the model that answered of which more was asked than comes back: saved credits carried the rest."""
     set_aside: list[str] = field(default_factory=list)
     """Why the other steps speak against this one (`judged_steps`)."""
 
@@ -443,6 +445,7 @@ def _step(
         is_warming=trend < 0,
         generator_busy_share=_busy_share(manifest.replay),
         started_utc_ns=recording.manifest.clock.start_utc_ns,
+        overspent=[one.name for one in manifest.model.limits if one.overspent] if manifest.model else [],
         sustained_iops=found.iops if found is not None else None,
         busy_s=found.busy_s if found is not None else 0.0,
         break_s=found.from_s if found is not None and broke else None,

@@ -187,6 +187,9 @@ def _credits(steps: Sequence[Step], found: Sorted, rate: float) -> Credits | Non
 def _doubled(kept_up: Sequence[Step]) -> Estimate | None:
     """Load from which on mean response is twice the lowest of any load: between two loads, log latency a line there."""
     load = np.array([step.achieved_iops for step in kept_up])
+    if any(step.response_ns["p50"] == 0 for step in kept_up):
+        # A model that states no time of the storage: nothing is twice that.
+        return None
     log_mean = np.log([max(step.response_ns_mean, 1.0) for step in kept_up])
     limit = float(log_mean.min() + np.log(_DOUBLED))
     below = np.flatnonzero(log_mean < limit)

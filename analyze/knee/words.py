@@ -190,11 +190,23 @@ def carried_at(knee: Knee, iops: float) -> Step | None:
     return below[-1] if below else carried[0] if carried else None
 
 
+def spent_from(knee: Knee) -> Step | None:
+    """The lowest load that a model carried on saved credits, by its own account."""
+    return next((step for step in knee.steps if step.is_judged and step.overspent), None)
+
+
+def spent_words(step: Step) -> str:
+    """What is asked too much of, so that saved credits carry the rest."""
+    return f"saved credits carry part of the load, for as long as they last: less comes back ({step.overspent[0]})"
+
+
 def headroom(knee: Knee) -> str:
     """What 1x leaves free below the nearest limit, in words; empty where there is no 1x to compare with."""
     if knee.iops_at_1x is None or knee.state == "not_judged":
         return ""
     step = carried_at(knee, knee.iops_at_1x)
+    if spending := spent_from(knee):
+        return f"From {spending.load_text} on {spent_words(spending)}"
     if step is not None and not knee.objectives and (waits := waiting(knee, step)):
         return f"{_capital(waits)}. The knee is one of the average rate, and leaves no headroom that can be counted on"
     return _share_of_limit(knee, knee.iops_at_1x)

@@ -140,11 +140,25 @@ def limit_facts(bound: Bound, figures: Mapping[str, Any]) -> ModelLimit:
         bound.name, bound.counted, bound.rate, held["waited"], held["wait_ns_sum"], held["throttled_ns"] / 1e9
     )
     if bound.credits is not None:
-        unit = 1.0 if bound.counted == "iops" else 1e6
+        unit = unit_of(bound)
         facts.credits = bound.credits
         facts.credits_least = min(bound.credits, max(0.0, held["tokens_least"] / unit))
         facts.credits_end = min(bound.credits, max(0.0, held["tokens_end"] / unit))
+        facts.overspent = is_over(bound, figures)
     return facts
+
+
+def unit_of(bound: Bound) -> float:
+    """What a limit's rate and credits are multiples of."""
+    return 1.0 if bound.counted == "iops" else 1e6
+
+
+def is_over(bound: Bound, figures: Mapping[str, Any], span_s: float | None = None) -> bool:
+    """Whether more was asked of it than comes back in ``span_s``, by default the seconds from first to last I/O."""
+    if bound.bucket is None or bound.is_peak:
+        return False
+    asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
+    return bool(asked["sum"] > bound.rate * unit_of(bound) * (asked["seconds"] if span_s is None else span_s))
 
 
 def addressed(batch: pa.RecordBatch, volume_of: npt.NDArray[np.uint16]) -> pa.RecordBatch:

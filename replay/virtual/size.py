@@ -19,7 +19,7 @@ from iotrace.schemas.models.model import DEPTH_MS
 from iotrace.schemas.models.words import Part, combined
 
 from .compiled import Bound, Compiled, compiled
-from .play import addressed, limit_facts, volume_of_files
+from .play import addressed, is_over, limit_facts, unit_of, volume_of_files
 from .predict import planned
 
 COUNTS: Final = (1, 2, 4)
@@ -46,6 +46,8 @@ class Wanted:
     ops: tuple[int, ...]
     quantile: float
     limit_ns: int
+    ios_min: int = 0
+    """With fewer I/Os it cannot be judged."""
 
     def classes(self) -> list[int]:
         """Its classes, as the simulator knows them."""
@@ -88,7 +90,7 @@ class Tried:
         for bound in self.made.bounds:
             if bound.bucket is not None and not bound.is_peak:
                 asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
-                points = np.asarray(asked["points"], float) / _unit(bound) / asked["step_s"]
+                points = np.asarray(asked["points"], float) / unit_of(bound) / asked["step_s"]
                 yield bound, points, asked["step_s"]
 
 
@@ -277,6 +279,8 @@ def _try_all(
             if progress is not None:
                 progress(done, plan.ios_estimate)
         list(pool.map(lambda one: one.end(), [one for ones in simulators.values() for one in ones]))
+    if simulators.get(_ALL):
+        _refuse_untold(simulators[_ALL][0], wanted)
     return {
         name: sorted(
             (
@@ -287,6 +291,17 @@ def _try_all(
         )
         for name, models in groups.items()
     }
+
+
+def _refuse_untold(simulator: _model.Simulator, wanted: Sequence[Wanted]) -> None:
+    """Raises `IotraceError` for what too few I/Os can show, on whichever disk."""
+    for one in wanted:
+        if (count := simulator.count_of(one.classes())) < one.ios_min:
+            raise IotraceError(
+                f"whether a disk {one.words} cannot be told: {count:,} such I/Os are played, and it takes "
+                f"{one.ios_min:,}",
+                hint="ask for a lower percentile, for other I/Os, or of a longer recording",
+            )
 
 
 def _roles(model: Model) -> tuple[tuple[str, ...], ...]:
@@ -347,7 +362,7 @@ def _tried(
     missed += [
         f"the load is always above {bound.name}"
         for bound in made.bounds
-        if bound.credits is None and _is_over(bound, figures, span_s)
+        if bound.credits is None and is_over(bound, figures, span_s)
     ]
     facts = [limit_facts(bound, figures) for bound in made.bounds]
     rooms = [_headroom(bound, figures) for bound in made.bounds]
@@ -368,7 +383,7 @@ def _tried(
         name=model.title,
         ios=figures["issued"],
         carries=not missed,
-        on_credits=any(_is_over(bound, figures) for bound in made.bounds if bound.credits is not None),
+        on_credits=any(is_over(bound, figures) for bound in made.bounds if bound.credits is not None),
         why_not="; ".join(missed),
         throttled_seconds=max(gates, default=0) / 1e9,
         response_ns_p50=p50_ns,
@@ -384,22 +399,10 @@ def _tried(
     )
 
 
-def _unit(bound: Bound) -> float:
-    return 1.0 if bound.counted == "iops" else 1e6
-
-
-def _is_over(bound: Bound, figures: Mapping[str, Any], span_s: float | None = None) -> bool:
-    """Whether more was asked of it than comes back in ``span_s``, by default the seconds from first to last I/O."""
-    if bound.bucket is None or bound.is_peak:
-        return False
-    asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
-    return bool(asked["sum"] > bound.rate * _unit(bound) * (asked["seconds"] if span_s is None else span_s))
-
-
 def _headroom(bound: Bound, figures: Mapping[str, Any]) -> float | None:
     """Rate over demand in the busiest minute; None for bursts, slices, and where nothing was asked for."""
     if bound.bucket is None or bound.is_peak:
         return None
     asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
     most = asked["busiest"]
-    return float(bound.rate * _unit(bound) * asked["busiest_seconds"] / most) if most > 0 else None
+    return float(bound.rate * unit_of(bound) * asked["busiest_seconds"] / most) if most > 0 else None

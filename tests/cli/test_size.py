@@ -127,6 +127,43 @@ def test_flushes_flatter_no_latency(tmp_path, capsys):
     assert p30["response_ns_p99"] / 1e6 == pytest.approx(p99_ms, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("slo", "count"),
+    [("tempdb_data p99<5ms", "0"), ("log write p99<5ms", "0"), ("log read p99.9<1s", "21,000")],
+)
+def test_what_too_few_ios_can_show_is_no_yes(with_log, capsys, slo, count):
+    """21,000 I/Os of the log, all reads here: no write is there, and 100,000 reads would make a p99.9."""
+    assert command_line.run(["size", with_log, "--slo", slo, "--catalogue", "azure"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"whether a disk misses {slo} cannot be told: {count} such I/Os are played" in said
+
+
+def test_without_an_objective_waits_of_a_queue_are_not_carried(tmp_path, capsys):
+    """Every fourth second 8,000 reads at once: on a P30 they take 1.6 s to go. On average it is 2,000 a second."""
+    at = np.repeat(np.arange(0, SECONDS, 4) * SECOND, 8000)
+    source = written(tmp_path / "bursts.iotrace", np.sort(np.concatenate([at, [SECONDS * SECOND - 1]])))
+    _, found = sized(capsys, source, "--catalogue", "azure")
+    assert found["azure/P30"]["response_ns_p99"] > SECOND
+    assert found["azure/P30"]["why_not"] == "misses p95<100ms"
+    assert command_line.run(["size", source, "--catalogue", "azure"]) == 0
+    assert " is the smallest that carries 1x with p95<100ms, " in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_sweep_and_size_know_of_saved_credits_alike(tmp_path, capsys):
+    """501 a second, of the 500 that a P10 gives for ever; at 2x it lives on what it saved."""
+    source = written(tmp_path / "even.iotrace", np.arange(501 * SECONDS) * SECOND // 501)
+    _, found = sized(capsys, source, "--catalogue", "azure", "--need", "2x", "--slo", "p99<15ms")
+    assert found["azure/P10"]["on_credits"]
+    target = ("--target", "model:azure/P10", "--scales", "1x,2x,4x")
+    out = ("-o", str(tmp_path / "s.iotrace"))
+    assert command_line.run(["sweep", source, *target, *out, "--need", "2x", "--slo", "p99<15ms"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith(
+        "NO: 2x (1,002 IOPS) is not carried for good: at 2x saved credits carry part of the load"
+    )
+    assert "P10: 500 IOPS" in said.partition("Knee")[0]
+
+
 def test_a_machine_binds_before_its_disks(recording, capsys):
     _, found = sized(
         capsys, recording, "--need", "4x", "--catalogue", "azure", "--machine", "Standard_E4ds_v5"
@@ -271,7 +308,7 @@ def test_the_table_fits_a_terminal_and_the_page_shows_the_demand(recording, tmp_
 
 def test_a_short_run_above_a_limit_is_not_carried_though_it_ends_soon(recording, capsys):
     """5,200 a second for 7.7 s, of the 5,000 that a P30 gives: the last ends 0.3 s late, and would ever later."""
-    _, found = sized(capsys, recording, "--catalogue", "azure", "--need", "2.6x")
+    _, found = sized(capsys, recording, "--catalogue", "azure", "--need", "2.6x", "--slo", "p95<1s")
     assert not found["azure/P30"]["carries"]
     assert found["azure/P30"]["why_not"] == "the load is always above P30: 5,000 IOPS"
     _, found = sized(capsys, recording, "--catalogue", "azure", "--need", "2.5x")
@@ -305,7 +342,7 @@ def test_of_many_hosts_each_gets_what_it_would_alone(recording, with_log, tmp_pa
     command_line.run(["size", recording, with_log, *map(str, words)])
     said = " ".join(capsys.readouterr().out.split())
     total = sum(one["disks"]["price"] for one in facts["hosts"])
-    assert said.startswith("2 of 2 recordings carried at 2x, each by disks of its own, by their models")
+    assert said.startswith("2 of 2 recordings carried at 2x with p95<100ms, each by disks of its own, by")
     assert f"The cheapest disks come to {total:.2f} together." in said
 
 

@@ -59,7 +59,7 @@ COMMANDS = {
     "replay_model": "replay night.iotrace --target model:azure/P10 --scale 8x --window 0s..30s -o p10.iotrace",
     "sweep": "sweep small.iotrace --target model:disk.toml --scales 1x,2x,4x --step-seconds 5 --need 2x -o m.iotrace",
     "characterize": "characterize --target disk.bin --file-size 4M --seconds 2 --outstanding 1..32 -o runs",
-    "size": "size small.iotrace --need 2x --slo p99<15ms --catalogue azure",
+    "size": "size small.iotrace --need 2x --slo p95<15ms --catalogue azure",
     "export_diskspd": "export night.iotrace --to diskspd -o for-diskspd",
     "export_fio": "export night.iotrace --to fio -o for-fio",
     "export_csv": "export night.iotrace --to csv -o night.csv",

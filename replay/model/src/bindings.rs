@@ -111,6 +111,14 @@ impl Simulator {
         Ok(fields)
     }
 
+    fn count_of(&self, classes: Vec<usize>) -> u64 {
+        let inner = self.lock();
+        let known = classes
+            .into_iter()
+            .filter_map(|class| inner.summary.response.get(class));
+        known.map(Distribution::count).sum()
+    }
+
     fn response_ns_of(&self, classes: Vec<usize>, shares: Vec<f64>) -> Vec<Option<i64>> {
         let inner = self.lock();
         let mut all = Distribution::default();
