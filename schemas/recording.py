@@ -223,9 +223,9 @@ def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | N
             continue
         missing_rows = 0
         for number in range(told.num_row_groups):
-            missing, least, most = _extremes(path, told, number, field.name)
-            missing_rows += missing
             try:
+                missing, least, most = _extremes(path, told, number, field.name)
+                missing_rows += missing
                 for value in (least, most) if is_other_width and least is not None else ():
                     pa.scalar(value, found.type).cast(field.type)
             except pa.ArrowInvalid as problem:
@@ -242,13 +242,16 @@ def misfit_values(path: Path, told: pq.FileMetaData, table_name: str) -> str | N
 def _extremes(
     path: Path, told: pq.FileMetaData, number: int, name: str
 ) -> tuple[int, int | None, int | None]:
-    """Of a column of whole numbers or words in a row group: how many are missing, the least and the greatest."""
+    """Of a column of whole numbers or words in a row group: how many are missing, the least and the greatest.
+
+    Raises `pa.ArrowInvalid` where the row group has no column of the name that the schema has.
+    """
     group = told.row_group(number)
-    known = next(
-        column
-        for position in range(group.num_columns)
-        if (column := group.column(position)).path_in_schema == name
-    ).statistics
+    columns = map(group.column, range(group.num_columns))
+    chunk = next((column for column in columns if column.path_in_schema == name), None)
+    if chunk is None:
+        raise pa.ArrowInvalid("the column is stored under another name")
+    known = chunk.statistics
     if known is not None and known.has_null_count and known.null_count == group.num_rows:
         return known.null_count, None, None
     if known is not None and known.has_null_count and known.has_min_max:
