@@ -38,7 +38,7 @@ def test_too_few_judged_steps_are_no_answer_and_no_headroom(iotrace, tmp_path):
     assert told.status == 1
     assert "Where the storage breaks cannot be judged: of 3 steps 1 can be used." in said
     assert "the load generator was late" in said
-    assert "kept up" not in said
+    assert "the storage kept up" not in said
     assert "of what the storage" not in said
 
 
