@@ -205,8 +205,11 @@ def _played(run: Replay) -> str:
     said = f"Load: {issued} in {format_duration_ns(run.issued_span_ns)}"
     if run.scaling is None:
         return said
-    after = run.scaling.after
-    return f"{said}; {format_rate(after.rate_per_s)}, {format_rate(after.rate_bytes_per_s, 'B')}"
+    # Held back by the cap in flight, the load takes longer than was planned, and its rate is lower.
+    after, planned_ns, span_ns = run.scaling.after, run.planned_duration_ns, run.issued_span_ns
+    kept = min(1.0, planned_ns / span_ns) if planned_ns and span_ns else 1.0
+    rates = [None if one is None else kept * one for one in (after.rate_per_s, after.rate_bytes_per_s)]
+    return f"{said}; {format_rate(rates[0])}, {format_rate(rates[1], 'B')}"
 
 
 def _slow(run: Replay) -> str:

@@ -1,6 +1,7 @@
 """A model as a target: the recording that comes of it, and that whatever quotes it says so."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,13 @@ def test_what_a_model_cannot_do_is_refused(command, words, message, source, tmp_
     status = command_line.run([command, source, *words, "-o", str(tmp_path / "new.iotrace")])
     assert status == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_rate_of_a_load_that_the_cap_holds_back_is_that_of_its_length(source, model, tmp_path, capsys):
+    """40 times the load on 600 IOPS, with 64 in flight, takes longer than was planned."""
+    output = tmp_path / "late.iotrace"
+    words = ("--target", model, "--scale", "40x", "--max-in-flight", "64", "-o", output)
+    _, said = run(capsys, "replay", source, *words)
+    seconds, rate = re.search(r"I/Os issued in ([\d.]+) s; ([\d,]+)/s", said).groups()
+    reads_and_writes = 86_399
+    assert float(rate.replace(",", "")) == pytest.approx(reads_and_writes / float(seconds), rel=0.02)
