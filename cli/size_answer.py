@@ -155,7 +155,7 @@ def fleet_answer(
         said.append(
             Sentence(f"Only on burst credits, for as long as was recorded: {hosts_text(saved)}.", "doubt")
         )
-    if costs:
+    if costs and carried:
         prices = [one.disks.price for one in carried if one.disks is not None]
         known = [price for price in prices if price is not None]
         unknown = len(prices) - len(known)

@@ -357,3 +357,13 @@ def test_of_many_hosts_those_that_nothing_carries_are_named(recording, tmp_path,
     assert said.startswith("0 of 3 recordings carried at 20x")
     assert "Left out:" in said
     assert "Carried by none of the catalogue: prod" in said
+
+
+def test_where_no_host_is_carried_nothing_is_added_up(recording, with_log, tmp_path, capsys):
+    prices = tmp_path / "prices.toml"
+    prices.write_text('"P20" = 10.0')
+    words = ["--catalogue", "azure", "--need", "1000x", "--prices", str(prices)]
+    assert command_line.run(["size", recording, with_log, *words]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("0 of 2 recordings carried at 1000x")
+    assert "come to" not in said
