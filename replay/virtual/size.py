@@ -144,7 +144,7 @@ class Sized:
     splits: list[Tried]
     """The log on a disk of its own, where one was recorded."""
     machines: list[Tried]
-    """The smallest disks that carry the load, or else splits that do, behind the smallest machines that do."""
+    """The smallest disks that carry the load, and the smallest splits, behind the smallest machines that do."""
     machines_tried: int
 
 
@@ -158,7 +158,7 @@ def size_catalogue(
     rank: Callable[[Tried], float] = lambda _: 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sized:
-    """Every disk of the catalogue, then those combinations that make sense, in two passes over the plan.
+    """Every disk of the catalogue, then those combinations that make sense, in up to three passes over the plan.
 
     A log gets a disk of its own where the recording has files of that role: what carries the log alone beside what
     carries the rest, the smallest of each. Without ``machine`` each machine is tried alone, before disks that hold
@@ -189,15 +189,17 @@ def size_catalogue(
     of_name = {one.name: one for one in machines}
     able = [of_name[alone.name.partition("/")[2]] for alone in _carrying(found.get(_MACHINES, []), rank)]
     singles = [[part_of[one.name]] for one in _carrying(found[_ALL], rank) if machine is None]
-    second = {
-        _SPLITS: [_combined(provider, split, machine) for split in splits],
-        _MACHINES: [
-            _combined(provider, chosen, one)
-            for chosen, taking in _taken(singles or splits, able)
-            for one in taking[:COMBINED]
-        ],
-    }
-    tried = _try_all(recording, options, second, wanted, progress) if any(second.values()) else {}
+    combined_of = {_combined(provider, split, machine).title: split for split in splits}
+    models = [_combined(provider, split, machine) for split in splits]
+    tried = _try_all(recording, options, {_SPLITS: models}, wanted, progress) if models else {}
+    carrying = [combined_of[one.name] for one in _carrying(tried.get(_SPLITS, []), rank)]
+    with_machine = [
+        _combined(provider, chosen, one)
+        for chosen, taking in (*_taken(singles, able), *_taken(carrying, able))
+        for one in taking[:COMBINED]
+    ]
+    if with_machine:
+        tried |= _try_all(recording, options, {_MACHINES: with_machine}, wanted, progress)
     return Sized(found[_ALL], tried.get(_SPLITS, []), tried.get(_MACHINES, []), len(machines))
 
 
