@@ -92,7 +92,7 @@ class Fleet:
     """``peak`` over ``peaks_ios_per_s``: 1 if all hosts are busiest at the same moment; None where not all of them were
     being recorded at the peak."""
     recorded_at_peak: int | None
-    """Hosts that were being recorded when ``peak`` began."""
+    """Hosts that were being recorded in some of ``peak``."""
     together_most: int
     """The most hosts that were being recorded at one moment."""
     undated: list[str]
@@ -120,7 +120,7 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
     peak = busiest(all_seconds(placed), max((one.window_ns for one in placed), default=0))
     together = peak if len(own) > 1 else None
     own_ios_per_s = sum(one.ios_per_s for one in own.values())
-    at_peak = sum(_is_recorded(one, together.utc_s) for one in dated) if together else None
+    at_peak = sum(_shares(one, together) for one in dated) if together else None
     io_count = sum(one.io_count for one in summaries)
     return Fleet(
         hosts=hosts,
@@ -143,11 +143,10 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
     )
 
 
-def _is_recorded(one: HostSummary, utc_s: int) -> bool:
-    """Whether a recording with a date covers a second, clocks being a minute apart at most."""
-    slack_ns = PEAK_SECONDS * _NS_PER_S
-    start_ns = one.start_utc_ns or 0
-    return start_ns - slack_ns <= utc_s * _NS_PER_S <= start_ns + one.window_ns
+def _shares(one: HostSummary, peak: Peak) -> bool:
+    """Whether a recording with a date covers part of a peak."""
+    start_ns, peak_ns = one.start_utc_ns or 0, peak.utc_s * _NS_PER_S
+    return start_ns <= peak_ns + PEAK_SECONDS * _NS_PER_S and peak_ns <= start_ns + one.window_ns
 
 
 def busiest(seconds: Seconds, window_ns: int) -> Peak | None:

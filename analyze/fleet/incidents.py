@@ -47,7 +47,8 @@ def incidents_of(place: Place) -> HostIncidents | Unread:
     except IotraceError as problem:
         return Unread(str(place), problem.message)
     manifest = recording.manifest
-    zero_s = start_ns / _NS_PER_S if is_dated(start_ns := manifest.clock.start_utc_ns) else 0.0
+    zero_ns = manifest.clock.start_utc_ns
+    zero_s = zero_ns / _NS_PER_S if is_dated(zero_ns) else 0.0
     start_ns, end_ns = (
         (found.start_ns, found.end_ns) if found else (manifest.window_start_ns, manifest.window_end_ns)
     )

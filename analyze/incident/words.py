@@ -90,7 +90,7 @@ def headline(
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
         return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
-    levels = f"{format_duration_ns(normal_ns * factor)} instead of {normal_words(normal_ns)}"
+    levels = f"{format_duration_ns(normal_ns * factor)} instead of {format_duration_ns(normal_ns)}"
     level = ", ".join(part for part in (levels, subject) if part)
     return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
 

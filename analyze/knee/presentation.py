@@ -178,8 +178,7 @@ def _state(step: Step) -> str:
     if step.set_aside:
         return "left out"
     if step.is_judged:
-        is_saved = step.is_on_credits or (step.overspent and not step.is_saturated)
-        return "on credits" if is_saved else "saturated" if step.is_saturated else "kept up"
+        return "on credits" if step.lives_on_credits else "saturated" if step.is_saturated else "kept up"
     if step.is_warming:
         return "settling"
     return "errors" if step.littles_law_holds else "cut off"

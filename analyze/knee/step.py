@@ -180,6 +180,11 @@ class Step:
     """Why several generators did not play one load, where they did not."""
 
     @property
+    def lives_on_credits(self) -> bool:
+        """Whether saved credits carried part of it: by what other steps show, or by the model's own account."""
+        return self.is_on_credits or (bool(self.overspent) and not self.is_saturated)
+
+    @property
     def littles_law_holds(self) -> bool:
         """Whether what was under way agrees with arrivals and latency, as far as both are known."""
         return not abs(self.littles_law_ratio - 1) > self.law_error_max

@@ -81,7 +81,7 @@ def steps_table(knee: Knee) -> Table:
 def _state(step: Step) -> str:
     if not step.is_judged:
         return f"not judged: {'; '.join(step.left_out_because)}"
-    if step.is_on_credits or (step.overspent and not step.is_saturated):
+    if step.lives_on_credits:
         return "kept up on saved credits"
     if step.is_saturated:
         return "saturated" if step.is_steady else "saturated, still getting slower"

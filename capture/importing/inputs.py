@@ -87,7 +87,9 @@ class Archive:
         """Yield each file with its first bytes, after checking that together they keep the limits."""
         infos = [info for info in self._file.infolist() if not info.filename.endswith("/")]
         if not all(info.filename for info in infos):
-            raise self._refused("holds a file without a name", "pack the traces again, or name them themselves")
+            raise self._refused(
+                "holds a file without a name", "pack the traces again, or name them themselves"
+            )
         if len(infos) > MEMBERS_MAX:
             raise self._refused(f"holds {len(infos):,} files", "unpack it and import the traces themselves")
         for info in infos:

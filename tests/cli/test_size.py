@@ -162,6 +162,8 @@ def test_a_sweep_and_size_know_of_saved_credits_alike(tmp_path, capsys):
         "NO: 2x (1,002 IOPS) is not carried for good: at 2x saved credits carry part of the load"
     )
     assert "P10: 500 IOPS" in said.partition("Knee")[0]
+    assert "From 1x on saved credits carry part of the load" in said
+    assert "has doubled" not in said, "what answers in no time does not take twice as long"
 
 
 def test_a_machine_binds_before_its_disks(recording, capsys):

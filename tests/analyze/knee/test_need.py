@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.need import need
+from iotrace.analyze.knee.need import _Limit, need
 from iotrace.analyze.knee.series import knee
+from iotrace.analyze.stats.estimate import Estimate
 
 from . import knee_simulator as simulator
 
@@ -160,3 +161,14 @@ def test_what_counts_as_waiting(tmp_path, quick_s, slow_s, verdict):
             simulator.write_step(tmp_path, arrival, arrival + took_s, scale=load / AT_1X, name=f"{load}")
         )
     assert need(knee(steps), 1).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("missed_iops", "iops", "verdict"),
+    [(100.0, 100.0, "no"), (100.0, 99.5, "no"), (100.0, 98.0, "cannot_tell"), (None, 100.0, "cannot_tell"),
+     (None, 102.0, "no"), (100.0, 79.0, "yes")],
+)  # fmt: skip
+def test_a_load_that_was_run_and_surely_missed_is_too_much_however_wide_the_crossing(
+    missed_iops, iops, verdict
+):
+    assert _Limit("it", at=Estimate(90.0, 80.0, 101.0), missed_iops=missed_iops).verdict(iops) == verdict
