@@ -21,10 +21,12 @@ from .words import (
     NOT_EXCLUDED,
     SAME_LOAD,
     carried_at,
+    carried_for_good,
     cause_clause,
     load_text,
     rate_text,
     seconds_text,
+    spent_from,
     spent_words,
     step_text,
     waiting,
@@ -63,7 +65,8 @@ class _Limit:
     at: Estimate | None = None
     kept_iops: float | None = None
     missed_iops: float | None = None
-    """A load at which it is passed: a measured one, if ``at`` is known, else where nothing is known below."""
+    """A load at which it is passed: a measured one, if ``at`` is known, else nothing is known below, or between it and
+    ``kept_iops``."""
     untold: str = ""
 
     def verdict(self, iops: float) -> Verdict:
@@ -73,14 +76,14 @@ class _Limit:
             return "no"
         if self.at is not None:
             return "yes" if iops <= self.at.low else "no" if iops > self.at.high else "cannot_tell"
-        if self.missed_iops is not None:
-            return "no" if iops >= self.missed_iops else "cannot_tell"
+        if self.missed_iops is not None and iops >= self.missed_iops:
+            return "no"
         return "yes" if iops <= SAME_LOAD * (self.kept_iops or 0.0) else "cannot_tell"
 
     @property
     def iops(self) -> float:
         """Where it lies, or at the least."""
-        return self.at.value if self.at is not None else self.missed_iops or self.kept_iops or 0.0
+        return self.at.value if self.at is not None else self.kept_iops or self.missed_iops or 0.0
 
 
 def need(found: Knee, scale: float, *, spoiled: Sequence[str] = (), model: str = "") -> Need:
@@ -114,7 +117,7 @@ def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
             scale, None, "these runs do not say what 1x is; ask it of a sweep that replays a recording"
         )
     iops = scale * found.iops_at_1x
-    limits = [_capacity(found), *_objectives(found, iops)]
+    limits = [_capacity(found), *_credits(found), *_objectives(found, iops)]
     layer = found.saturated_layer
     if no := [one for one in limits if one.verdict(iops) == "no"]:
         nearest = min(no, key=lambda one: one.iops)
@@ -124,23 +127,15 @@ def _judged(found: Knee, scale: float, spoiled: Sequence[str]) -> Need:
             scale,
             iops,
             "no",
-            f"NO: {rate_text(iops, scale)} is too much: {nearest.words}{share}{cause_clause(found)}.",
+            f"NO: {rate_text(iops, scale)} is too much: {nearest.words}{share}{_cause(found)}.",
             headroom=nearest.at and nearest.at.scaled(1 / iops),
             layer=layer,
         )
     if untold := [one for one in limits if one.verdict(iops) == "cannot_tell"]:
         return _untold(scale, iops, "; ".join(_why(one, scale) for one in untold), layer)
-    step = carried_at(found, iops)
-    if step is not None and step.overspent and step.offered_iops <= SAME_LOAD * iops:
-        return Need(
-            scale,
-            iops,
-            "no",
-            f"NO: {rate_text(iops, scale)} is not carried for good: at {step.load_text} {spent_words(step)}.",
-            layer=layer,
-        )
     nearest = min(limits, key=lambda one: one.iops)
-    reason = f"{nearest.words}, {_headroom(nearest, iops)} times what is needed{cause_clause(found)}."
+    share = f", {room} times what is needed" if (room := _headroom(nearest, iops)) else ""
+    reason = f"{nearest.words}{share}{_cause(found)}."
     step = None if found.objectives else carried_at(found, iops)
     if step is not None and (waits := waiting(found, step)):
         return Need(
@@ -189,6 +184,17 @@ def _capacity(found: Knee) -> _Limit:
     kept = found.highest_kept_up_iops or 0.0
     load = rate_text(kept, found.highest_kept_up_scale)
     return _Limit(f"the highest load that was run, {load}, was carried{_time(found)}", kept_iops=kept)
+
+
+def _credits(found: Knee) -> Iterator[_Limit]:
+    """What a model carries for good, by its own account: credits are spent sooner or later."""
+    if spending := spent_from(found):
+        kept = carried_for_good(found)
+        yield _Limit(
+            f"from {step_text(spending)} on {spent_words(spending)}",
+            kept_iops=kept.offered_iops if kept else None,
+            missed_iops=spending.offered_iops / SAME_LOAD,
+        )
 
 
 def _time(found: Knee) -> str:
@@ -243,15 +249,22 @@ def _why(limit: _Limit, scale: float) -> str:
     if limit.at is not None:
         return f"{limit.words}, and that interval holds it; longer steps (--step-seconds) make it narrower"
     if limit.missed_iops is not None:
-        return f"{limit.words}, and lower loads were not run; run a sweep with --scales {scale:g}x"
+        others = "lower loads" if limit.kept_iops is None else "loads between"
+        return f"{limit.words}, and {others} were not run; run a sweep with --scales {scale:g}x"
     return f"{limit.words}; run a sweep with --max-scale {max(scale * 1.2, 1.0):.2g}x"
+
+
+def _cause(found: Knee) -> str:
+    """What saturated, but not of a model that did so on saved credits: the limit that counts comes before."""
+    return "" if spent_from(found) else cause_clause(found)
 
 
 def _headroom(limit: _Limit, iops: float) -> str:
     if limit.at is not None:
         part = limit.at.scaled(1 / iops)
         return f"{part.value:.2f} [{part.low:.2f}, {part.high:.2f}]"
-    return f"at least {limit.iops / iops:.2f}" if limit.kept_iops is not None else ""
+    is_above = limit.kept_iops is not None and limit.missed_iops is None
+    return f"at least {limit.iops / iops:.2f}" if is_above else ""
 
 
 def _untold(scale: float, iops: float | None, why: str, layer: str | None = None) -> Need:

@@ -47,8 +47,13 @@ def step_text(step: Step) -> str:
 
 
 def describe_knee(knee: Knee) -> str:
-    """One or two sentences on where the knee lies, and one on saved credits where there are any."""
-    return f"{_where(knee)} {_credits(knee)}".rstrip()
+    """One or two sentences on where the knee lies, and one on saved credits where there are any.
+
+    What a model carried on them by its own account comes first: the rest is true only while they last.
+    """
+    where = f"{_where(knee)} {_credits(knee)}".rstrip()
+    spending = None if knee.state == "not_judged" else spent_from(knee)
+    return f"{_for_good(knee, spending)} While they last, {_small(where)}" if spending else where
 
 
 def _where(knee: Knee) -> str:
@@ -129,10 +134,12 @@ def describe_slo(one: SloKnee, knee: Knee) -> str:
     passes = f"{one.objective.subject} passes {one.objective.limit_text}"
     if one.state == "crossed":
         assert one.iops is not None
-        return f"The storage carries {load_text(one.iops, one.scale)} before {passes}."
+        spending = f"{by}," if (by := _spending(knee, one.iops.high)) else ""
+        return f"The storage carries {load_text(one.iops, one.scale)}{spending} before {passes}."
     if one.state == "met_everywhere":
         assert one.highest_met_iops is not None
-        return f"{_capital(what)} at every load judged, up to {rate_text(one.highest_met_iops, one.highest_met_scale)}."
+        top = rate_text(one.highest_met_iops, one.highest_met_scale)
+        return f"{_capital(what)} at every load judged, up to {top}{_spending(knee, one.highest_met_iops)}."
     if one.state == "missed_at_lowest":
         lowest = next(step for step in knee.steps if step.is_judged)
         return f"{_capital(passes)} already at the lowest load judged, {step_text(lowest)}."
@@ -147,6 +154,13 @@ def describe_slo(one: SloKnee, knee: Knee) -> str:
     if one.state == "not_judged":
         return f"Whether {what} cannot be told: too few steps tell of the storage's latency."
     return f"No I/O in these steps is covered by '{one.objective}'."
+
+
+def _spending(knee: Knee, iops: float) -> str:
+    spending = spent_from(knee)
+    if spending is None or iops < spending.offered_iops:
+        return ""
+    return f", from {spending.load_text} on by saved credits"
 
 
 def _contradiction(one: SloKnee, knee: Knee) -> str:
@@ -197,16 +211,31 @@ def spent_from(knee: Knee) -> Step | None:
 
 def spent_words(step: Step) -> str:
     """What is asked too much of, so that saved credits carry the rest."""
-    return f"saved credits carry part of the load, for as long as they last: less comes back ({step.overspent[0]})"
+    return f"saved credits carry part of the load while they last: less comes back ({step.overspent[0]})"
+
+
+def carried_for_good(knee: Knee) -> Step | None:
+    """The highest load below those that a model carried on saved credits; None if it carried none without."""
+    kept = [step for step in knee.steps if step.is_judged and not step.is_saturated and not step.overspent]
+    spending = spent_from(knee)
+    below = [step for step in kept if spending is None or step.offered_iops < spending.offered_iops]
+    return below[-1] if below else None
+
+
+def _for_good(knee: Knee, spending: Step) -> str:
+    kept = carried_for_good(knee)
+    most = f"{step_text(kept)} is carried for good" if kept else "No load that was run is carried for good"
+    return f"{most}: from {step_text(spending)} on {spent_words(spending)}."
 
 
 def headroom(knee: Knee) -> str:
-    """What 1x leaves free below the nearest limit, in words; empty where there is no 1x to compare with."""
-    if knee.iops_at_1x is None or knee.state == "not_judged":
+    """What 1x leaves free below the nearest limit, in words; empty where there is no 1x to compare with.
+
+    Empty, too, where a model lived on saved credits: what is free beyond its own rate was not looked for.
+    """
+    if knee.iops_at_1x is None or knee.state == "not_judged" or spent_from(knee):
         return ""
     step = carried_at(knee, knee.iops_at_1x)
-    if spending := spent_from(knee):
-        return f"From {spending.load_text} on {spent_words(spending)}"
     if step is not None and not knee.objectives and (waits := waiting(knee, step)):
         return f"{_capital(waits)}. The knee is one of the average rate, and leaves no headroom that can be counted on"
     return _share_of_limit(knee, knee.iops_at_1x)
@@ -290,6 +319,10 @@ def _scaled(iops: Estimate, knee: Knee) -> Estimate | None:
 
 def _scaled_figure(iops: float, knee: Knee) -> float | None:
     return float(f"{iops / knee.iops_at_1x:.2g}") if knee.iops_at_1x else None
+
+
+def _small(text: str) -> str:
+    return text if text.startswith("I/O") else text[:1].lower() + text[1:]
 
 
 def _capital(text: str) -> str:

@@ -159,11 +159,40 @@ def test_a_sweep_and_size_know_of_saved_credits_alike(tmp_path, capsys):
     assert command_line.run(["sweep", source, *target, *out, "--need", "2x", "--slo", "p99<15ms"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(
-        "NO: 2x (1,002 IOPS) is not carried for good: at 2x saved credits carry part of the load"
+        "NO: 2x (1,002 IOPS) is too much: from 1x (501 IOPS) on saved credits carry part of the load while they "
+        "last: less comes back (P10: 500 IOPS)."
     )
-    assert "P10: 500 IOPS" in said.partition("Knee")[0]
-    assert "From 1x on saved credits carry part of the load" in said
+    assert "No load that was run is carried for good: from 1x" in said
     assert "has doubled" not in said, "what answers in no time does not take twice as long"
+
+
+def test_a_knee_on_saved_credits_says_first_what_is_carried_for_good(tmp_path, capsys):
+    """400 a second, of the 500 that a P10 gives for ever: at 2x credits carry 300 of them, and 1.5x was not run."""
+    source = written(tmp_path / "even.iotrace", np.arange(400 * SECONDS) * SECOND // 400)
+    swept = str(tmp_path / "s.iotrace")
+    assert (
+        command_line.run(
+            ["sweep", source, "--target", "model:azure/P10", "--scales", "1x,2x,4x", "-o", swept]
+        )
+        == 0
+    )
+
+    def said(*words):
+        capsys.readouterr()
+        status = command_line.run(["knee", swept, *words])
+        return status, " ".join(capsys.readouterr().out.split())
+
+    _, plain = said()
+    assert plain.startswith(
+        "1x (400 IOPS) is carried for good: from 2x (800 IOPS) on saved credits carry part"
+    )
+    assert "headroom" not in plain
+    for scale, status, verdict in (("1x", 0, "YES: "), ("1.5x", 1, "CANNOT TELL "), ("2x", 1, "NO: ")):
+        got, words = said("--need", scale, "--slo", "p95<15ms")
+        assert (got, words.startswith(verdict)) == (status, True), words
+        assert "from 2x (800 IOPS) on saved credits carry part of the load" in words.partition("Knee")[0]
+        assert ("loads between were not run; run a sweep with --scales 1.5x" in words) == (scale == "1.5x")
+    assert "up to 4x (1,600 IOPS), from 2x on by saved credits." in words
 
 
 def test_a_machine_binds_before_its_disks(recording, capsys):
