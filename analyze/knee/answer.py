@@ -78,6 +78,8 @@ class SloKnee:
     sentence: str = ""
     surely_missed_iops: float | None = None
     """Where ``crossed``: the lowest load run that misses it, if the whole interval of its quantile does."""
+    surely_met_iops: float | None = None
+    """Where ``crossed``: the highest load run below, if the whole interval of its quantile meets it."""
 
 
 @dataclass(slots=True)

@@ -59,26 +59,25 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """One limit: ``at`` where it lies, ``kept_iops`` where only loads below it were run, or ``untold`` why neither."""
+    """One limit: ``at`` where it lies, as far as that is known, or ``untold`` why nothing is."""
 
     words: str
     at: Estimate | None = None
     kept_iops: float | None = None
+    """The highest load run that stays below it beyond doubt."""
     missed_iops: float | None = None
-    """A load at which it is passed: a measured one, if ``at`` is known, else nothing is known below, or between it and
-    ``kept_iops``."""
+    """The lowest load run that passes it beyond doubt."""
     untold: str = ""
 
     def verdict(self, iops: float) -> Verdict:
         if self.untold:
             return "cannot_tell"
-        if self.at is not None and self.missed_iops is not None and iops >= self.missed_iops / SAME_LOAD:
+        if self.missed_iops is not None and iops >= self.missed_iops / SAME_LOAD:
             return "no"
-        if self.at is not None:
-            return "yes" if iops <= self.at.low else "no" if iops > self.at.high else "cannot_tell"
-        if self.missed_iops is not None and iops >= self.missed_iops:
+        if self.at is not None and iops > self.at.high:
             return "no"
-        return "yes" if iops <= SAME_LOAD * (self.kept_iops or 0.0) else "cannot_tell"
+        kept_iops = max(SAME_LOAD * (self.kept_iops or 0.0), self.at.low if self.at is not None else 0.0)
+        return "yes" if iops <= kept_iops else "cannot_tell"
 
     @property
     def iops(self) -> float:
@@ -180,7 +179,7 @@ def _capacity(found: Knee) -> _Limit:
         assert found.iops_at_1x is not None
         words = load_text(most, most.scaled(1 / found.iops_at_1x))
         # No step kept up, so nothing is known of latency below.
-        return _Limit(f"the storage carries at most {words}", missed_iops=most.high)
+        return _Limit(f"the storage carries at most {words}", missed_iops=SAME_LOAD * most.high)
     kept = found.highest_kept_up_iops or 0.0
     load = rate_text(kept, found.highest_kept_up_scale)
     return _Limit(f"the highest load that was run, {load}, was carried{_time(found)}", kept_iops=kept)
@@ -193,7 +192,7 @@ def _credits(found: Knee) -> Iterator[_Limit]:
         yield _Limit(
             f"from {step_text(spending)} on {spent_words(spending)}",
             kept_iops=kept.offered_iops if kept else None,
-            missed_iops=spending.offered_iops / SAME_LOAD,
+            missed_iops=spending.offered_iops,
         )
 
 
@@ -206,7 +205,12 @@ def _objectives(found: Knee, iops: float) -> Iterator[_Limit]:
         passes = f"{one.objective.subject}{_missed_there(found, one, iops)} passes {one.objective.limit_text}"
         if one.state == "crossed" and one.iops is not None:
             load = load_text(one.iops, one.scale)
-            yield _Limit(f"{passes} at {load}", at=one.iops, missed_iops=one.surely_missed_iops)
+            yield _Limit(
+                f"{passes} at {load}",
+                at=one.iops,
+                kept_iops=one.surely_met_iops,
+                missed_iops=one.surely_missed_iops,
+            )
         elif one.state == "met_everywhere":
             kept = one.highest_met_iops or 0.0
             load = rate_text(kept, one.highest_met_scale)
@@ -219,7 +223,7 @@ def _objectives(found: Knee, iops: float) -> Iterator[_Limit]:
             lowest = next(step for step in found.steps if step.is_judged)
             yield _Limit(
                 f"{passes} already at the lowest load that was run, {step_text(lowest)}",
-                missed_iops=lowest.offered_iops / SAME_LOAD,
+                missed_iops=lowest.offered_iops,
             )
         else:
             yield _Limit("", untold=_lowered(one))

@@ -70,8 +70,10 @@ def slo_knee(  # noqa: C901, PLR0912 - one way out for each state
         answer.iops = _crossing(steps[met].offered_iops, top, below, above, limit)
         if _is_too_much(steps[missed]):
             answer.iops = Estimate(answer.iops.value, steps[met].offered_iops, top)
-        elif interval(above).low > limit:
+        if interval(above).low > limit:
             answer.surely_missed_iops = steps[missed].offered_iops
+        if interval(below).high <= limit:
+            answer.surely_met_iops = steps[met].offered_iops
         if iops_at_1x:
             answer.scale = answer.iops.scaled(1 / iops_at_1x)
     return answer

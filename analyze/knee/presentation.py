@@ -38,26 +38,30 @@ def knee_answer(
 ) -> Answer:
     """The whole answer on ``steps``, which are called ``name``; ``beside`` is the knee held against its ceiling."""
     spoiled = disqualified({name: findings})
-    headroom = [Sentence(f"{found.headroom}.")] if found.headroom else []
-    # What was asked for comes first.
-    objectives = [Sentence(one.sentence, "answer") for one in found.objectives]
-    answer = [*objectives, Sentence(found.sentence, "answer"), *headroom]
-    # Without a need it is the answer itself, unless a rule forbids it; that nothing can be said is said in any case.
-    below = need is not None or (bool(spoiled) and found.state != "not_judged")
-    causes = [Sentence(cause.sentence) for cause in found.causes]
+    knee = Sentence(found.sentence, "answer")
+    # What was asked for comes first: a need, else the objectives, else the knee itself.
+    asked = [Sentence(one.sentence, "answer") for one in found.objectives] or [knee]
+    if need is not None:
+        asked = [Sentence(f"{need.sentence} {need.hint}".rstrip(), NEED_TONES[need.verdict])]
+    elif spoiled and found.state != "not_judged":
+        asked = []  # a rule forbids it; that nothing can be said is said in any case
+    every = [*(Sentence(one.sentence, "answer") for one in found.objectives), knee]
+    more = [Sentence(f"{words}.") for words in [found.headroom] if words]
+    more += [Sentence(cause.sentence) for cause in found.causes]
     if need is not None and found.state == "reached" and _has_no_layers(found, steps):
-        causes.append(Sentence(_NO_LAYERS))
+        more.append(Sentence(_NO_LAYERS))
+    below = [*(one for one in every if one not in asked), *more]
+    heading = IF_RELIED_ON if spoiled else "Knee"
     return Answer(
         opening=[
-            *([Sentence(f"{need.sentence} {need.hint}".rstrip(), NEED_TONES[need.verdict])] if need else []),
+            *(asked if need is not None else []),
             *spoiled,
-            *([] if below else answer),
+            *(asked if need is None else []),
             Sentence(_what(found, name, steps)),
             *trust_of_findings(findings),
         ],
         sections=[
-            *([Section(IF_RELIED_ON if spoiled else "Knee", sentences=[*answer, *causes])] if below else []),
-            *([Section("Why", sentences=causes)] if causes and not below else []),
+            *([Section(heading, sentences=below)] if below else []),
             *knee_sections(found),
             *(beside_knee_sections(beside) if beside is not None else []),
             *notes_section(found.notes),

@@ -291,6 +291,18 @@ def test_it_prints_whole_on_few_pages(opened):
     assert opened.evaluate("document.documentElement.scrollWidth") <= width_px
 
 
+def test_what_is_folded_stands_open_on_paper_and_only_there(opened):
+    """Paper cannot be clicked on."""
+    folded = "document.querySelectorAll('details.rest, details.paper')"
+    states = f"Array.from({folded}, (one) => one.open)"
+    before = opened.evaluate(states)
+    assert not all(before)
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert all(opened.evaluate(states))
+    opened.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.evaluate(states) == before
+
+
 def spoken(page):
     """Role and name of what a screen reader meets."""
     nodes = page.call("Accessibility.getFullAXTree")["nodes"]

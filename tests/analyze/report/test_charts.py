@@ -181,7 +181,10 @@ def test_dates_are_told_where_they_are_known():
     assert axis.axis()["type"] == "date"
     assert axis.at(6 * S) == 1_767_400_006_000
     assert axis.length(S) == 1000
-    assert TimeAxis(5 * S, 10 * S, 0).at(6 * S) == 1
+    assert axis.words(6 * S) == "at 00:26:46 UTC"  # date -u -d @1767400006
+    undated = TimeAxis(5 * S, 10 * S, 0)
+    assert undated.at(6 * S) == 1
+    assert undated.words(6 * S) == "1.00 s after the start"
 
 
 def histogram(values_ns):

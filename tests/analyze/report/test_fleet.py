@@ -1,7 +1,15 @@
 """The report on many hosts: what stays readable however many there are."""
 
+import pytest
+
+from iotrace.analyze.fleet import incident_fleet, told_of_each
 from iotrace.analyze.report.facts import FindingFacts
-from iotrace.analyze.report.fleet import findings_of_many
+from iotrace.analyze.report.fleet import findings_of_many, load_charts
+from iotrace.schemas import Clock
+from iotrace.schemas.host import Host
+
+NIGHT_NS = 1_767_400_000_000_000_000
+MINUTE_NS = 60_000_000_000
 
 
 def finding(name, rule, detail, level="warning"):
@@ -19,3 +27,23 @@ def test_a_rule_that_fired_on_many_is_said_once():
         ("2 recordings", "no-date", "it has no date"),
     ]
     assert found[1].name.startswith("20 recordings (sql01, sql02, ")
+
+
+@pytest.mark.parametrize(("apart_ns", "is_drawn"), [(10 * MINUTE_NS, True), (3 * 525_600 * MINUTE_NS, False)])
+def test_the_load_of_hosts_is_drawn_unless_they_lie_years_apart(apart_ns, is_drawn, make_recording):
+    """Over three years a point of the line would stand for 29 hours, and a minute would be lost in it."""
+    recordings = [
+        make_recording(
+            {"issued_ns": range(0, MINUTE_NS, MINUTE_NS // 600), "op": ["read"] * 600},
+            window_ns=MINUTE_NS,
+            clock=Clock(start_ns, 1.0, "test"),
+            host=Host(name=name),
+        ).path
+        for name, start_ns in (("sql01", NIGHT_NS), ("sql02", NIGHT_NS + apart_ns))
+    ]
+    told = told_of_each(recordings)
+    charts = load_charts([one.summary for one in told], incident_fleet([one.slow for one in told], {}))
+    assert len(charts) == is_drawn
+    if charts:
+        loads = charts[0].figure["data"][0]["y"]
+        assert max(loads) == 10
