@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iotrace.analyze.present.program import figure
-from iotrace.schemas import IotraceError, Op, Role
+from iotrace.schemas import LOAD_OPS, IotraceError, Op, Role
 
 _CLAUSE: Final = re.compile(
     r"(?P<scope>[a-z_ ]*?)\s*p(?P<percent>\d{1,2}(?:[._]\d{1,4})?)\s*(?P<sign><=|<|≤)\s*"
@@ -71,7 +71,7 @@ class Objective:
     @property
     def ops(self) -> tuple[str, ...]:
         """Operations that count for it."""
-        return ("read", "write") if self.op is None else (self.op,)
+        return LOAD_OPS if self.op is None else (self.op,)
 
 
 def parse(text: str) -> tuple[Objective, ...]:

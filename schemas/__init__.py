@@ -11,10 +11,11 @@ from .recording import Recording
 from .sweep import Sweep, SweepStep, SweepWriter
 from .tables import TABLES, conform
 from .validation import Flaw, validate
-from .vocabulary import IoFlags, Kind, Layer, Op, Role, counted
+from .vocabulary import LOAD_OPS, IoFlags, Kind, Layer, Op, Role, counted
 from .writer import RecordingWriter
 
 __all__ = [
+    "LOAD_OPS",
     "TABLES",
     "Alignment",
     "Clock",

@@ -6,6 +6,7 @@ word. Append, never insert. `recording.json` is the language-neutral copy.
 
 from collections.abc import Sequence
 from enum import IntFlag, StrEnum
+from typing import Final
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -34,6 +35,10 @@ class Op(StrEnum):
     WRITE = "write"
     FLUSH = "flush"
     DISCARD = "discard"
+
+
+LOAD_OPS: Final = (Op.READ, Op.WRITE)
+"""What counts as load: flushes and discards move no data, and are stated beside it."""
 
 
 class Role(StrEnum):

@@ -27,7 +27,7 @@ from iotrace.analyze.present.trust import (
 )
 from iotrace.analyze.units import format_moment
 from iotrace.analyze.validity import Finding
-from iotrace.schemas import Recording
+from iotrace.schemas import LOAD_OPS, Recording
 from iotrace.schemas.manifest import QUALITY_WORDS
 from iotrace.schemas.text import shortened
 
@@ -151,7 +151,7 @@ def _sides(found: Sequence[Comparison], starts_utc_ns: Mapping[str, int]) -> Sec
             side.label,
             side.title,
             side.layer,
-            Count(sum(side.io_count.get(op, 0) for op in ("read", "write"))),
+            Count(sum(side.io_count.get(op, 0) for op in LOAD_OPS)),
             Rate(side.ios_per_s),
             Duration(side.span_ns),
             Instant(starts_utc_ns.get(side.label, 0)),

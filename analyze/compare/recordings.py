@@ -17,7 +17,7 @@ from typing import Final
 from iotrace.analyze import library
 from iotrace.analyze.stats.bootstrap import interval
 from iotrace.analyze.stats.histogram import Histogram
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import LOAD_OPS, IotraceError, Recording
 
 from .class_latency import QUANTITIES, ClassKey, Estimate, estimate, estimate_together
 from .comparison import ClassComparison, Comparison, Figure, Interval
@@ -189,7 +189,7 @@ def _roles_unknown(classes: Classes) -> bool:
 
 
 def _is_compared(key: ClassKey) -> bool:
-    return key.role is None or key.op in {"read", "write"}
+    return key.role is None or key.op in LOAD_OPS
 
 
 def compare_class(

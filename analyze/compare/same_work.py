@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from iotrace.analyze.units import DASH, format_bytes, format_duration_ns, format_rate, format_share
+from iotrace.schemas import LOAD_OPS
 from iotrace.schemas.run import Replay
 
 from .comparison import WorkAspect
@@ -39,12 +40,12 @@ class Work:
 
     def size_bytes(self, *ops: str) -> int:
         """Bytes moved by these operations; read and written, if none is named."""
-        wanted = ops or ("read", "write")
+        wanted = ops or LOAD_OPS
         return sum(size * count for (op, size), count in self.mix.items() if op in wanted)
 
     def transfer_count(self) -> int:
         """Reads and writes."""
-        return sum(self.io_count().get(op, 0) for op in ("read", "write"))
+        return sum(self.io_count().get(op, 0) for op in LOAD_OPS)
 
     def ios_per_s(self) -> float:
         """Reads and writes per second, as in `describe`: flushes are no load."""

@@ -17,10 +17,9 @@ from iotrace.analyze import library
 from iotrace.analyze.describe.figures import Measured
 from iotrace.analyze.describe.one_pass import Subject, measure, streams_of
 from iotrace.analyze.describe.recording import workload_layer
-from iotrace.analyze.describe.streams import MOVING
 from iotrace.analyze.stats.bootstrap import SLOTS_MAX
 from iotrace.analyze.stats.histogram import Histogram
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import LOAD_OPS, IotraceError, Recording
 from iotrace.schemas.run import Replay
 
 from .class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
@@ -129,7 +128,7 @@ class ComparedSide:
                 layer=self.layer,
                 span_ns=self.span_ns,
                 mix=self._mix(),
-                footprint_bytes=measured.touched_bytes(None, None, MOVING, is_total=True),
+                footprint_bytes=measured.touched_bytes(None, None, LOAD_OPS, is_total=True),
                 sequential_share=measured.sequential_shares(),
                 interarrival_cv=measured.all_arrivals.coefficient_of_variation,
             )

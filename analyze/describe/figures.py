@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from iotrace.analyze._tally import Tally
 from iotrace.analyze.rows import LAYERS
+from iotrace.schemas import LOAD_OPS
 
 from .description import TouchedSlice
-from .streams import MOVING, Numbering
+from .streams import Numbering
 
 WIDTHS: Final = ("10ms", "100ms", "1s")
 """Lengths of time whose fullest stretch is looked for."""
@@ -103,7 +104,7 @@ class Measured:
     def sequential_shares(self) -> dict[str, float | None]:
         """By operation that moves data: the share of its I/Os of known place that are sequential."""
         shares: dict[str, float | None] = {}
-        for op in MOVING:
+        for op in LOAD_OPS:
             numbers = [number for number, one in enumerate(self._numbering.streams) if one.op == op]
             placed = int(self.sequence.placed_count[numbers].sum())
             sequential = int(self.sequence.sequential_count[numbers].sum())

@@ -17,7 +17,7 @@ import pyarrow as pa
 from iotrace.analyze import library
 from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.analyze.units import format_duration_ns, format_share
-from iotrace.schemas import Recording, counted
+from iotrace.schemas import LOAD_OPS, Recording, counted
 
 from .description import (
     Description,
@@ -34,7 +34,6 @@ from .description import (
 from .figures import FIRST_BLOCK_BYTES, Flight, Measured
 from .one_pass import Subject, measure, streams_of
 from .results import results_of
-from .streams import MOVING
 
 LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
 """Where figures of load are taken: the first of these that saw any I/O."""
@@ -115,7 +114,7 @@ class _Describer:
         zero_utc_ns = self.recording.manifest.clock.start_utc_ns
         return Survey(
             description,
-            {op.value: histograms.merged(op=op.value, layer=self.layer) for op in MOVING},
+            {op.value: histograms.merged(op=op.value, layer=self.layer) for op in LOAD_OPS},
             library.run(self.connection, "load_per_second", layer=self.layer, zero_utc_ns=zero_utc_ns),
         )
 
@@ -241,7 +240,7 @@ class _Describer:
                 f"{count:,} I/Os ({format_share(count / layer['io_count'])}) belong to no known file: "
                 "their role is called unattributed"
             )
-        transfers = sum(_count(self.streams, op) for op in MOVING)
+        transfers = sum(_count(self.streams, op) for op in LOAD_OPS)
         unplaced = transfers - int(self.measured.sequence.placed_count.sum())
         if unplaced:
             told = "those of the others" if unplaced < transfers else "not known"

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iotrace.analyze.rows import LAYERS, OPS
-from iotrace.schemas import Layer, Op, Role
-
-MOVING: Final = (Op.READ, Op.WRITE)
-"""Operations that move data."""
+from iotrace.schemas import LOAD_OPS, Layer, Op, Role
 
 _OF_FILES: Final = (Layer.SQL, Layer.FILESYSTEM)
 """Layers whose offsets are in a file."""
@@ -45,8 +42,8 @@ class Numbering:
 
     def kinds(self, roles: Iterable[str], ops: Iterable[str]) -> list[int]:
         """Numbers of the roles with operations that move data."""
-        places = [MOVING.index(Op(op)) for op in ops]
-        return [self.roles.index(role) * len(MOVING) + place for role in roles for place in places]
+        places = [LOAD_OPS.index(Op(op)) for op in ops]
+        return [self.roles.index(role) * len(LOAD_OPS) + place for role in roles for place in places]
 
     def rows(self) -> "Iterable[NumberedStream]":
         """The streams as `Tally` takes them."""
@@ -57,7 +54,7 @@ class Numbering:
         for one in self.streams:
             load = None
             if one.layer == self._layer:
-                kind = self.kinds([one.role], [one.op])[0] if one.op in MOVING else None
+                kind = self.kinds([one.role], [one.op])[0] if one.op in LOAD_OPS else None
                 load = (groups[one.device_id, one.role], devices[one.device_id], areas[_area(one)], kind)
             place = LAYERS.index(Layer(one.layer)), OPS.index(Op(one.op)), one.device_id, one.file_id
             yield (*place, _is_log(one.role), latency_groups[_latency_group(one)], load)

@@ -17,7 +17,7 @@ from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import format_figure
-from iotrace.schemas import IotraceError, Kind, Recording
+from iotrace.schemas import LOAD_OPS, IotraceError, Kind, Recording
 
 from .answer import Knee, SloKnee, Transactions
 from .closed_loop import closed_answer, mark_saturated
@@ -68,7 +68,7 @@ def _row(objective: Objective, rows: list[dict[str, Any]]) -> dict[str, Any] | N
     wanted = objective.op or "total"
     found = next((row for row in rows if row["op"] == wanted), None)
     if found is not None and objective.op is None and not (found["quantiles"] or found["histogram"]):
-        ops = [row for row in rows if row["op"] in {"read", "write"}]
+        ops = [row for row in rows if row["op"] in LOAD_OPS]
         return ops[0] if len(ops) == 1 else found
     return found
 

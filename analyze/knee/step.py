@@ -32,7 +32,7 @@ from iotrace.analyze.incident.change_points import segment
 from iotrace.analyze.present.program import MaybeNaN, figure
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.validity.subject import apart, lost, others_bytes
-from iotrace.schemas import IotraceError, Layer, Recording, counted
+from iotrace.schemas import LOAD_OPS, IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats, Int64s
 from iotrace.schemas.run import ClosedLoop, Run
 
@@ -282,7 +282,7 @@ class Selection:
     def mask(self, table: pa.Table) -> npt.NDArray[np.bool_]:
         """Rows of a response table that are meant."""
         ops = np.asarray(table["op"].cast(pa.string()).to_pylist(), dtype=object)
-        keep = (ops == self.op) if self.op else np.isin(ops, ("read", "write"))
+        keep = (ops == self.op) if self.op else np.isin(ops, LOAD_OPS)
         if self.role:
             keep &= np.asarray(table["role"].cast(pa.string()).to_pylist(), dtype=object) == self.role
         return np.asarray(keep, dtype=np.bool_)

@@ -4,6 +4,7 @@ from typing import Final
 
 from iotrace.analyze.stats.histogram import is_printable
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns, format_share
+from iotrace.schemas import LOAD_OPS
 from iotrace.schemas.manifest import HEAVY_LOSS, SHARED_TIME
 from iotrace.schemas.tables import KEYS
 
@@ -142,8 +143,7 @@ def too_few_ios(subject: Subject) -> Finding | None:
     few = {
         op: counts["io_count"] - counts["failed_count"]
         for op, counts in subject.counts.items()
-        if op in {"read", "write"}
-        and not is_printable(counts["io_count"] - counts["failed_count"], subject.quantile)
+        if op in LOAD_OPS and not is_printable(counts["io_count"] - counts["failed_count"], subject.quantile)
     }
     if not few:
         return None

@@ -3,6 +3,7 @@
 from typing import Final
 
 from iotrace.analyze.units import format_bytes
+from iotrace.schemas import LOAD_OPS
 from iotrace.schemas.models import tested_words
 
 from .subject import CELLS, PACED, REPLAYS, RUNS, Finding, Rule, Subject, others_bytes
@@ -103,7 +104,7 @@ def addresses_folded(subject: Subject) -> Finding | None:
 
 def other_io(subject: Subject) -> Finding | None:
     """Somebody else used the device; only visible where the target is a whole device or its file's device is known."""
-    own = sum(subject.counts.get(op, {}).get("size_bytes", 0) for op in ("read", "write"))
+    own = sum(subject.counts.get(op, {}).get("size_bytes", 0) for op in LOAD_OPS)
     other = others_bytes(subject.played, own)
     # Journals and metadata of a file system are part of any run on a file.
     if other is None or other <= max(0.02 * own, 16 << 20):
