@@ -377,6 +377,28 @@ def test_a_small_table_of_one_long_name_many_times(tmp_path, make, command):
     holds(iotrace([command, recording.path, *question, *output]), 0, 1, 2)
 
 
+SNAPSHOT_COLUMNS = (
+    "capture_utc,wait_type,waiting_tasks_count,wait_time_ms,max_wait_time_ms,signal_wait_time_ms"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "header"),
+    [
+        ("inspect", "," * 100_000),
+        pytest.param("import", "," * 100_000, marks=pytest.mark.slow),
+        pytest.param("inspect", ",".join(map(str, range(20_000))), marks=pytest.mark.slow),
+        ("import", ",".join([SNAPSHOT_COLUMNS, *map(str, range(8_000))])),
+    ],
+    ids=["inspect, no names", "import, no names", "inspect, names", "import, a snapshot"],
+)
+def test_a_header_of_very_many_columns_is_read_in_little_time(tmp_path, command, header):
+    path = tmp_path / "wide.csv"
+    path.write_text(header)
+    words = [command, path] + (["-o", tmp_path / "r.iotrace"] if command == "import" else [])
+    holds(iotrace(words), 1, 2)
+
+
 ENDLESS = [
     "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",

@@ -236,13 +236,13 @@ def meanings(names: Sequence[str]) -> Iterator[str]:
     weak = WEAK_ALIASES | {name: column for name, (column, _) in SCALED.items()}
     aliases |= {name: column for name, column in weak.items() if column not in told}
     time = _place_of_time(names, plain)
+    meant = set(aliases.values())
     taken: set[str] = set()
     for place, name in enumerate(names):
         column = CAPTURE_COLUMN if place == time else aliases.get(plain[place])
         if column is None or column in taken or (column in exact and name.lower() != column):
-            column = (
-                f"{name.lower()}" if name.lower() not in {*taken, *aliases.values()} else f"{name} {place}"
-            )
+            own = name.lower()
+            column = f"{name} {place}" if own in taken or own in meant else own
         taken.add(column)
         yield column
 
