@@ -46,18 +46,13 @@ def facts(device_number: int, *, root: Path = _ROOT) -> DeviceFacts:
 def use(device_number: int, *, root: Path = _ROOT) -> str | None:
     """Why the device must not be written, in words, or None.
 
-    Looks for mounts and swap on the device, its partitions, and what is built on top of either; for RAID, LVM and
-    other holders of any of them; and, for a partition, for holders of the whole disk.
+    Looks for mounts, swap, and RAID, LVM and other holders: of the device, its partitions, and the disk that it is a
+    partition of.
     """
-    folder = folder_of(device_number, root)
-    if not folder.is_dir():
+    if not folder_of(device_number, root).is_dir():
         return "the system does not know it as a block device"
-    own = [folder, *_partitions(folder)]
-    if (folder / "partition").exists() and (holder := _first_holder(folder.parent)):
-        return f"its disk {folder.parent.name} is part of {holder}"
     mounts, swaps = _mounts(root), _swaps(root)
-    for part in own:
-        label = "it" if part == folder else f"its partition {part.name}"
+    for part, label in overlapping(device_number, root=root):
         number = word(part / "dev") or ""
         if number in mounts:
             return f"{label} is mounted on {mounts[number]}"
@@ -66,6 +61,19 @@ def use(device_number: int, *, root: Path = _ROOT) -> str | None:
         if holder := _first_holder(part):
             return f"{label} is part of {holder} (RAID, LVM or the like)"
     return None
+
+
+def overlapping(device_number: int, *, root: Path = _ROOT) -> list[tuple[Path, str]]:
+    """The device, its partitions and the disk that it is a partition of: folder in sysfs, and the word for it."""
+    folder = folder_of(device_number, root)
+    disks = [(folder.parent, f"its disk {folder.parent.name}")] if (folder / "partition").exists() else []
+    return [(folder, "it"), *((part, f"its partition {part.name}") for part in _partitions(folder)), *disks]
+
+
+def number_of(folder: Path) -> int | None:
+    """The number of the device with that folder in sysfs."""
+    told = word(folder / "dev")
+    return os.makedev(*map(int, told.split(":"))) if told else None
 
 
 def sequence(device_number: int, *, root: Path = _ROOT) -> int | None:

@@ -11,8 +11,9 @@ import stat
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from . import block_device
 from .signatures import signature_of
@@ -21,8 +22,8 @@ if sys.platform != "win32":
     import fcntl
 
 _LOOP_GET_STATUS64: Final = 0x4C05
-_LOOP_INFO: Final = struct.Struct("=QQ216x")
-"""linux/loop.h: struct loop_info64, of which the device and the inode of the backing file."""
+_LOOP_INFO: Final = struct.Struct("=QQQ208x")
+"""linux/loop.h: struct loop_info64, of which file system, inode and, of a device, number of what is behind."""
 _FLOCK: Final = struct.Struct("@hhqqi4x")
 """fcntl.h: struct flock."""
 _TRIES: Final = 10
@@ -67,15 +68,26 @@ def unseen_use_of_file(file: int) -> str | None:
 def use_of_device(number: int, path: Path) -> str | None:
     """Why the block device must not be written, in words, or None.
 
-    Asks `blockdevice.use` first.
+    Asks `standing_use` first.
     """
-    if reason := block_device.use(number) or _use_below(number):
+    if reason := standing_use(number) or _use_below(number):
         return reason
     for _ in range(_TRIES):
         if (reason := _writer(path.stat(), "it")) is None:
             return None
         time.sleep(_TRY_SECONDS)
     return reason
+
+
+def standing_use(number: int) -> str | None:
+    """What the system itself does with the block device, in words, or None: mounts, swap, holders, loop devices."""
+    if reason := block_device.use(number):
+        return reason
+    behind = {backing.number: name for name, backing in _loop_devices() if backing.number}
+    for part, label in block_device.overlapping(number):
+        if name := behind.get(block_device.number_of(part) or 0):
+            return f"{label} is the disk behind the loop device {name}"
+    return None
 
 
 def _writer(found: os.stat_result, what: str) -> str | None:
@@ -96,8 +108,8 @@ def _use_below(number: int, depth: int = 0) -> str | None:
     disk = folder.parent if (folder / "partition").exists() else folder
     if depth < 8:
         for slave in sorted((disk / "slaves").glob("*")):
-            told = block_device.word(slave / "dev")
-            if told and (reason := _use_below(os.makedev(*map(int, told.split(":"))), depth + 1)):
+            below = block_device.number_of(slave)
+            if below and (reason := _use_below(below, depth + 1)):
                 return f"what it is built on, {slave.name}: {reason}"
     return _use_behind(disk, depth) if (disk / "loop").is_dir() else None
 
@@ -135,15 +147,27 @@ def _image_around(disk: Path, backing: str) -> str | None:
 
 
 def _loop_on(found: os.stat_result, but: str = "") -> str | None:
+    wanted = (found.st_dev, found.st_ino)
+    return next((name for name, backing in _loop_devices() if name != but and backing[:2] == wanted), None)
+
+
+class _Backing(NamedTuple):
+    """What is behind a loop device; ``number`` is 0 unless that is a device itself."""
+
+    filesystem: int
+    inode: int
+    number: int
+
+
+def _loop_devices() -> Iterator[tuple[str, _Backing]]:
     for told in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
         name = told.parent.parent.name
-        if name != but and _backing_of(name, told) == (found.st_dev, found.st_ino):
-            return name
-    return None
+        if backing := _backing_of(name, told):
+            yield name, backing
 
 
-def _backing_of(name: str, told: Path) -> tuple[int, int] | None:
-    """Device and inode of the file behind a loop device; as its driver knows them where it may be asked."""
+def _backing_of(name: str, told: Path) -> _Backing | None:
+    """The file or device behind a loop device; as its driver knows it where it may be asked."""
     try:
         device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -151,15 +175,19 @@ def _backing_of(name: str, told: Path) -> tuple[int, int] | None:
             fcntl.ioctl(device, _LOOP_GET_STATUS64, answer)
         finally:
             os.close(device)
-        number, inode = _LOOP_INFO.unpack(answer)
-        # The kernel packs major and minor unlike the C library.
-        return os.makedev((number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)), inode
+        filesystem, inode, number = _LOOP_INFO.unpack(answer)
+        return _Backing(_device_number(filesystem), inode, _device_number(number))
     except OSError:
         try:
             found = Path(told.read_text().removesuffix("\n")).stat()
         except OSError:
             return None  # gone, or hidden: the lease tells whether it is this file
-        return found.st_dev, found.st_ino
+        return _Backing(found.st_dev, found.st_ino, found.st_rdev)
+
+
+def _device_number(packed: int) -> int:
+    """The kernel packs major and minor unlike the C library."""
+    return os.makedev((packed >> 8) & 0xFFF, (packed & 0xFF) | ((packed >> 12) & 0xFFF00))
 
 
 def _is_swap(found: os.stat_result) -> bool:

@@ -78,7 +78,7 @@ class Target:
                 return "its name now belongs to another device"
             if block_device.sequence(opened.st_rdev) != self.sequence:
                 return "the disk was exchanged"
-            return block_device.use(opened.st_rdev)
+            return holders.standing_use(opened.st_rdev)
         if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
             return "its name now belongs to another file"
         if named.st_nlink != 1:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -139,6 +140,84 @@ def test_a_loop_device_over_a_mounted_device(tmp_path: Path) -> None:
     path = formatted(tmp_path / "disk.img", "ext4")
     with attached(path) as first, mounted(first, tmp_path / "mount"), attached(Path(first)) as second:
         refused(second, f"it is another name of '{first}': it is mounted on", at=path)
+
+
+def with_partitions(path: Path) -> Path:
+    """A disk with two partitions, from 1 MiB and from 17 MiB on."""
+    run("sfdisk", "--quiet", image(path), input="label: dos\n2048,16MiB\n34816,\n")
+    return path
+
+
+@contextmanager
+def partitions_of(device: str) -> Iterator[list[str]]:
+    """Its partitions by name, which no udev may make here."""
+    run("partx", "--update", device)
+    names = []
+    for told in sorted(Path("/sys/block", Path(device).name).glob("*/partition")):
+        name = Path("/dev", told.parent.name)
+        if not name.exists():
+            major, minor = map(int, (told.parent / "dev").read_text().split(":"))
+            os.mknod(name, 0o600 | stat.S_IFBLK, os.makedev(major, minor))
+        names.append(str(name))
+    try:
+        yield names
+    finally:
+        run("partx", "--delete", device)
+        for name in names:
+            Path(name).unlink(missing_ok=True)
+
+
+def test_a_device_with_a_mounted_loop_device_over_a_part_of_it(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as disk, attached(Path(disk), "--offset", str(MIB)) as over:
+        run("mkfs.ext4", "-q", over)
+        with mounted(over, tmp_path / "mount") as place, frozen(place):
+            refused(disk, f"it is the disk behind the loop device {Path(over).name}", at=path)
+
+
+@pytest.mark.parametrize("options", [(), ("--read-only",)], ids=["idle", "read-only"])
+def test_a_device_behind_another_loop_device(tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as disk, attached(Path(disk), *options) as over:
+        refused(disk, f"it is the disk behind the loop device {Path(over).name}", at=path)
+
+
+def test_a_device_whose_second_loop_device_is_swap(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as disk, attached(Path(disk), "--offset", str(MIB)) as over:
+        run("mkswap", over)
+        if subprocess.run([tool("swapon"), over], capture_output=True, check=False).returncode:
+            pytest.skip("swapping is not possible here")
+        try:
+            refused(disk, f"it is the disk behind the loop device {Path(over).name}", at=path)
+        finally:
+            run("swapoff", over)
+
+
+def test_a_disk_with_a_loop_device_over_a_partition(tmp_path: Path) -> None:
+    path = with_partitions(tmp_path / "disk.img")
+    with attached(path) as disk, partitions_of(disk) as (first, second):
+        with attached(Path(first)) as over:
+            behind = f"is the disk behind the loop device {Path(over).name}"
+            refused(disk, f"its partition {Path(first).name} {behind}", at=path)
+            refused(first, f"it {behind}", at=path)
+            opened(second).close()
+        with attached(Path(disk), "--offset", str(MIB)) as over:
+            refused(
+                first,
+                f"its disk {Path(disk).name} is the disk behind the loop device {Path(over).name}",
+                at=path,
+            )
+
+
+def test_a_loop_device_that_is_laid_over_the_target_after_it_was_opened(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as disk:
+        target = opened(disk)
+        with attached(Path(disk)) as over, pytest.raises(IotraceError, match=Path(over).name):
+            overwrite(target)
+        target.close()
+        assert not any(path.read_bytes())
 
 
 def test_a_loop_device_whose_image_another_program_writes(tmp_path: Path) -> None:

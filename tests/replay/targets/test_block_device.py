@@ -40,6 +40,11 @@ def test_a_device_nobody_uses(system: Path) -> None:
     assert block_device.use(SDA1, root=system) is None
 
 
+def test_a_partition_of_a_disk_that_is_mounted_as_a_whole(system: Path) -> None:
+    (system / "proc/self/mountinfo").write_text("30 22 8:0 / /all rw - ext4 /dev/sda rw\n")
+    assert block_device.use(SDA1, root=system) == "its disk sda is mounted on /all"
+
+
 def test_a_mounted_device(system: Path) -> None:
     (system / "proc/self/mountinfo").write_text("30 22 8:16 / /my\\040data rw - xfs /dev/sdb rw\n")
     assert block_device.use(SDB, root=system) == "it is mounted on /my data"
@@ -58,7 +63,7 @@ def test_a_disk_whose_partition_is_in_a_raid(system: Path) -> None:
 
 def test_a_partition_of_a_disk_that_is_held_as_a_whole(system: Path) -> None:
     (system / "sys/block/sda/holders/dm-0").mkdir()
-    assert block_device.use(SDA1, root=system) == "its disk sda is part of dm-0"
+    assert block_device.use(SDA1, root=system) == "its disk sda is part of dm-0 (RAID, LVM or the like)"
 
 
 def test_a_device_the_system_does_not_know(system: Path) -> None:
