@@ -34,6 +34,12 @@ LITTLE_SHARE: Final = 0.5
 NEARLY_ALL_SHARE: Final = 0.9
 NAMED_MAX: Final = 5
 OPTION: Final = "--apart-in-time"
+ALIGNED_BY: Final = {
+    "measured": "I/Os that both saw",
+    "utc": "by the UTC that each states; clocks of different hosts may differ by more",
+    "reference": "others were measured against it",
+}
+"""What a method rests on, in words."""
 
 _QUARTER_HOUR_NS: Final = 900 * 10**9
 _ZONES_NS: Final = 14 * 4 * _QUARTER_HOUR_NS
@@ -148,7 +154,7 @@ class _OneClock:
         pivot_ns = found.at_ns - start_utc_ns
         alignment = Alignment(
             "measured",
-            "I/Os that both saw",
+            ALIGNED_BY["measured"],
             reference=self.reference.first.name if self.reference else None,
             offset_ns=found.offset_ns,
             uncertainty_ns=found.uncertainty_ns,
@@ -171,10 +177,10 @@ class _OneClock:
         if is_alone:
             return Alignment("utc", "one clock stamped all of them", uncertainty_ns=0)
         if self.is_reference:
-            return Alignment("reference", "others were measured against it", uncertainty_ns=0)
+            return Alignment("reference", ALIGNED_BY["reference"], uncertainty_ns=0)
         own, others = source.clock.start_utc_uncertainty_ns, best.first.clock.start_utc_uncertainty_ns
         both_ns = None if own is None or others is None else own + others
-        basis = "by the UTC that each states; clocks of different hosts may differ by more"
+        basis = ALIGNED_BY["utc"]
         if self is best:
             return Alignment("utc", basis, uncertainty_ns=own)
         return Alignment("utc", basis, uncertainty_ns=both_ns)

@@ -301,3 +301,22 @@ def _by_wording(counter: str) -> Meaning:
         if counter.endswith(suffix):
             return Meaning(unit)
     return Meaning()
+
+
+def words_of_counters() -> frozenset[str]:
+    """Every word of the names of objects, counters, metrics and units that are told here."""
+    names = [
+        *_OBJECTS,
+        *_OBJECTS.values(),
+        *_COUNTERS,
+        *_COUNTERS.values(),
+        *METRICS,
+        *_DISK,
+        *_ESX,
+        *_ESX_DISKS,
+        *_ESX_OTHERS,
+    ]
+    names += [word for pair in _SQL for word in pair]
+    names += [known.unit for known in (*_DISK.values(), *_ESX.values(), *_SQL.values()) if known.unit]
+    names += [unit for unit, _ in METRICS.values()]
+    return frozenset(run for name in names for run in re.findall(r"[^\W\d_]+", name.lower()))

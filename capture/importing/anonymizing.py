@@ -3,7 +3,9 @@
 Names become pseudonyms: a keyed hash of each part of a path, so that equal names stay equal, folders stay folders, and
 nobody without the key can test a guess. With the key of an earlier import the pseudonyms are the same again; without
 one a random key is used and forgotten. Roles, sizes, times, drive letters and the endings of database and system files
-stay; command lines and free text (of markers and events) go. A recording that exists already is copied.
+stay; command lines and free text (of markers and events) go, and so do tables and columns that are not known. Of a text
+that tells what something is (a counter, a wait, a kernel, a processor) only what consists of known words stays. A
+recording that exists already is copied.
 """
 
 import hashlib
@@ -18,9 +20,23 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iotrace.schemas import IotraceError, Manifest, Quality, Recording, RecordingWriter, Source
+from iotrace.capture.clocks.alignment import ALIGNED_BY
+from iotrace.schemas import Clock, IotraceError, Manifest, Quality, Recording, RecordingWriter, Source
 from iotrace.schemas.host import Host
+from iotrace.schemas.tables import TABLES
 from iotrace.schemas.writer import refuse_over_source
+
+from .known_words import (
+    COUNTERS,
+    FILE_SYSTEMS,
+    FORMAT,
+    MARKERS,
+    RESULTS,
+    SOURCES,
+    SYSTEMS,
+    WAITS,
+    is_made_of,
+)
 
 _NAME_BYTES: Final = 5
 _ENDINGS: Final = frozenset(
@@ -53,9 +69,13 @@ _KNOWN: Final = frozenset(
 )  # fmt: skip
 """The same on every system, so they name nobody."""
 
-_DRIVE: Final = re.compile(r"[A-Za-z]:|[0-9]+( [A-Za-z]:)*|\?+|\.{1,2}|Device|HarddiskVolume[0-9]+")
-_OF_INSTANCE: Final = re.compile(r"([^$:]*\$)([^:]+)(.*)", re.DOTALL)
+_DRIVE: Final = re.compile(r"[A-Za-z]:|[0-9]{1,5}( [A-Za-z]:)*|\?+|\.{1,2}|Device|HarddiskVolume[0-9]{1,5}")
+_OF_INSTANCE: Final = re.compile(r"(MSSQL|SQLAgent)\$([^:]+)(?::(.*))?", re.DOTALL | re.IGNORECASE)
 """A counter object of a named instance: ``MSSQL$PAYROLL:Databases``."""
+_GOVERNORS: Final = frozenset(
+    {"", "performance", "powersave", "ondemand", "conservative", "schedutil", "userspace"}
+)
+_DATABASES: Final = frozenset({"SQL Server", "PostgreSQL", "MySQL", "Oracle"})
 _SEPARATORS: Final = re.compile(r"([\\/]+)")
 _ROWS: Final = 1 << 18
 
@@ -76,19 +96,21 @@ class Anonymizer:
         self._key = key
         self._name = lru_cache(maxsize=1 << 16)(self._hashed)
 
-    def batch(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of a table with its names replaced; columns of numbers are not touched."""
-        replaced = _COLUMNS.get(table_name)
-        columns = []
+    def batch(self, table_name: str, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Rows of a table with its names replaced; None for a table that is not known, which may hold anything.
+
+        Columns that the table should not have go, whose names alone may tell something.
+        """
+        if table_name not in _COLUMNS:
+            return None
+        replaced, numbers = _COLUMNS[table_name], _NUMBERS[table_name]
+        columns = {}
         for name in batch.schema.names:
-            column = batch.column(name)
-            if replaced is None:
-                # A table that is not known may hold anything.
-                column = column if _is_number(column.type) else self._column(column, "drop")
-            elif name in replaced:
-                column = self._column(column, replaced[name])
-            columns.append(column)
-        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            if name in replaced:
+                columns[name] = self._column(batch.column(name), replaced[name])
+            elif name in numbers:
+                columns[name] = batch.column(name)
+        return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
     def path(self, path: str) -> str:
         """A path with each part replaced; drive letters, separators and known endings stay."""
@@ -105,18 +127,47 @@ class Anonymizer:
     def counter_object(self, name: str) -> str:
         """The object of a counter with the name of the instance in it replaced."""
         found = _OF_INSTANCE.fullmatch(name)
-        return f"{found[1]}{self.name(found[2])}{found[3]}" if found else name
+        if not found:
+            return self.words(name, COUNTERS)
+        return f"{found[1]}${self.name(found[2])}" + (
+            f":{self.words(found[3], COUNTERS)}" if found[3] else ""
+        )
+
+    def words(self, text: str, known: frozenset[str]) -> str:
+        """A text of known words as it is, and a pseudonym in place of any other."""
+        return text if is_made_of(text, known) else self._name(text)
 
     def host(self, host: Host) -> Host:
-        """The host without its name."""
-        return replace(host, name=host.name and self.name(host.name))
+        """The host without its name, and without what may hold one."""
+        return replace(
+            host,
+            name=host.name and self.name(host.name),
+            system=_only(host.system, SYSTEMS),
+            kernel=_only(host.kernel, SYSTEMS),
+            machine=_only(host.machine, SYSTEMS),
+            cpu_model=_only(host.cpu_model, SYSTEMS),
+            cpu_governor=host.cpu_governor if host.cpu_governor in _GOVERNORS else None,
+            database=host.database if host.database in _DATABASES else None,
+        )
+
+    def clock(self, clock: Clock) -> Clock:
+        """The clock; its name only where that is one that iotrace gives."""
+        return replace(clock, name=self.words(clock.name, SOURCES))
 
     def sources(self, sources: list[Source], quality: Quality) -> None:
         """Take names out of what the manifest says of the sources; notes may quote them, so they go."""
         for source in sources:
             source.name = self.path(source.name)
-            if source.alignment and source.alignment.reference:
-                source.alignment.reference = self.path(source.alignment.reference)
+            source.kind = self.words(source.kind, SOURCES)
+            if source.alignment:
+                source.alignment.basis = ALIGNED_BY[source.alignment.method]
+                if source.alignment.reference:
+                    source.alignment.reference = self.path(source.alignment.reference)
+        quality.losses = [
+            replace(loss, source=loss.source and self.path(loss.source)) for loss in quality.losses
+        ]
+        if quality.ended != "normally":
+            quality.ended = "early; the words for it are left out"
         quality.shared_time = [
             "two sources cover little or none of the same time" for _ in quality.shared_time
         ]
@@ -128,31 +179,59 @@ class Anonymizer:
         _, dot, ending = name.rpartition(".")
         return f"n{digest}.{ending.lower()}" if dot and ending.lower() in _ENDINGS else f"n{digest}"
 
-    def _column(self, column: pa.Array, how: str) -> pa.Array:
-        if how == "drop":
-            return pa.nulls(len(column), column.type)
-        change: Callable[[str], str] = {"path": self.path, "name": self.name, "object": self.counter_object}[
-            how
-        ]
-        values = [None if value is None else change(value) for value in column.to_pylist()]
+    def _column(self, column: pa.Array, how: "_How") -> pa.Array:
+        values = [None if value is None else how(self, str(value)) for value in column.to_pylist()]
         return pa.array(values, pa.string())
 
 
-def _is_number(type_: pa.DataType) -> bool:
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_temporal)
-    return any(is_kind(type_) for is_kind in kinds)
+def _only(text: str | None, known: frozenset[str]) -> str | None:
+    return text if text is not None and is_made_of(text, known) else None
 
 
-_COLUMNS: Final[dict[str, dict[str, str]]] = {
+_How = Callable[[Anonymizer, str], str | None]
+_path: Final[_How] = Anonymizer.path
+_name: Final[_How] = Anonymizer.name
+_object: Final[_How] = Anonymizer.counter_object
+
+
+def _gone(_anonymizer: Anonymizer, _text: str) -> None:
+    return None
+
+
+def _word(known: frozenset[str]) -> _How:
+    return lambda anonymizer, text: anonymizer.words(text, known)
+
+
+def _known_or_gone(known: frozenset[str]) -> _How:
+    return lambda _, text: _only(text, known)
+
+
+_COLUMNS: Final[dict[str, dict[str, _How]]] = {
     "io": {},
-    "devices": {"name": "path", "mount": "path"},
-    "files": {"path": "path", "database": "name"},
-    "processes": {"name": "name", "command_line": "drop"},
-    "waits": {"database": "name"},
-    "counters": {"source": "name", "object": "object", "instance": "path"},
-    "markers": {"text": "drop"},
-    "results": {"test": "name", "target": "drop", "command": "drop"},
-}
+    "devices": {"name": _path, "mount": _path, "filesystem": _word(FILE_SYSTEMS), "model": _name},
+    "files": {"path": _path, "database": _name},
+    "processes": {"name": _name, "command_line": _gone},
+    "waits": {"wait_type": _word(WAITS), "database": _name},
+    "counters": {
+        "source": _name, "object": _object, "instance": _path, "counter": _word(COUNTERS),
+        "unit": _known_or_gone(COUNTERS), "layer": lambda _, text: text if text in FORMAT else None,
+        "metric": lambda _, text: text if text in FORMAT else None,
+    },
+    "markers": {"kind": lambda anonymizer, text: text if text in MARKERS else anonymizer.name(text), "text": _gone},
+    "results": {
+        "test": _name, "tool": _word(SOURCES), "tool_version": _known_or_gone(SOURCES), "target": _gone,
+        "op": _word(RESULTS), "access": _known_or_gone(RESULTS), "latency_clock": _known_or_gone(RESULTS),
+        "command": _gone,
+    },
+    "xevents": {},
+}  # fmt: skip
+"""What becomes of the text of each table that is known."""
+
+_NUMBERS: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(field.name for field in schema if field.type != pa.string())
+    for name, schema in TABLES.items()
+} | {"xevents": frozenset({"at_ns", "duration_ns", "event_sequence"})}
+"""Its other columns: numbers, and words of lists that the format closes (`conform` refuses any other)."""
 
 
 def is_recording(path: Path) -> bool:
@@ -187,16 +266,16 @@ def copy_anonymously(
             for file in source.parquet_paths(name):
                 with source.reading(name):
                     for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS):
-                        writer.append(name, anonymizer.batch(name, batch))
+                        rows = anonymizer.batch(name, batch)
+                        if rows is not None:
+                            writer.append(name, rows)
         sources = [replace(one, alignment=one.alignment and replace(one.alignment)) for one in told.sources]
         quality = replace(told.quality)
         anonymizer.sources(sources, quality)
-        if quality.ended != "normally":
-            quality.ended = "early; the words for it are left out"
         manifest = Manifest(
             kind=told.kind,
             title=title or "anonymous copy",
-            clock=replace(told.clock),
+            clock=anonymizer.clock(told.clock),
             window_start_ns=told.window_start_ns,
             window_end_ns=told.window_end_ns,
             host=anonymizer.host(told.host),

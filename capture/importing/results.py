@@ -169,17 +169,18 @@ class ResultsImport:
         ):
             if rows:
                 batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-                writer.append(
-                    table_name, self.anonymizer.batch(table_name, batch) if self.anonymizer else batch
-                )
+                self._append_rows(writer, table_name, batch)
+
+    def _append_rows(self, writer: RecordingWriter, table_name: str, batch: pa.RecordBatch) -> None:
+        rows = self.anonymizer.batch(table_name, batch) if self.anonymizer else batch
+        if rows is not None:
+            writer.append(table_name, rows)
 
     def _append_logs(self, writer: RecordingWriter, one: SourcedRun, *, alone: bool) -> None:
         """Single I/Os that the tool logged. Their ids are their own, so they go where nothing else has any."""
         for log in one.logs if alone else []:
             for table_name, batch in log.batches():
-                writer.append(
-                    table_name, self.anonymizer.batch(table_name, batch) if self.anonymizer else batch
-                )
+                self._append_rows(writer, table_name, batch)
         if one.logs and not alone:
             one.run.notes.append("fio's logs are left out: import the run by itself to have its single I/Os")
 
@@ -217,6 +218,7 @@ class ResultsImport:
         )
         if self.anonymizer:
             self.anonymizer.sources(manifest.sources, manifest.quality)
+            manifest.clock = self.anonymizer.clock(manifest.clock)
         if part is not None:
             part.tell(manifest)
         return manifest

@@ -352,7 +352,9 @@ def _write(
                 rows = into.rekey(table_name, batch)
                 if table_name == "io" and len(rows):
                     layers.setdefault(opened.name, set()).update(layers_in(rows))
-                writer.append(table_name, anonymizer.batch(table_name, rows) if anonymizer else rows)
+                kept = anonymizer.batch(table_name, rows) if anonymizer else rows
+                if kept is not None:
+                    writer.append(table_name, kept)
             outcome = opened.trace.outcome()
             opened.sources[0].events = outcome.events
             for source in opened.sources:
@@ -378,7 +380,7 @@ def _write(
             [entry for entry in outcomes if entry[0] in layers] or outcomes
         )
         if anonymizer:
-            title, host = "anonymized import", anonymizer.host(host)
+            title, host, clock = "anonymized import", anonymizer.host(host), anonymizer.clock(clock)
             anonymizer.sources(sources, quality)
         manifest = Manifest(
             kind=Kind.CAPTURED,

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,10 @@ import pytest
 from iotrace.capture.importing.anonymizing import Anonymizer, copy_anonymously
 from iotrace.cli.main import run
 from iotrace.schemas import (
+    Alignment,
+    Clock,
     IotraceError,
+    Manifest,
     Quality,
     Recording,
     Source,
@@ -23,7 +27,9 @@ from iotrace.schemas import (
     validate,
 )
 from iotrace.schemas.host import Host
+from iotrace.schemas.manifest import Loss
 from iotrace.schemas.run import Replay, TargetFacts
+from iotrace.schemas.tables import TABLES
 
 from ..hostile_names import HOSTILE_NAMES
 from ..recordings import write_recording
@@ -155,6 +161,80 @@ def test_an_anonymous_copy_of_a_recording_names_nothing_and_keeps_the_io(named, 
     assert copy.manifest.host.processors == 2
     assert everything(named.path) == before
     assert str(copy.read("files")["path"][0]).startswith("D:\\n")
+
+
+CLOSED = {"method", "sha256", "verdict"}
+"""Fields of text that are refused when they hold a name: `Manifest.to_json` checks them."""
+
+
+def names_in(kind, text):
+    """A value with the name for each field of a dataclass that holds text."""
+    texts = [field.name for field in fields(kind) if "str" in str(field.type) and field.name not in CLOSED]
+    lists = {field.name for field in fields(kind) if "list[str]" in str(field.type)}
+    return {name: [text] if name in lists else text for name in texts}
+
+
+@pytest.fixture(params=[NAME, NAME.upper(), f"{NAME} Reads/sec", f"MSSQL$x:{NAME}", f"5.10.0-{NAME}"])
+def spelling(request):
+    return request.param
+
+
+@pytest.fixture
+def full(named, spelling):
+    """A tampered recording: the name stands in every text of its manifest, tables and Parquet metadata."""
+    told = named.manifest
+    alignment = Alignment(method="utc", **names_in(Alignment, spelling))
+    told = replace(
+        told,
+        title=spelling,
+        clock=replace(told.clock, **names_in(Clock, spelling)),
+        host=replace(told.host, **names_in(Host, spelling)),
+        sources=[Source(alignment=alignment, **names_in(Source, spelling))],
+        quality=Quality(losses=[Loss(1, 2, 3, **names_in(Loss, spelling))], **names_in(Quality, spelling)),
+        tools={spelling: spelling},
+    )
+    texts = {"uuid", "title", "kind", "tools"}
+    assert {field.name for field in fields(Manifest) if "str" in str(field.type)} - {"rows"} <= texts
+    for name, schema in TABLES.items():
+        path = named.path / f"{name}.parquet"
+        rows = pq.read_table(path).slice(0, 1) if path.exists() else pa.table({})
+        columns = {}
+        for field in schema:
+            if field.type == pa.string():
+                columns[field.name] = pa.array([spelling])
+            elif pa.types.is_dictionary(field.type):
+                # A word that no row has: nothing that checks rows sees it.
+                word = rows.column(field.name)[0].as_py()
+                columns[field.name] = pa.DictionaryArray.from_arrays(
+                    pa.array([0], pa.int8()), [word, spelling]
+                )
+            elif field.name in rows.column_names:
+                columns[field.name] = rows.column(field.name).combine_chunks()
+            else:
+                columns[field.name] = pa.array([None if field.nullable else 0], field.type)
+        write_planted(path, columns)
+    write_planted(named.path / f"{NAME}.parquet", {"at_ns": pa.array([1]), NAME: pa.array([1])})
+    write_planted(named.path / "xevents.parquet", {"at_ns": pa.array([1]), "fields": pa.array([spelling])})
+    told.rows = {path.stem: 1 for path in named.path.glob("*.parquet")}
+    (named.path / "manifest.json").write_text(told.to_json(), "utf-8")
+    return named.path
+
+
+def write_planted(path, columns):
+    planted = columns | {f"{NAME} column": pa.array([7]), f"{NAME} words": pa.array([NAME])}
+    metadata = {NAME: NAME}
+    schema = pa.schema(
+        [pa.field(name, one.type, metadata=metadata) for name, one in planted.items()], metadata
+    )
+    pq.write_table(pa.Table.from_arrays([*planted.values()], schema=schema), path)
+
+
+def test_a_name_in_every_text_of_a_recording_is_nowhere_in_its_anonymous_copy(full, tmp_path):
+    assert everything(full).lower().count(NAME.encode()) > 60
+    copy = copy_anonymously(full, tmp_path / "copy.iotrace", Anonymizer())
+    assert validate(copy.path) == []
+    assert set(copy.table_names()) == {*TABLES, "xevents"}
+    assert NAME.encode() not in everything(copy.path).lower()
 
 
 def test_the_same_key_gives_the_same_names(named, tmp_path):
