@@ -18,7 +18,7 @@ from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
 from iotrace.schemas.durable import replace_text, sync_folder
 from iotrace.schemas.partials import Partial
-from iotrace.schemas.replacing import FolderKind, Written, check_folder, put_in_place, read_index
+from iotrace.schemas.replacing import FolderKind, Written, check_folder, grow_in_place, read_index
 from iotrace.schemas.run import Cell as CellAsked
 from iotrace.schemas.run import ClosedLoop
 from iotrace.schemas.sweep import SweepSettings
@@ -207,7 +207,7 @@ def started_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
     try:
         with Partial.folder(folder, private=True) as partial:
             _note(partial.path, [])
-            earlier = put_in_place(partial.path, folder, _CHARACTERIZATION)
+            earlier = grow_in_place(partial, folder, _CHARACTERIZATION)
         sync_folder(folder.parent)
     except OSError as problem:
         raise IotraceError(

@@ -2,7 +2,8 @@
 
 A killed process cannot clean up. What it was writing is known by its name, ``.NAME.partial-01234567``, by a mark that
 went on together with a lock, and by that lock, which goes with the process. The next command that writes NAME removes
-it. Where the file system keeps no marks or no locks, and on Windows, it stays.
+what in it has a name that iotrace gives, and nothing that is mounted there. Where the file system keeps no marks or no
+locks, and on Windows, it stays.
 """
 
 import ctypes
@@ -10,7 +11,6 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +26,17 @@ if os.name == "posix":
     import fcntl
 
 MARK: Final = "user.iotrace.partial"
+UNFINISHED: Final = b"unfinished"
+"""The mark's value on what has its own name already while it is written, and an earlier result beside it."""
+LEFT_NAME: Final = re.compile(r"\..+\.partial-[0-9a-f]{8}")
+_GIVEN_NAME: Final = re.compile(
+    r"(manifest|sweep|characterization|export|plan)\.json"
+    r"|([a-z]+|part-\d+)\.parquet|tail-\d+\.arrows|writer\.lock"
+    r"|README\.(txt|md)|workload\.fio|replay\.(fio|iolog)|profile\.xml|command-lines\.txt"
+    r"|counters\.txt|kernel\.wprp|[a-z0-9-]+\.(ps1|sql)"
+    r"|" + LEFT_NAME.pattern
+)
+"""Names of the files in folders that iotrace writes."""
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
 _RENAME_EXCHANGE: Final = 2
@@ -51,6 +62,12 @@ class Claim:
             if hasattr(os, "setxattr"):
                 os.setxattr(self._handle, MARK, b"")
 
+    def mark_unfinished(self) -> None:
+        """It is about to get its own name, and is not finished."""
+        if self._handle is not None and hasattr(os, "setxattr"):
+            with suppress(OSError):
+                os.setxattr(self._handle, MARK, UNFINISHED, os.XATTR_REPLACE)
+
     def unmark(self) -> None:
         """It has its own name, or has it again. The lock stays until `release`."""
         if self._handle is not None and hasattr(os, "removexattr"):
@@ -73,7 +90,8 @@ class Partial:
     def __init__(self, path: Path) -> None:
         """Use `folder` or `file`."""
         self.path = path
-        self._claim = Claim(path)
+        self.claim: Claim | None = Claim(path)
+        """None once it is somebody else's to let go."""
 
     @classmethod
     def folder(cls, target: Path, *, private: bool) -> Self:
@@ -101,12 +119,13 @@ class Partial:
     def close(self) -> None:
         """Remove what is still there under this name; more than once does no harm."""
         if self.path.is_dir():
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove_tree(self.path, lambda _name: True)
         else:
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
-        self._claim.unmark()
-        self._claim.release()
+        if self.claim is not None:
+            self.claim.unmark()
+            self.claim.release()
 
     def __enter__(self) -> Self:
         return self
@@ -128,14 +147,65 @@ def _named(target: Path) -> Iterator[None]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed commands of this user were writing to become ``target``."""
+    """Remove what killed commands of this user were writing to become ``target``.
+
+    An earlier result that lies there under such a name is left to `check_folder`.
+    """
     for path in left_behind(target):
-        with taken_over(path) as is_ours:
-            if is_ours and path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif is_ours:
-                with suppress(OSError):
-                    path.unlink()
+        if LEFT_NAME.fullmatch(path.name):
+            remove_if_left(path)
+
+
+def remove_if_left(path: Path) -> None:
+    """Remove a folder or file that a killed command of this user was writing."""
+    with taken_over(path) as is_ours:
+        if is_ours and path.is_dir():
+            remove_given_names(path)
+        elif is_ours:
+            with suppress(OSError):
+                path.unlink()
+
+
+def remove_given_names(folder: Path) -> None:
+    """Remove files below ``folder`` that have names which iotrace gives, and folders that are empty then."""
+    _remove_tree(folder, lambda name: _GIVEN_NAME.fullmatch(name) is not None)
+
+
+def _remove_tree(folder: Path, may_go: Callable[[str], bool]) -> None:
+    with suppress(OSError):
+        _remove_below(folder, mounted_as(folder), may_go)
+
+
+def _remove_below(folder: Path, mounted: tuple[int, str], may_go: Callable[[str], bool]) -> None:
+    for entry in list(os.scandir(folder)):
+        path = Path(entry.path)
+        with suppress(OSError):
+            if entry.is_dir(follow_symlinks=False):
+                if mounted_as(path) == mounted:
+                    _remove_below(path, mounted, may_go)
+            elif may_go(entry.name):
+                path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def mounted_as(folder: Path) -> tuple[int, str]:
+    """The device and, on Linux, the mount that ``folder`` lies on: a folder may be mounted in another of its device.
+
+    Raises ``OSError``.
+    """
+    if not hasattr(os, "O_PATH"):
+        return folder.lstat().st_dev, ""
+    handle = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        try:
+            told = Path(f"/proc/self/fdinfo/{handle}").read_text("ascii")
+        except OSError:
+            told = ""
+        found = re.search(r"^mnt_id:\s*(\d+)", told, re.MULTILINE)
+        return os.fstat(handle).st_dev, found[1] if found else ""
+    finally:
+        os.close(handle)
 
 
 def left_behind(target: Path) -> list[Path]:
@@ -146,6 +216,14 @@ def left_behind(target: Path) -> list[Path]:
         return [Path(entry.path) for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]
     except OSError:
         return []
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether ``path`` was still being written under its own name; see `taken_over` for whether its writer is gone."""
+    try:
+        return hasattr(os, "getxattr") and os.getxattr(path, MARK, follow_symlinks=False) == UNFINISHED
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -18,7 +18,21 @@ from typing import Final
 
 from .durable import sync_file, sync_folder
 from .errors import IotraceError
-from .partials import MARK, Claim, Partial, beside, exchange, left_behind, rename_to_free, taken_over
+from .partials import (
+    LEFT_NAME,
+    MARK,
+    Claim,
+    Partial,
+    beside,
+    exchange,
+    is_unfinished,
+    left_behind,
+    mounted_as,
+    remove_given_names,
+    remove_if_left,
+    rename_to_free,
+    taken_over,
+)
 from .plain_files import read_plain
 
 SEAL: Final = "user.iotrace.output"
@@ -156,7 +170,8 @@ def check_folder(path: Path, kind: FolderKind, *, overwrite: bool) -> None:
     if written is None:
         raise IotraceError(f"'{path}' is not {kind.name} and is not overwritten", hint="choose another name")
     try:
-        others = list(_others(path, written, found.st_dev))
+        _remove_left_within(path, written, mounted_as(path))
+        others = list(_others(path, written, mounted_as(path)))
     except OSError as problem:
         raise IotraceError(
             f"what is in '{path}' cannot be looked at, and it is not overwritten: {problem.strerror}",
@@ -179,6 +194,11 @@ class Earlier:
     ) -> None:
         """Use `put_in_place`."""
         self._path, self._kind, self._aside, self._claim = path, kind, aside, claim
+        self._new: Claim | None = None
+
+    def wait_for(self, new: Claim) -> None:
+        """Where the process is killed before `settle`, what has the name now is not finished, and is not kept."""
+        self._new = new
 
     def settle(self, *, replaced: bool) -> None:
         """Remove it; or, if nothing came of the new, remove that and put it back.
@@ -186,6 +206,8 @@ class Earlier:
         What iotrace did not write stays in any case, be it in a folder with a hidden name.
         """
         if replaced:
+            if self._new is not None:
+                self._new.unmark()
             if self._aside is not None:
                 _remove_all_written(self._aside, self._kind)
         else:
@@ -198,10 +220,11 @@ class Earlier:
 
     def let_go(self) -> None:
         """It is in its place again, or gone."""
-        if self._claim is not None:
-            self._claim.unmark()
-            self._claim.release()
-        self._aside = self._claim = None
+        for claim in (self._claim, self._new):
+            if claim is not None:
+                claim.unmark()
+                claim.release()
+        self._aside = self._claim = self._new = None
 
 
 def put_in_place(partial: Path, path: Path, kind: FolderKind) -> Earlier:
@@ -240,6 +263,21 @@ def put_in_place(partial: Path, path: Path, kind: FolderKind) -> Earlier:
     return earlier
 
 
+def grow_in_place(room: Partial, path: Path, kind: FolderKind) -> Earlier:
+    """Like `put_in_place`, for what is not finished yet.
+
+    If the process is killed before it settles this, the next command puts what stood there back.
+    """
+    assert room.claim is not None
+    if _found(path) is not None:
+        room.claim.mark_unfinished()
+    earlier = put_in_place(room.path, path, kind)
+    if is_unfinished(path):
+        earlier.wait_for(room.claim)
+        room.claim = None
+    return earlier
+
+
 def move_into_place(partial: Path, path: Path, kind: FolderKind) -> None:
     """Like `put_in_place`; what stood there is removed once the new name is on the disk."""
     earlier = put_in_place(partial, path, kind)
@@ -250,19 +288,42 @@ def move_into_place(partial: Path, path: Path, kind: FolderKind) -> None:
 def _finish_replacing(path: Path, kind: FolderKind) -> None:
     """Do what a killed command would have done at its end with what it replaced, or was to replace it with."""
     for aside in left_behind(path):
-        with taken_over(aside) as is_ours:
+        with taken_over(aside) as is_ours, taken_over(path) as is_left:
+            if is_ours and is_unfinished(aside):
+                remove_given_names(aside)
+                continue
             if not is_ours or (written := _written_at(aside, kind)) is None:
                 continue
-            earlier = Earlier(path, kind, aside, None)
             if _found(path) is None:
-                keeps = aside.name.startswith(f".{path.name}.partial-")
+                keeps = LEFT_NAME.fullmatch(aside.name) is not None
+            elif is_unfinished(path):
+                if not is_left:  # whoever writes it lives
+                    continue
+                keeps = False
+                remove_given_names(path)
             elif (now := _written_at(path, kind)) is None:
                 continue
             else:
                 keeps = _has_results(now) or not _has_results(written)
             with suppress(OSError):
-                os.removexattr(aside, MARK)
-                earlier.settle(replaced=keeps)
+                Earlier(path, kind, aside).settle(replaced=keeps)
+                os.removexattr(aside if keeps else path, MARK)
+
+
+def _remove_left_within(folder: Path, written: Written, mounted: tuple[int, str], within: str = "") -> None:
+    """Remove what a killed command was writing in a folder that it had begun; raises ``OSError``."""
+    for entry in list(os.scandir(folder)):
+        path, name = Path(entry.path), within + entry.name
+        if LEFT_NAME.fullmatch(entry.name):
+            remove_if_left(path)
+            with suppress(OSError):  # killed before it could mark what is empty still
+                path.rmdir()
+        elif (
+            entry.is_dir(follow_symlinks=False)
+            and _leads_to_written(name, written)
+            and mounted_as(path) == mounted
+        ):
+            _remove_left_within(path, written, mounted, name + "/")
 
 
 def _written_at(folder: Path, kind: FolderKind) -> Written | None:
@@ -279,10 +340,10 @@ def _remove_all_written(folder: Path, kind: FolderKind) -> None:
     with suppress(OSError):
         found = folder.lstat()
         if stat.S_ISDIR(found.st_mode) and (written := kind.written_in(folder)) is not None:
-            _remove_written(folder, written, found.st_dev)
+            _remove_written(folder, written, mounted_as(folder))
 
 
-def _remove_written(folder: Path, written: Written, device: int, within: str = "") -> None:
+def _remove_written(folder: Path, written: Written, mounted: tuple[int, str], within: str = "") -> None:
     """Remove what iotrace wrote, and ``folder`` if that was all.
 
     Only what lies there is looked at: an index may name anything.
@@ -291,8 +352,8 @@ def _remove_written(folder: Path, written: Written, device: int, within: str = "
         name = within + entry.name
         found = Path(entry.path).lstat()
         if stat.S_ISDIR(found.st_mode):
-            if found.st_dev == device and _leads_to_written(name, written):
-                _remove_written(Path(entry.path), written, device, name + "/")
+            if _leads_to_written(name, written) and mounted_as(Path(entry.path)) == mounted:
+                _remove_written(Path(entry.path), written, mounted, name + "/")
         elif stat.S_ISREG(found.st_mode) and name in written:
             Path(entry.path).unlink()
     with suppress(OSError):
@@ -319,15 +380,15 @@ def _exists(path: Path, *, ours: bool) -> IotraceError:
     return IotraceError(f"'{path}' exists already", hint=hint)
 
 
-def _others(folder: Path, written: Written, device: int, within: str = "") -> Iterator[str]:
+def _others(folder: Path, written: Written, mounted: tuple[int, str], within: str = "") -> Iterator[str]:
     """Paths of what is below ``folder`` and not as it was written; a folder of strangers is one of them."""
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
         name = within + entry.name
         found = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode):
-            # What another file system has mounted there is its own.
-            if Path(entry.path).lstat().st_dev == device and _leads_to_written(name, written):
-                yield from _others(Path(entry.path), written, device, name + "/")
+            # What is mounted there is somebody's own.
+            if _leads_to_written(name, written) and mounted_as(Path(entry.path)) == mounted:
+                yield from _others(Path(entry.path), written, mounted, name + "/")
             else:
                 yield name + "/"
         elif (

@@ -22,7 +22,7 @@ from .errors import IotraceError
 from .partials import Partial
 from .plain_files import read_plain
 from .recording import Recording
-from .replacing import INDEX_BYTES_MAX, put_in_place
+from .replacing import INDEX_BYTES_MAX, grow_in_place
 from .run import Prediction
 from .tables import FORMAT_VERSION
 from .writer import RECORDING, check_replaceable
@@ -166,7 +166,7 @@ class SweepWriter:
                 create_private_folder(partial.path / "steps")
                 self.sweep = Sweep(partial.path, title, source_uuid, [], settings or SweepSettings())
                 self._save()
-                self._earlier = put_in_place(partial.path, folder, RECORDING)
+                self._earlier = grow_in_place(partial, folder, RECORDING)
             sync_folder(folder.parent)
         except OSError as problem:
             raise IotraceError(

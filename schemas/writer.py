@@ -250,11 +250,12 @@ def _rows_in(paths: Sequence[Path]) -> int | None:
 
 
 def _written_in_sweep(folder: Path, sweep: dict[str, Any]) -> Written | None:
-    """Its index and the recordings that this names, with those of who watched."""
+    """Its index, the recordings that this names and any that a killed command had not yet noted, and who watched."""
     written: dict[str, str | None] = {"sweep.json": None, "steps/": None}
     try:
-        for step in sweep["steps"]:
-            name = str(step["folder"]).removesuffix(".iotrace")
+        named = {str(step["folder"]).removesuffix(".iotrace") for step in sweep["steps"]}
+        there = {f"steps/{path.stem}" for path in (folder / "steps").glob("[0-9][0-9][0-9]-*x.iotrace")}
+        for name in sorted(named | there):
             for one in (f"{name}.iotrace", f"{name}.watched.iotrace"):
                 found = _written_in_recording(folder / one) or {}
                 written |= {f"{one}/{file}": known for file, known in found.items()}

@@ -5,16 +5,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from iotrace.cli.main import run
-from iotrace.schemas import Recording, Sweep
+from iotrace.schemas import Recording
 from iotrace.schemas.partials import MARK, Claim
 
 from .evidence import evidence
-from .test_overwrite import own_folder, write_recording, write_sweep
+from .test_overwrite import own_folder, write_characterization, write_recording, write_sweep
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="marks and locks as Linux has them")
 
@@ -203,7 +204,7 @@ def test_what_only_has_such_a_name_is_left_alone(place, lay, name, command):
 
 @pytest.mark.parametrize("moment", ["before its first step", "after its first step"])
 def test_a_sweep_killed_over_an_earlier_one(place, moment):
-    """Where nothing came of the new the earlier is back; else it goes."""
+    """The earlier is back."""
     out = place / "result"
     write_sweep(out)
     earlier = contents(out)
@@ -222,7 +223,82 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert len(list(place.iterdir())) == 2
     assert run(words(place, "import", out)[:-1]) == 2
     assert [entry.name for entry in place.iterdir()] == ["result"]
-    if moment == "before its first step":
+    assert contents(out) == earlier
+
+
+SHORT = {
+    "sweep": ("sweep", "SOURCE", "--step-seconds", "0.5", "--scales"),
+    "characterize": ("characterize", "--file-size", "1M", "--seconds", "0.5", "--warm-up", "0", "--size", "8K",
+                     "--outstanding"),
+}  # fmt: skip
+
+
+def killed_in_its_second_step(sentence, out):
+    """Whether it was; a step that is played has a hidden folder."""
+    command = [sys.executable, "-m", "iotrace.cli", *sentence]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while running.poll() is None and not list(out.glob("**/.001-*.partial-*")):
+            time.sleep(0.01)
+        running.kill()
+    return running.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("command", SHORT)
+@pytest.mark.parametrize("over", ["an earlier one", pytest.param("nothing", marks=pytest.mark.slow)])
+def test_one_killed_in_a_step_loses_no_earlier_result_and_hinders_no_later(place, command, over):
+    out = place / "result.iotrace"
+    words = [str(place.parent / "source.iotrace") if word == "SOURCE" else word for word in SHORT[command]]
+    options = ["--target", str(place.parent / "t.bin"), "--buffered", "-o", str(out)]
+    one_step, two_steps = [*words, "1", *options], [*words, "1,2", *options]
+    if over == "an earlier one":
+        (write_sweep if command == "sweep" else write_characterization)(out)
+        earlier = contents(out)
+        assert killed_in_its_second_step([*two_steps, "--overwrite"], out)
+        assert contents(out) != earlier
+        assert run(one_step) == 2  # puts the earlier back, and does not replace it unasked
         assert contents(out) == earlier
+        assert [entry.name for entry in place.iterdir()] == ["result.iotrace"]
     else:
-        assert [step.scale for step in Sweep.open(out).steps] == [2]
+        assert killed_in_its_second_step(two_steps, out)
+    assert run([*one_step, "--overwrite"]) in (0, 1)
+    assert [entry.name for entry in place.iterdir()] == ["result.iotrace"]
+    assert not list(out.glob("**/.*"))
+    with pytest.raises(OSError, match="No data"):
+        os.getxattr(out, MARK)
+
+
+@pytest.mark.parametrize("lies", ["in it", "deeper"])
+def test_what_somebody_put_into_a_leftover_stays(place, lies):
+    left = place / ".result.partial-0123abcd"
+    (left / "io").mkdir(parents=True)
+    (left / "manifest.json").write_text("{}")
+    mine = (left if lies == "in it" else left / "io") / "thesis.txt"
+    mine.write_text("ten years of work")
+    os.setxattr(left, MARK, b"")
+    assert run(words(place, "import", place / "result")) == 0
+    assert mine.read_text() == "ten years of work"
+    assert not (left / "manifest.json").exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("target", [".result.partial-0123abcd", "result"])
+def test_what_is_mounted_in_a_leftover_or_a_result_stays(place, target):
+    """A folder of the same file system too, which has the same device number."""
+    if os.geteuid():
+        pytest.skip("mounting needs root")
+    disk = place.parent / "disk"
+    write_recording(disk / "steps" / "000-1x.iotrace", 40)
+    if target == "result":
+        write_sweep(place / "result")
+        shutil.rmtree(place / "result" / "steps")
+    at = place / target / "steps"
+    at.mkdir(parents=True)
+    os.setxattr(place / target, MARK, b"")
+    before = evidence(disk)
+    subprocess.run(["mount", "--bind", disk / "steps", at], check=True)
+    try:
+        status = run(words(place, "import", place / "result"))
+    finally:
+        subprocess.run(["umount", at], check=True)
+    assert status == (2 if target == "result" else 0)
+    assert evidence(disk) == before
