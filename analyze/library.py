@@ -88,12 +88,17 @@ class Query:
     sql: str
 
 
+def usual_memory_limit_bytes() -> int:
+    """What DuckDB may take before it uses temporary files."""
+    return min(MEMORY_LIMIT_BYTES, psutil.virtual_memory().total // 2)
+
+
 @contextmanager
 def connected(
     *, memory_limit_bytes: int | None = None, threads: int | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """An empty in-memory DuckDB, closed and its spill folder removed on leaving."""
-    limit = memory_limit_bytes or min(MEMORY_LIMIT_BYTES, psutil.virtual_memory().total // 2)
+    limit = memory_limit_bytes or usual_memory_limit_bytes()
     config: dict[str, Any] = {
         "memory_limit": f"{limit // 1024} KiB",
         # Nothing is fetched from anywhere: an air-gapped laptop gives the same answers.

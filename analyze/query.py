@@ -12,15 +12,18 @@ changed, and only statements that read are run. Answers are streamed, so what is
 
 import glob
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final
 
 import duckdb
+import psutil
 import pyarrow as pa
 
 from iotrace.schemas import IotraceError, Recording
@@ -34,6 +37,9 @@ from .fleet.summary import distinct_hosts
 BATCH_ROWS: Final = 1 << 14
 ANSWER_BYTES_MAX: Final = 1 << 30
 """Of what a worker sends as one."""
+
+STOP_S: Final = 3.0
+"""How long DuckDB may go on once it has been told to stop."""
 
 _READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 _HOSTS_SQL: Final = """
@@ -242,12 +248,24 @@ def _batches(relation: duckdb.DuckDBPyRelation | None) -> Iterator[pa.RecordBatc
 
 
 def limited(
-    connection: duckdb.DuckDBPyConnection, batches: Iterator[pa.RecordBatch], seconds: float
+    connection: duckdb.DuckDBPyConnection,
+    batches: Iterator[pa.RecordBatch],
+    seconds: float,
+    end: Callable[[IotraceError], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """``batches`` of `select` or `ask`, ended once they have been worked on for ``seconds``. Raises `IotraceError`."""
+    """``batches`` of `select` or `ask`, ended once they have been worked on for ``seconds``. Raises `IotraceError`.
+
+    DuckDB looks for word to stop between steps only, and a step on a long list is as long as the list. ``end`` ends the
+    process where DuckDB has not stopped `STOP_S` later; it is called in a thread of its own.
+    """
+    late = IotraceError(
+        f"the query was stopped after {seconds:g} s",
+        hint="give it longer with --timeout 1h, or ask for less: a time window, sums instead of rows",
+    )
     left = seconds
     while True:
-        watch = threading.Timer(left, connection.interrupt)
+        is_over = threading.Event()
+        watch = threading.Timer(left, _stop, (connection, is_over, partial(end, late) if end else None))
         watch.daemon = True
         begun = time.monotonic()
         watch.start()
@@ -258,17 +276,70 @@ def limited(
             is_stop = isinstance(problem, duckdb.InterruptException) or "INTERRUPT Error" in str(problem)
             if not is_stop or time.monotonic() - begun < left:
                 raise
-            raise IotraceError(
-                f"the query was stopped after {seconds:g} s",
-                hint="give it longer with --timeout 1h, or ask for less: a time window, sums instead of rows",
-            ) from problem
+            raise late from problem
         finally:
+            is_over.set()
             watch.cancel()
             watch.join()  # what holds the connection when Python ends makes DuckDB complain of it at length
         left = max(left - (time.monotonic() - begun), 0.001)
         if batch is None:
             return
         yield batch
+
+
+def _stop(
+    connection: duckdb.DuckDBPyConnection, is_over: threading.Event, end: Callable[[], None] | None
+) -> None:
+    connection.interrupt()
+    if end is not None and not is_over.wait(STOP_S):
+        end()
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Let this process allocate little more than DuckDB may: DuckDB does not count lists and long texts.
+
+    The limit is the system's, and only Linux has it. Raises `IotraceError` where the memory does not suffice.
+    """
+    with ExitStack() as stack:
+        if sys.platform == "linux":
+            import resource  # noqa: PLC0415 - Windows has none
+
+            before = resource.getrlimit(resource.RLIMIT_DATA)
+            most = psutil.Process().memory_info().data + library.usual_memory_limit_bytes() * 5 // 4
+            if before[0] == resource.RLIM_INFINITY or most < before[0]:
+                resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+                stack.callback(resource.setrlimit, resource.RLIMIT_DATA, before)
+        try:
+            yield
+        except MemoryError as problem:
+            raise _out_of_memory() from problem
+
+
+def _out_of_memory() -> IotraceError:
+    return IotraceError(
+        "not enough memory or temporary disk space for this query",
+        hint="ask for fewer columns, or for sums (GROUP BY) instead of rows",
+    )
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of ``column``; a time that Python has no value for is the text that DuckDB has for it."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):  # years beyond 9999 or before 1, nanoseconds
+        with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
+            relation = connection.from_arrow(pa.table({"value": column}))
+            texts = relation.select(duckdb.ColumnExpression("value").cast(duckdb.sqltypes.VARCHAR)).fetchall()
+        values = [_python_value(value, text) for value, (text,) in zip(column, texts, strict=True)]
+    return values
+
+
+def _python_value(value: pa.Scalar, text: str | None) -> Any:  # noqa: ANN401 - whatever DuckDB answers
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,13 +402,16 @@ def _mistakes_named(hint: str) -> Iterator[None]:
         yield
     except (duckdb.InterruptException, duckdb.ResourceInUseException):
         raise
-    except duckdb.OutOfMemoryException as problem:
-        raise IotraceError(
-            "not enough memory or temporary disk space for this query",
-            hint="ask for fewer columns, or for sums (GROUP BY) instead of rows",
-        ) from problem
-    except (duckdb.Error, pa.ArrowException) as problem:
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        told = _NOT_OURS.sub("", lines[0] if lines else type(problem).__name__)[:300].rstrip("!.")
+    except (duckdb.OutOfMemoryException, MemoryError) as problem:
+        raise _out_of_memory() from problem
+    except (duckdb.Error, pa.ArrowException, OSError) as problem:
+        told = str(problem)
+        if isinstance(problem, OSError):  # so Arrow tells of what happens to DuckDB between two batches
+            if problem.errno is not None or "INTERRUPT Error" in told:
+                raise
+            if told.startswith("Out of Memory Error"):
+                raise _out_of_memory() from problem
+        lines = [line.strip() for line in told.splitlines() if line.strip()]
+        first = _NOT_OURS.sub("", lines[0] if lines else type(problem).__name__)[:300].rstrip("!.")
         near = next((line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))), hint)
-        raise IotraceError(f"the query does not run: {told}", hint=near[:300]) from problem
+        raise IotraceError(f"the query does not run: {first}", hint=near[:300]) from problem

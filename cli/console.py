@@ -12,7 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -191,6 +191,18 @@ def fail(message: str, hint: str) -> None:
     if hint:
         words.print()
         _tell(Text.assemble(("hint: ", "bold cyan"), printable(hint)))
+
+
+def end(problem: IotraceError) -> None:
+    """Print an error and end the process at once with status 2, for what can be ended in no other way."""
+    try:
+        with suppress(OSError):
+            sys.stdout.flush()
+        words.show_cursor()
+        fail(problem.message, problem.hint or "")
+        note("status 2")
+    finally:
+        os._exit(2)
 
 
 def _tell(text: Text) -> None:

@@ -101,7 +101,10 @@ def query_command(
             hint="put the whole SELECT in quotes; only queries of the library take NAME=VALUE",
         )
     words = _words(parameters or [])
-    with _answer(named, question, words, step, seconds, scheduler, certificates) as batches:
+    with (
+        _answer(named, question, words, step, seconds, scheduler, certificates) as batches,
+        query.within_memory(),
+    ):
         with console.working("asking"):
             first = next(batches, None)
         if first is None:
@@ -147,7 +150,7 @@ def _answer(
                 if _is_name(question)
                 else query.select(connection, question)
             )
-            yield query.limited(connection, batches, seconds)
+            yield query.limited(connection, batches, seconds, console.end)
 
 
 def _ask_each(
@@ -254,7 +257,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[Any]]:
 
 def _plain(column: pa.Array) -> list[Any]:
     """Values as Python has them; DuckDB's sums of integers come as decimals."""
-    values: list[Any] = column.to_pylist()
+    values = query.python_values(column)
     if not pa.types.is_decimal(column.type):
         return values
     return [_number(value) if isinstance(value, Decimal) else value for value in values]

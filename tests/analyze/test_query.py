@@ -149,3 +149,36 @@ def test_the_clock_of_a_query_has_ended_with_it(monkeypatch):
         batches = iter([pa.RecordBatch.from_pydict({"n": [1]})])
         assert [batch.num_rows for batch in query.limited(connection, batches, 60)] == [1]
     assert not [one for one in threading.enumerate() if isinstance(one, SlowToEnd)]
+
+
+def test_what_does_not_stop_is_ended(monkeypatch):
+    """A batch that DuckDB is still busy with after its time, and after it was told to stop."""
+    monkeypatch.setattr(query, "STOP_S", 0.01)
+    ended, told = threading.Event(), []
+
+    def batches():
+        assert ended.wait(60)
+        yield pa.RecordBatch.from_pydict({"n": [1]})
+
+    def end(problem):
+        told.append(problem.message)
+        ended.set()
+
+    with duckdb.connect() as connection:
+        list(query.limited(connection, batches(), 0.01, end))
+    assert told == ["the query was stopped after 0.01 s"]
+
+
+def test_what_stops_in_time_is_not_ended(monkeypatch):
+    monkeypatch.setattr(query, "STOP_S", 60)
+    with duckdb.connect() as connection, pytest.raises(IotraceError, match="stopped after"):
+        endless = query.select(connection, "SELECT count(*) FROM range(1000000000000) a, range(1000000000) b")
+        list(query.limited(connection, endless, 0.2, lambda _: pytest.fail("it was ended")))
+
+
+def test_memory_that_does_not_suffice_is_an_error_in_words_and_the_limit_goes_with_it():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with pytest.raises(IotraceError, match="not enough memory"), query.within_memory():
+        bytearray(1 << 40)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -419,6 +419,38 @@ def test_a_query_ends_after_its_time(tmp_path, make, sql):
     assert "--timeout" in done.err
 
 
+HUNGRY = [
+    "SELECT list_sum(range(1000000000))",
+    "SELECT unnest(range(1000000000))",
+    "SELECT list_sum(range(250000000))",  # fits, and takes long in a single step
+    "SELECT repeat('x', 1000000000)",
+    "SELECT repeat('x', 300000000) FROM range(20)",
+    "SELECT range(3000000) FROM range(1000)",
+    "WITH RECURSIVE t(n) AS (SELECT 'x' UNION ALL SELECT n || n FROM t) SELECT max(length(n)) FROM t",
+]
+"""Queries of lists and long texts, which DuckDB neither counts as memory nor looks up from."""
+
+
+@pytest.mark.parametrize(
+    "sql", [HUNGRY[0], *(pytest.param(one, marks=pytest.mark.slow) for one in HUNGRY[1:])]
+)
+def test_a_query_of_long_lists_ends_within_time_and_memory(tmp_path, make, sql):
+    done = iotrace(["query", make(tmp_path).path, sql, "--limit", "0", "--timeout", "3s", "--json"])
+    assert done.status == 2, done.err
+    assert "not enough memory" in done.err or "stopped after 3 s" in done.err or "buffers" in done.err
+    assert done.peak_bytes < 4 << 30, f"{done.peak_bytes >> 20} MiB"
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv", "--limit=0"])
+def test_a_query_prints_times_that_python_has_no_value_for(tmp_path, make, form):
+    sql = "SELECT *, timestamp '290000-01-01' AS late, date '4713-01-02 (BC)' AS early FROM test_all_types()"
+    command = [sys.executable, "-m", "iotrace.cli", "query", make(tmp_path).path, sql, form]
+    done = run(command, wait_s=WAIT_S, at_most={"RLIMIT_CPU": CPU_S})
+    assert done.status == 0, done.err
+    for text in (b"290000-01-01 00:00:00", b"4713-01-02 (BC)", b"5877642-06-25 (BC)", b"infinity"):
+        assert text in done.out
+
+
 def test_a_query_has_a_time_limit_by_default():
     from iotrace.cli.query import TIMEOUT
 
