@@ -10,6 +10,7 @@ from iotrace.analyze.present import ProgramAnswer
 from iotrace.analyze.units import format_bytes, format_rate
 from iotrace.capture.plan import LAYERS, PlanOptions, write_plan
 from iotrace.capture.plan.options import DEFAULT_LAYERS, parse_layers
+from iotrace.capture.plan.writing import sha256
 
 from . import console
 from .capture import capture_group
@@ -160,3 +161,6 @@ def plan_command(
     )
     console.paragraph(f"sizes are for {options.iops:,} I/Os per second all the time; --iops changes that")
     console.paragraph("read README.md in the folder, then copy it to the server and run start.ps1 there")
+    console.paragraph(
+        f"SHA-256 of start.ps1, to compare with Get-FileHash there: {sha256(plan.files['start.ps1'])}"
+    )

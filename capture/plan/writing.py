@@ -39,17 +39,16 @@ RESERVE_MIB: Final = 2048
 _XE_MEMORY_MIB: Final = 64
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SCRIPTS: Final = (
-    "start.ps1",
-    "watch.ps1",
-    "stop.ps1",
-    "collect.ps1",
-    "uninstall.ps1",
     "common.ps1",
     "counters.ps1",
     "facts.ps1",
     "removing.ps1",
     "sql.ps1",
 )
+_RUN: Final = ("stop.ps1", "watch.ps1", "collect.ps1", "uninstall.ps1", "start.ps1")
+"""Scripts that are run. Each holds the checksums of what it runs, so those come first; start.ps1 those of all files."""
+_OWN_FOLDER: Final = "# {{ own folder }}\n"
+"""Where in such a script the check of its folder goes."""
 _SESSION_SQL: Final = (
     "create-session.sql",
     "start-session.sql",
@@ -190,6 +189,12 @@ def make_plan(options: PlanOptions, name: str) -> Plan:
     if "sql" in options.layers:
         texts |= {f"sql/{query}": _rendered(plan, query) for query in _SESSION_SQL}
     plan.files.update({path: _encoded(path, text) for path, text in texts.items()})
+    for script in _RUN:
+        digests = {
+            path: sha256(content) for path, content in sorted(plan.files.items()) if path != "README.md"
+        }
+        check = _rendered(plan, "own-folder.ps1", written=digests)
+        plan.files[script] = _encoded(script, _text("scripts", script).replace(_OWN_FOLDER, check))
     plan.files[RECORD] = _record(plan)
     return plan
 
@@ -200,13 +205,18 @@ def _encoded(path: str, text: str) -> bytes:
     return _BYTE_ORDER_MARK + content if path.endswith((".ps1", ".sql")) else content
 
 
+def sha256(content: bytes) -> str:
+    """The checksum of a file of a plan."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def _record(plan: Plan) -> bytes:
     facts: dict[str, Any] = {
         "kind": _KIND,
         "name": plan.name,
         "iotrace": distribution.version(),
         "options": asdict(plan.options),
-        "sha256": {path: hashlib.sha256(content).hexdigest() for path, content in sorted(plan.files.items())},
+        "sha256": {path: sha256(content) for path, content in sorted(plan.files.items())},
     }
     return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -224,9 +234,10 @@ def _written_in(folder: Path) -> Written | None:
 _PLAN: Final = FolderKind("a plan", _written_in)
 
 
-def _rendered(plan: Plan, name: str) -> str:
+def _rendered(plan: Plan, name: str, *, written: dict[str, str] | None = None) -> str:
     return _ENVIRONMENT.from_string(_text("templates", f"{name}.j2")).render(
         plan=plan,
+        written=written or {},
         options=plan.options,
         budget=plan.budget,
         baseline_seconds=BASELINE_SECONDS,

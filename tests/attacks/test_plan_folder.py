@@ -4,6 +4,7 @@ The scripts run on Windows alone; here their text and syntax are held to the ord
 descriptor that they ask for to what it means (MS-DTYP 2.5.1).
 """
 
+import hashlib
 import re
 
 import pytest
@@ -95,3 +96,93 @@ def test_nobody_else_may_take_away_a_folder_above():
         assert right in body
     assert "InheritOnly" in body
     assert "ReparsePoint" in body
+
+
+RUN = ["start.ps1", "stop.ps1", "collect.ps1", "uninstall.ps1", "watch.ps1"]
+CHECK, CHECKED = "# Before anything else of this folder is run", "\n}\n\n. (Join-Path"
+RIGHTS = {
+    "write": 0x2, "append": 0x4, "write attributes": 0x100, "write extended attributes": 0x10, "delete child": 0x40,
+    "delete": 0x10000, "change permissions": 0x40000, "take ownership": 0x80000,
+    "generic write": 0x40000000, "generic all": 0x10000000,
+}  # fmt: skip
+"""MS-DTYP 2.4.3 and WinNT.h."""
+READ_AND_EXECUTE = 0x1200A9
+
+
+def check_of(name):
+    """The check of its own folder that a script begins with: its checksums, and the rest."""
+    text = text_of(name)
+    check = text[text.index(CHECK) : text.index(CHECKED)]
+    (table,) = re.findall(r"^\$written = @\{\n(.*?)^\}\n", check, re.DOTALL | re.MULTILINE)
+    return dict(re.findall(r"^    '(.*)' = '([0-9a-f]{64})'$", table, re.MULTILINE)), check.replace(table, "")
+
+
+def runs(name):
+    """The scripts of the folder that a script runs, and that those run."""
+    found = set(re.findall(r"(?:\.|&) \(Join-Path \$PSScriptRoot '([\w-]+\.ps1)'\)", text_of(name)))
+    return found.union(*(runs(one) for one in found))
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_script_checks_its_own_folder_before_it_runs_anything(name):
+    text = text_of(name)
+    before = text[: text.index(CHECKED)]
+    assert text.index("param(") < text.index(CHECK)
+    assert (
+        re.findall(r"(?<![\w$.])(?:\. \(|& )|\b(?:Invoke|Get|Set|Start|Assert|Test)-\w+", check_of(name)[1])
+        == []
+    )
+    assert "Join-Path $PSScriptRoot" not in before[: before.index(CHECK)]
+    # What cannot be checked is refused: without this PowerShell goes on after an error.
+    assert check_of(name)[1].index("$ErrorActionPreference = 'Stop'") < check_of(name)[1].index("$written")
+
+
+def test_it_is_the_same_check_in_each():
+    assert len({check_of(name)[1] for name in RUN}) == 1
+
+
+def test_no_other_script_is_meant_to_be_run_by_itself():
+    assert {name for name in FILES if name.endswith(".ps1") and CHECK in text_of(name)} == set(RUN)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_changed_byte_of_any_file_that_a_script_runs_is_noticed(name):
+    told = check_of(name)[0]
+    assert told == {path: hashlib.sha256(FILES[path]).hexdigest() for path in told}
+    assert runs(name) <= told.keys() - {name} | {"settings.ps1"}
+    assert "settings.ps1" in told
+    assert {path for path in FILES if path.startswith("sql/")} <= told.keys()
+
+
+def test_one_checksum_that_a_person_compares_stands_for_the_whole_plan():
+    assert set(check_of("start.ps1")[0]) == set(FILES) - {"start.ps1", "README.md", "plan.json"}
+
+
+def test_nobody_else_may_write_inside_own_it_or_take_it_away():
+    check = check_of("start.ps1")[1]
+    inside, above, root = (
+        int(found, 16)
+        for found in re.search(
+            r"if \(\$inside -contains \$path\) \{ (\w+) \} .*\{ (\w+) \} else \{ (\w+) \}", check
+        ).groups()
+    )
+    taking = {"delete", "delete child", "change permissions", "take ownership", "generic all"}
+    assert inside == sum(RIGHTS.values())
+    assert above == sum(RIGHTS[name] for name in taking)
+    assert root == above - RIGHTS["delete"]
+    assert inside & READ_AND_EXECUTE == 0
+    assert "GetOwner($sid).Value" in check
+    assert "GetAccessRules($true, $true, $sid)" in check
+    assert "ReparsePoint" in check
+    assert set(re.findall(r"S-1-[\d-]+", check)) == {
+        "S-1-5-32-544", "S-1-5-18", "S-1-3-0",
+        "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464",
+    }  # fmt: skip
+
+
+def test_the_refusal_and_the_readme_say_where_to_copy_it():
+    assert check_of("stop.ps1")[1].count("so nothing is run. $copying") == 4
+    readme = text_of("README.md")
+    assert "$folder = Join-Path $env:ProgramFiles 'iotrace_0a1b2c'" in readme
+    assert "Get-FileHash .\\start.ps1" in readme
+    assert '/inheritance:r /grant "*S-1-5-32-544:(OI)(CI)F" "*S-1-5-18:(OI)(CI)F"' in readme

@@ -111,6 +111,7 @@ VARY: Final = {
     r"(wrote \S+): [\d.,]+ [KM]?i?B": r"\1: SIZE",
     r"(this machine has) \S+ \w+ of": r"\1 SOME of",
     r"(?m)^( +\d+ (?: +\S+){9}  ) +\d+\.\d$": r"\1CPU",
+    r"\b[0-9a-f]{64}\b": "SHA-256",
     r"(Played at .*, |steps at .*, )20[^\n]*UTC": r"\1WHEN",
 }
 """What differs from run to run, from day to day or with the version of a library."""

@@ -11,6 +11,8 @@
 [CmdletBinding()]
 param([switch] $Zip)
 
+# {{ own folder }}
+
 . (Join-Path $PSScriptRoot 'common.ps1')
 . (Join-Path $PSScriptRoot 'sql.ps1')
 . (Join-Path $PSScriptRoot 'facts.ps1')

@@ -13,6 +13,8 @@
 [CmdletBinding()]
 param([switch] $UseWpr, [switch] $Foreground)
 
+# {{ own folder }}
+
 . (Join-Path $PSScriptRoot 'common.ps1')
 . (Join-Path $PSScriptRoot 'sql.ps1')
 . (Join-Path $PSScriptRoot 'counters.ps1')

@@ -8,6 +8,8 @@
 [CmdletBinding()]
 param([switch] $FromWatch)
 
+# {{ own folder }}
+
 . (Join-Path $PSScriptRoot 'common.ps1')
 . (Join-Path $PSScriptRoot 'sql.ps1')
 

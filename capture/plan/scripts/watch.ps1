@@ -9,6 +9,8 @@
 [CmdletBinding()]
 param()
 
+# {{ own folder }}
+
 . (Join-Path $PSScriptRoot 'common.ps1')
 . (Join-Path $PSScriptRoot 'sql.ps1')
 

@@ -33,6 +33,10 @@ def test_a_plan_is_as_it_was(variant, pytestconfig):
 
 
 @pytest.mark.parametrize("name", sorted(SAME_IN_EVERY_PLAN))
-def test_the_other_scripts_are_the_same_in_every_plan(plan, name):
+def test_the_other_scripts_are_the_same_in_every_plan_but_for_checksums(plan, name):
     written = resources.files("iotrace.capture.plan").joinpath("scripts", name).read_text("utf-8")
-    assert text_of(plan, name) == written
+    head, mark, rest = written.partition("# {{ own folder }}\n")
+    text = text_of(plan, name)
+    assert text.startswith(head)
+    assert text.endswith(rest)
+    assert bool(mark) == (len(text) > len(written))
