@@ -98,6 +98,16 @@ def test_nobody_else_may_take_away_a_folder_above():
     assert "ReparsePoint" in body
 
 
+def test_nobody_else_owns_a_folder_above_and_so_may_give_himself_any_right():
+    body = function(COMMON, "Assert-LockedAbove")
+    each = body[body.index("while (") :]
+    owner = each.index("$owner = $security.GetOwner($sid).Value")
+    assert owner < each.index("if ($MayOwnAbove -notcontains $owner)") < each.index("GetAccessRules")
+    (owners,) = re.findall(r"^\$MayOwnAbove = \$Trusted \+ @\('(.*)'\)$", COMMON, re.MULTILINE)
+    assert owners == "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
+    assert "icacls" in each[owner : each.index("GetAccessRules")]
+
+
 RUN = ["start.ps1", "stop.ps1", "collect.ps1", "uninstall.ps1", "watch.ps1"]
 CHECK, CHECKED = "# Before anything else of this folder is run", "\n}\n\n. (Join-Path"
 RIGHTS = {

@@ -54,7 +54,8 @@ function Assert-Elevated {
 
 # Who may own and change what an administrator runs: Administrators, the system, and those who install Windows.
 $Trusted = @('S-1-5-32-544', 'S-1-5-18')
-$TrustedAbove = $Trusted + @('S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464', 'S-1-3-0')
+$MayOwnAbove = $Trusted + @('S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464')
+$TrustedAbove = $MayOwnAbove + @('S-1-3-0')
 
 function New-FolderSecurity {
     # Only administrators and the system may read or change it and what comes into it.
@@ -100,7 +101,14 @@ function Assert-LockedAbove {
             if ($folder.Parent -ne $null -and ($folder.Attributes -band [IO.FileAttributes]::ReparsePoint)) {
                 throw "$($folder.FullName) is a link. Write the plan for a folder that is none and lies in none."
             }
-            foreach ($rule in $folder.GetAccessControl().GetAccessRules($true, $true, $sid)) {
+            # An owner may give himself any right, whatever the rules say now.
+            $security = $folder.GetAccessControl()
+            $owner = $security.GetOwner($sid).Value
+            if ($MayOwnAbove -notcontains $owner) {
+                throw ("$($folder.FullName) belongs to $owner, who could put other scripts in place of these. Write the plan for " +
+                    "another folder, or make it the administrators': icacls ""$($folder.FullName)"" /setowner ""*S-1-5-32-544""")
+            }
+            foreach ($rule in $security.GetAccessRules($true, $true, $sid)) {
                 $applies = -not ($rule.PropagationFlags -band [Security.AccessControl.PropagationFlags]::InheritOnly)
                 if ($applies -and $rule.AccessControlType -eq 'Allow' -and ($rule.FileSystemRights -band $taking) -and
                     $TrustedAbove -notcontains $rule.IdentityReference.Value) {
