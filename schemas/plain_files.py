@@ -1,9 +1,22 @@
-"""Reading small files that a user or a stranger's recording names: never waiting, never more than is allowed."""
+"""Looking at files that a user or a stranger's recording names: never waiting, never more than is allowed."""
 
 import errno
 import os
 import stat
 from pathlib import Path
+
+from .errors import IotraceError
+
+
+def resolved(path: Path) -> Path:
+    """Where ``path`` leads. Raises `IotraceError` for links that lead in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as problem:
+        raise IotraceError(
+            f"'{path}' leads nowhere: it is a link that leads back to itself",
+            hint="remove the link, or choose another name",
+        ) from problem
 
 
 def read_plain(path: Path, bytes_max: int) -> bytes:

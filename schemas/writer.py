@@ -20,6 +20,7 @@ from .durable import create_private, create_private_folder, replace_text, sync_t
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
 from .partials import Partial
+from .plain_files import resolved
 from .recording import Recording, parquet_paths_in
 from .replacing import FolderKind, Written, check_folder, move_into_place, read_index
 from .tables import OPTIONAL_TABLES, TABLES, conform
@@ -273,9 +274,9 @@ def refuse_over_source(output: Path, sources: Iterable[Path]) -> None:
 
     Replacing it would destroy what is read; and nobody looks for a result inside a recording, or keeps it with one.
     """
-    place = output.resolve()
+    place = resolved(output)
     for source in sources:
-        read = source.resolve()
+        read = resolved(source)
         if read in place.parents and is_output(read):
             raise IotraceError(
                 f"'{output}' lies in the recording that is read", hint="choose another place with -o"

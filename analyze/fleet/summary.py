@@ -19,6 +19,7 @@ from iotrace.analyze.stats.histogram import Histogram
 from iotrace.analyze.units import is_dated
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.arrays import Int64s
+from iotrace.schemas.plain_files import resolved
 from iotrace.schemas.stored import (
     OWN_FILES,
     RECORDING_FILE,
@@ -46,7 +47,7 @@ def named_recordings(words: Sequence[Path], wanted: Sequence[str] = (RECORDING_F
     found = [path for word in words for path in _named_by(word, wanted)]
     places: dict[Place, Place] = {}
     for path in found:
-        if (place := path.resolve() if isinstance(path, Path) else path) in places:
+        if (place := resolved(path) if isinstance(path, Path) else path) in places:
             raise IotraceError(
                 f"'{path}' and '{places[place]}' are the same recording, named twice", hint="name it once"
             )

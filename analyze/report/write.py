@@ -9,6 +9,7 @@ from typing import Final, Literal, get_args
 from iotrace.analyze import slo as slo_module
 from iotrace.analyze.ceiling import Path as HardwarePath
 from iotrace.schemas import IotraceError, Recording, Sweep
+from iotrace.schemas.plain_files import resolved
 from iotrace.schemas.replacing import check_file, new_file, sealed_text
 
 from . import gather, verdict
@@ -213,8 +214,8 @@ def _title(sweeps: Sequence[SweepFacts], recordings: Sequence[RecordingFacts]) -
 
 def _check_free(path: Path, sources: Sequence[Path], *, overwrite: bool) -> None:
     """Before anything is computed: a report of a long night takes minutes."""
-    folder = path.resolve().parent
-    if any(folder.is_relative_to(source.resolve()) for source in sources):
+    folder = resolved(path).parent
+    if any(folder.is_relative_to(resolved(source)) for source in sources):
         raise IotraceError(
             f"'{path}' lies in what is reported on", hint="choose a place outside it, such as report.html"
         )

@@ -690,3 +690,35 @@ def test_what_was_copied_from_the_bundled_recording_replaces_nothing(place: Path
     before = evidence(place)
     assert run(["demo", "--recording", str(place / "demo.iotrace")]) == 2
     assert evidence(place) == before
+
+
+LOOPS = {
+    "html": ("report", "SOURCE", "-o", "LOOP"),
+    "md": ("report", "SOURCE", "-o", "LOOP"),
+    "csv": ("export", "SOURCE", "--to", "csv", "-o", "LOOP"),
+    "fio": ("export", "SOURCE", "--to", "fio", "-o", "LOOP"),
+    "iotrace": ("replay", "SOURCE", "--target", "PLAY", "-o", "LOOP"),
+    "import": ("import", "TRACE", "-o", "LOOP"),
+    "read": ("describe", "LOOP"),
+    "read twice": ("report", "SOURCE", "LOOP", "-o", "PLAY"),
+    "queried": ("query", "LOOP", "select 1"),
+    "imported": ("import", "LOOP", "-o", "NEW"),
+}
+
+
+@pytest.mark.parametrize("command", LOOPS)
+def test_a_link_to_itself_is_refused_in_words(
+    source: Path, place: Path, trace: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    loop = place / f"s.{command if ' ' not in command else 'iotrace'}"
+    loop.symlink_to(loop.name)
+    names = {
+        "SOURCE": source,
+        "LOOP": loop,
+        "PLAY": place / "t.html",
+        "NEW": place / "n.iotrace",
+        "TRACE": trace,
+    }
+    assert run([str(names.get(word, word)) for word in LOOPS[command]]) == 2
+    assert loop.name in capsys.readouterr().err
+    assert loop.is_symlink()
