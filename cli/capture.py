@@ -27,6 +27,7 @@ from iotrace.analyze.present.program import INLINE
 from iotrace.capture.importing.anonymizing import Anonymizer, copy_anonymously, is_recording
 from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Quality, Recording, Sweep, counted
+from iotrace.schemas.durable import create_private_folder
 from iotrace.schemas.sweep import SweepSettings
 from iotrace.schemas.text import shortened
 
@@ -254,7 +255,8 @@ def import_hosts(words: Sequence[Path], options: ImportOptions, *, json: bool) -
     """
     hosts = _hosts(words)
     _prepare(hosts, options)
-    options.output.mkdir(parents=True, exist_ok=True)
+    if not options.output.is_dir():  # its names are those of hosts
+        create_private_folder(options.output)
     with console.progress("importing") as meter:
         found = read_each(
             partial(_import_one, options),

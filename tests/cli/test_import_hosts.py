@@ -1,7 +1,9 @@
 """A folder with a folder or an archive for each host becomes a recording of each, as each would alone."""
 
 import json
+import os
 import shutil
+import stat
 import zipfile
 from pathlib import Path
 
@@ -88,3 +90,14 @@ def test_what_is_no_folder_of_hosts_is_refused_before_anything_is_read(hosts, tm
     assert command_line.run(["import", str(hosts), "--hosts", "-o", str(fleet)]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_the_folder_that_lists_hosts_is_its_owners_alone(hosts, tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        assert command_line.run(["import", str(hosts), "--hosts", "-o", str(tmp_path / "fleet")]) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "fleet").stat().st_mode) == 0o700
