@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -61,7 +61,7 @@ def logged(name: str | None, arguments: Sequence[str]) -> Iterator[list[int]]:
     path = Path(name).expanduser()
     try:
         # Names in it may be nobody else's business.
-        handler = logging.StreamHandler(open(path, "a", encoding="utf-8", opener=_private))  # noqa: SIM115 - an opener of its own
+        handler = _LogFile(open(path, "a", encoding="utf-8", opener=_private))  # noqa: SIM115 - an opener of its own
     except OSError as problem:
         raise IotraceError(
             f"the log '{path}' cannot be written: {problem.strerror}",
@@ -80,7 +80,29 @@ def logged(name: str | None, arguments: Sequence[str]) -> Iterator[list[int]]:
         ended = f"status {status[0]}" if status else "ended by itself"
         note(f"{ended} after {time.monotonic() - began:.1f} s")
         _LOGGER.removeHandler(handler)
-        handler.stream.close()
+        handler.close_file()
+        if handler.problem is not None:
+            warn(f"the log '{path}' is not complete: {handler.problem.strerror or handler.problem}")
+
+
+class _LogFile(logging.StreamHandler[TextIO]):
+    """A log that does without what its disk does not take: the work goes on."""
+
+    problem: OSError | None = None
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as logging's
+        found = sys.exception()
+        if isinstance(found, OSError):
+            self.problem = self.problem or found
+        else:
+            super().handleError(record)
+
+    def close_file(self) -> None:
+        """What could not be written is tried once more, and left."""
+        try:
+            self.stream.close()
+        except OSError as problem:
+            self.problem = self.problem or problem
 
 
 def _private(path: str, flags: int) -> int:

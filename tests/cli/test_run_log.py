@@ -53,3 +53,15 @@ def test_a_log_that_cannot_be_written_ends_the_run_before_it_begins(
     assert found.status == 2
     assert "the log" in found.err
     assert found.out == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_a_log_whose_disk_is_full_costs_no_answer(
+    iotrace: Callable[..., Result], reads: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = iotrace("validate", reads.path)
+    monkeypatch.setenv("IOTRACE_LOG", "/dev/full")
+    found = iotrace("validate", reads.path)
+    assert (found.status, found.out) == (plain.status, plain.out)
+    assert found.err.count("warning: the log '/dev/full' is not complete: No space left on device") == 1
+    assert "Traceback" not in found.err
