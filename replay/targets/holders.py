@@ -11,11 +11,12 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from . import block_device
+from .refusals import is_database_name, recording_around
 from .signatures import signature_of
 
 if sys.platform != "win32":
@@ -37,6 +38,8 @@ _SYSTEMS_OWN: Final = frozenset({
     "rpc_pipefs", "securityfs", "selinuxfs", "smackfs", "sysfs", "tracefs",
 })  # fmt: skip
 """File systems in which writing to a file sets or starts something."""
+_Identity = tuple[int, ...]
+"""The number of a device; file system and inode of anything else."""
 _LAYERED: Final = frozenset({"aufs", "overlay"})
 
 
@@ -46,15 +49,20 @@ def use_of_file(file: int) -> str | None:
     What can be locked is locked then, until it is closed.
     """
     found = os.fstat(file)
+    return _standing_use_of_file(found) or _lock(file) or _other_opener(file, found)
+
+
+def _standing_use_of_file(found: os.stat_result, but: str = "") -> str | None:
+    """What the system itself does with the file, in words, or None; ``but``: a loop device that may be on it."""
     if (kind := block_device.filesystem_with(found.st_dev)) in _SYSTEMS_OWN:
         return f"it is not data but a system setting ({kind})"
-    if device := _loop_on(found):
+    if device := _loop_on(found, but):
         return f"it is the disk behind the loop device {device}"
     if _is_swap(found):
         return "it is swap space in use"
     if point := _mount_of(found):
         return f"it is mounted on {point} as a file"
-    return _lock(file) or _other_opener(file, found)
+    return None
 
 
 def unseen_use_of_file(file: int) -> str | None:
@@ -73,7 +81,7 @@ def use_of_device(number: int, path: Path) -> str | None:
     if reason := standing_use(number) or _use_below(number):
         return reason
     for _ in range(_TRIES):
-        if (reason := _writer(path.stat(), "it")) is None:
+        if (reason := _writer(path.stat().st_rdev)) is None:
             return None
         time.sleep(_TRY_SECONDS)
     return reason
@@ -90,11 +98,17 @@ def standing_use(number: int) -> str | None:
     return None
 
 
-def _writer(found: os.stat_result, what: str) -> str | None:
-    openers = _openers(found, writers_only=True)
+def _writer(number: int) -> str | None:
+    """Who may write to the device, a part of it or its disk."""
+    labels: dict[_Identity, str] = {
+        (own,): label
+        for part, label in block_device.overlapping(number)
+        if (own := block_device.number_of(part)) is not None
+    }
+    openers = _openers(labels, writers_only=True)
     if openers is None:
         return f"{_CANNOT_TELL}: that takes root"
-    return f"{openers[0]} has {what} open for writing" if openers else None
+    return f"{openers[0][0]} has {openers[0][1]} open for writing" if openers else None
 
 
 def loop_on(file: int) -> str | None:
@@ -115,35 +129,58 @@ def _use_below(number: int, depth: int = 0) -> str | None:
 
 
 def _use_behind(disk: Path, depth: int) -> str | None:
-    """The same of the file or device behind a loop device."""
-    backing = block_device.word(disk / "loop/backing_file") or "?"
+    """The same of the file or device behind a loop device; a file is held to the rules for files that are targets."""
+    try:
+        backing = (disk / "loop/backing_file").read_text(errors="surrogateescape").removesuffix("\n")
+    except OSError:
+        return "the disk behind it was taken away"
+    said = f"the disk behind it, '{backing}'"
     try:
         found = Path(backing).stat()
-    except OSError as problem:
-        return f"the disk behind it, '{backing}', cannot be looked at: {problem.strerror}"
-    if stat.S_ISBLK(found.st_mode):
-        below = block_device.use(found.st_rdev) or _use_below(found.st_rdev, depth + 1)
-        return f"it is another name of '{backing}': {below or 'name that'}"
-    if (other := _loop_on(found, but=disk.name)) is not None:
-        return f"the disk behind it, '{backing}', serves the loop device {other}, too"
-    if _is_swap(found):
-        return f"the disk behind it, '{backing}', is swap space in use"
-    return _writer(found, f"the disk behind it, '{backing}',") or _image_around(disk, backing)
-
-
-def _image_around(disk: Path, backing: str) -> str | None:
-    """A loop device at an offset shows a part of a disk image: what that holds as a whole counts."""
-    if block_device.word(disk / "loop/offset") in {None, "0"}:
-        return None
-    try:
-        file = os.open(backing, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        if stat.S_ISBLK(found.st_mode):
+            below = block_device.use(found.st_rdev) or _use_below(found.st_rdev, depth + 1)
+            return f"it is another name of '{backing}': {below or 'name that'}"
+        known = _backing_of(disk.name, disk / "loop/backing_file")
+        if known and known[:2] != (found.st_dev, found.st_ino):
+            return f"{said}, cannot be looked at: its name now belongs to another file"
+        if reason := _standing_use_of_file(found, but=disk.name) or _rule_by_name(Path(backing), found):
+            return f"{said}: {reason}"
+        file = os.open(backing, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            mark = signature_of(file, os.fstat(file).st_size)
+            reason = _use_of_file_behind(file, found, disk)
         finally:
             os.close(file)
     except OSError as problem:
-        return f"the disk behind it, '{backing}', cannot be looked at: {problem.strerror}"
-    return f"it lies within '{backing}', which holds {mark}" if mark else None
+        return f"{said}, cannot be looked at: {problem.strerror}"
+    return f"{said}: {reason}" if reason else None
+
+
+def _rule_by_name(path: Path, found: os.stat_result) -> str | None:
+    if is_database_name(path):
+        return "it is named like a database file"
+    if found.st_nlink != 1:
+        return f"it is one of {found.st_nlink} names of the same file"
+    return "it is part of a recording of iotrace's" if recording_around(path) else None
+
+
+def _use_of_file_behind(file: int, found: os.stat_result, disk: Path) -> str | None:
+    """What can be told of the open file only; a lease tells nothing, for the loop device has it open, too."""
+    if reason := unseen_use_of_file(file) or _lock(file):
+        return reason
+    for _ in range(_TRIES):
+        openers = _openers({_identity(found): "it"})
+        if not openers:
+            break
+        time.sleep(_TRY_SECONDS)
+    if openers is None:
+        return f"{_CANNOT_TELL}: that takes root"
+    if openers:
+        return f"{openers[0][0]} has it open"
+    shown = int(block_device.word(disk / "size") or 0) * 512
+    if block_device.word(disk / "loop/offset") == "0" and shown == found.st_size:
+        return None  # it is the device that is looked into then
+    mark = signature_of(file, found.st_size)
+    return f"as a whole it holds {mark}" if mark else None
 
 
 def _loop_on(found: os.stat_result, but: str = "") -> str | None:
@@ -245,53 +282,87 @@ def _other_opener(file: int, found: os.stat_result) -> str | None:
             time.sleep(_TRY_SECONDS)
         else:
             return None
-    openers = _openers(found)
-    return f"{openers[0] if openers else 'another program, or the system itself,'} has it open"
+    openers = _openers({_identity(found): "it"})
+    return f"{openers[0][0] if openers else 'another program, or the system itself,'} has it open"
 
 
 def _seen_opener(found: os.stat_result) -> str | None:
     """The same where the file system has no leases."""
-    openers = _openers(found)
+    openers = _openers({_identity(found): "it"})
     if openers is None:
         return f"{_CANNOT_TELL}: its file system has no leases, and looking at other programs takes root"
-    return f"{openers[0]} has it open" if openers else None
+    return f"{openers[0][0]} has it open" if openers else None
 
 
-def _openers(found: os.stat_result, *, writers_only: bool = False) -> list[str] | None:
-    """Other processes that have the file or device open; None where not all of them may be looked at."""
+def _identity(found: os.stat_result) -> _Identity:
+    return (found.st_rdev,) if stat.S_ISBLK(found.st_mode) else (found.st_dev, found.st_ino)
+
+
+def _openers(wanted: Mapping[_Identity, str], *, writers_only: bool = False) -> list[tuple[str, str]] | None:
+    """Other processes that have something wanted open or mapped, and the word for it.
+
+    None where not all of them may be looked at.
+    """
     openers = []
-    for process in Path("/proc").glob("[0-9]*"):
-        if int(process.name) == os.getpid():
+    for process in os.listdir("/proc"):  # noqa: PTH208 - of many thousands of names
+        if not process.isdigit() or int(process) == os.getpid():
             continue
         try:
-            files = list((process / "fd").iterdir())
-        except PermissionError:
-            return None
+            threads = os.listdir(f"/proc/{process}/task")  # noqa: PTH208
         except OSError:
             continue  # it has ended
-        if any(_is_same(file, found) and not (writers_only and _only_reads(file)) for file in files):
-            openers.append(_process(int(process.name)))
+        try:
+            for link in _open_files(threads):
+                label = wanted.get(_identity_behind(link) or ())
+                if label and not (writers_only and _only_reads(link)):
+                    openers.append((_process(int(process)), label))
+                    break
+        except PermissionError:
+            return None
     return openers
 
 
-def _is_same(file: Path, found: os.stat_result) -> bool:
+def _open_files(threads: list[str]) -> Iterator[str]:
+    """Links to all that the threads of a process have open, which each may have for itself, and to what is mapped.
+
+    A mapping outlives the closing of its file.
+    """
+    for thread in threads:
+        try:
+            yield from (f"/proc/{thread}/fd/{name}" for name in os.listdir(f"/proc/{thread}/fd"))  # noqa: PTH208
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+    for thread in threads:
+        try:
+            lines = Path(f"/proc/{thread}/maps").read_text(errors="surrogateescape").splitlines()
+        except OSError:
+            continue  # it has ended, or even root may not look into it here
+        for line in lines:
+            span, permissions, _, _, inode = line.split(maxsplit=5)[:5]
+            if inode != "0" and permissions.endswith("s"):
+                start, end = span.split("-")
+                yield f"/proc/{thread}/map_files/{int(start, 16):x}-{int(end, 16):x}"
+        if lines:
+            return  # threads share their memory; those that have ended have none
+
+
+def _identity_behind(link: str) -> _Identity | None:
     try:
-        if not os.readlink(file).startswith("/"):  # noqa: PTH115 - pipes and sockets are no paths
-            return False
-        told = file.stat()
+        if "/fd/" in link and not os.readlink(link).startswith("/"):  # noqa: PTH115 - pipes and sockets are no paths
+            return None
+        return _identity(os.stat(link))  # noqa: PTH116
     except OSError:
-        return False
-    if stat.S_ISBLK(found.st_mode):
-        return stat.S_ISBLK(told.st_mode) and told.st_rdev == found.st_rdev
-    return (told.st_dev, told.st_ino) == (found.st_dev, found.st_ino)
+        return (
+            None  # closed by now, or of a process that even root may not look into here: a container's first
+        )
 
 
-def _only_reads(file: Path) -> bool:
+def _only_reads(link: str) -> bool:
+    """The mode of such a link tells how the file was opened."""
     try:
-        lines = (file.parent.parent / "fdinfo" / file.name).read_text().splitlines()
+        return not os.lstat(link).st_mode & stat.S_IWUSR
     except OSError:
         return True  # closed by now
-    return not any(line.startswith("flags:") and int(line.split()[1], 8) & os.O_ACCMODE for line in lines)
 
 
 def _process(number: int) -> str:

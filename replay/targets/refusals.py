@@ -38,9 +38,14 @@ class Permission:
     destroy_data: tuple[str, ...] = ()
 
 
+def is_database_name(path: Path) -> bool:
+    """Whether a file is named like a database's."""
+    return path.name.lower().endswith(DATABASE_SUFFIXES)
+
+
 def refuse_database_name(path: Path, name: str) -> None:
     """A file named like a database's is not written, nor made, whatever is permitted: a test needs none."""
-    if path.suffix.lower() in DATABASE_SUFFIXES:
+    if is_database_name(path):
         raise IotraceError(
             f"target '{name}' is named like a database file, and is not written", hint="choose another name"
         )
@@ -65,13 +70,17 @@ def refuse_recording(name: str) -> None:
         target = Path(name).resolve()
     except (OSError, RuntimeError) as problem:  # a circle of links, or one replaced while it is followed
         raise changed_while_opened(name) from problem
-    for folder in (target, *target.parents):
-        if is_output(folder):
-            what = "is" if folder == target else f"lies in '{folder}',"
-            raise IotraceError(
-                f"target '{name}' {what} a recording of iotrace's, and is never a target",
-                hint="--target names the file or disk to play on; a new file is made and filled",
-            )
+    if folder := recording_around(target):
+        what = "is" if folder == target else f"lies in '{folder}',"
+        raise IotraceError(
+            f"target '{name}' {what} a recording of iotrace's, and is never a target",
+            hint="--target names the file or disk to play on; a new file is made and filled",
+        )
+
+
+def recording_around(path: Path) -> Path | None:
+    """The recording or sweep that ``path`` is or lies in, if any."""
+    return next((folder for folder in (path, *path.parents) if is_output(folder)), None)
 
 
 def refuse_foreign_file(name: str, permission: Permission, *, own: bool, marked: bool) -> None:

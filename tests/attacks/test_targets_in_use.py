@@ -18,7 +18,7 @@ from iotrace.cli.main import run as iotrace
 from iotrace.replay.targets import holders
 from iotrace.replay.targets.refusals import Permission
 from iotrace.replay.targets.target import open_target
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, SweepWriter
 
 from .evidence import device_sum, evidence
 from .playing_on import (
@@ -133,7 +133,7 @@ def test_a_second_loop_device_into_a_mounted_image(tmp_path: Path, offset: int) 
 def test_a_loop_device_into_an_image_that_holds_something(tmp_path: Path, offset: int) -> None:
     path = formatted(tmp_path / "disk.img", "ext4")
     with attached(path, "--offset", str(offset)) as device:
-        refused(device, "which holds an ext2/3/4 file system", at=path)
+        refused(device, "as a whole it holds an ext2/3/4 file system", at=path)
 
 
 def test_a_loop_device_over_a_mounted_device(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_loop_device_that_is_laid_over_the_target_after_it_was_opened(tmp_path
 def test_a_loop_device_whose_image_another_program_writes(tmp_path: Path) -> None:
     path = image(tmp_path / "disk.img")
     with attached(path) as device, elsewhere(path, "os.open(path, os.O_RDWR)"):
-        refused(device, "has the disk behind it", at=path)
+        refused(device, f"the disk behind it, '{path}': process", at=path)
 
 
 def test_a_loop_device_whose_image_is_gone(tmp_path: Path) -> None:
@@ -276,8 +276,21 @@ def test_a_file_that_is_mounted_over_another(tmp_path: Path) -> None:
 # ---- open elsewhere -------------------------------------------------------------------------------------------------
 
 HOLDER = """
-import fcntl, mmap, os, struct, sys, time
+import ctypes, fcntl, mmap, os, struct, sys, threading, time
 path = sys.argv[1]
+def in_thread(prepare):
+    opened = threading.Event()
+    def hold():
+        prepare()
+        os.open(path, os.O_RDWR)
+        opened.set()
+        os.read(0, 1)
+        os._exit(0)
+    threading.Thread(target=hold).start()
+    opened.wait()
+def end_this_thread():
+    print("ready", flush=True)
+    ctypes.CDLL(None).syscall({{"x86_64": 60}}.get(os.uname().machine, 93), 0)
 held = {what}
 {then}
 print("ready", flush=True)
@@ -402,6 +415,105 @@ def test_a_device_that_another_program_writes(tmp_path: Path) -> None:
         refused(device, f"process {process}", at=path)
 
 
+UNSEEN_HOLDS = {
+    "mapped, closed": ("mmap.mmap(os.open(path, os.O_RDWR), 1 << 20)", "os.closerange(3, 100)"),
+    "in a thread whose leader ended": ("in_thread(lambda: None)", "end_this_thread()"),
+    "in a thread with files of its own": ("in_thread(lambda: ctypes.CDLL(None).unshare(0x400))", ""),
+}
+
+
+@pytest.mark.parametrize("hold", UNSEEN_HOLDS)
+def test_a_device_that_is_held_where_a_process_does_not_show_it(tmp_path: Path, hold: str) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device:
+        with elsewhere(Path(device), *UNSEEN_HOLDS[hold]) as process:
+            refused(device, f"process {process}", at=path)
+        opened(device).close()
+
+
+@pytest.mark.parametrize("hold", UNSEEN_HOLDS)
+def test_a_file_without_leases_that_is_held_where_a_process_does_not_show_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: str
+) -> None:
+    path = foreign(tmp_path / "held")
+    no_leases(monkeypatch, 22)
+    with elsewhere(path, *UNSEEN_HOLDS[hold]) as process:
+        refused(path, f"process {process}")
+
+
+def test_a_device_of_which_another_program_writes_a_part_or_the_whole(tmp_path: Path) -> None:
+    path = with_partitions(tmp_path / "disk.img")
+    with attached(path) as disk, partitions_of(disk) as (first, second):
+        with elsewhere(Path(disk), *HOLDS["open for writing"]):
+            refused(first, f"has its disk {Path(disk).name} open for writing", at=path)
+        with elsewhere(Path(first), *HOLDS["open for writing"]):
+            refused(disk, f"has its partition {Path(first).name} open for writing", at=path)
+            opened(second).close()
+
+
+BEHIND_HOLDS = {**HOLDS, **UNSEEN_HOLDS}
+del BEHIND_HOLDS["mapped for reading"], BEHIND_HOLDS["mapped for writing"]  # the images are sparse, and large
+
+
+@pytest.mark.parametrize("hold", BEHIND_HOLDS)
+def test_a_loop_device_whose_file_another_program_holds(tmp_path: Path, hold: str) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device:
+        with elsewhere(path, *BEHIND_HOLDS[hold]):
+            refused(device, f"the disk behind it, '{path}': ", at=path)
+        opened(device).close()
+
+
+def test_a_loop_device_whose_file_is_mounted_over_another(tmp_path: Path) -> None:
+    path, shown = image(tmp_path / "disk.img"), tmp_path / "shown"
+    shown.touch()
+    with attached(path) as device:
+        run("mount", "--bind", path, shown)
+        try:
+            refused(device, f"it is mounted on {shown} as a file", at=path)
+        finally:
+            run("umount", shown)
+
+
+@pytest.mark.parametrize("name", ["prod.mdf", ".ldf"])
+def test_a_loop_device_whose_file_is_named_like_a_database(tmp_path: Path, name: str) -> None:
+    path = image(tmp_path / name)
+    with attached(path) as device:
+        refused(device, "it is named like a database file", at=path)
+
+
+def test_a_loop_device_whose_file_has_another_name(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device:
+        (tmp_path / "other").hardlink_to(path)
+        refused(device, "it is one of 2 names of the same file", at=path)
+
+
+def test_a_loop_device_whose_file_lies_in_a_recording(tmp_path: Path) -> None:
+    SweepWriter(tmp_path / "a.iotrace", title="t", source_uuid=None)
+    path = image(tmp_path / "a.iotrace" / "disk.img")
+    with attached(path) as device:
+        refused(device, "it is part of a recording", at=path)
+
+
+def test_a_loop_device_whose_file_is_hidden_by_a_mount(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device, mounted("none", tmp_path, "-t", "tmpfs"):
+        refused(device, "cannot be looked at: No such file", at=tmp_path)
+        image(path)
+        refused(device, "its name now belongs to another file", at=path)
+
+
+@pytest.mark.parametrize("kind", ["fixed VHD", "md 1.0"])
+def test_a_loop_device_that_ends_before_the_mark_of_its_file(tmp_path: Path, kind: str) -> None:
+    path = image(tmp_path / "disk.img")
+    with path.open("r+b") as file:
+        file.seek(-512 if kind == "fixed VHD" else -8192, os.SEEK_END)
+        file.write(b"conectix" if kind == "fixed VHD" else b"\xfc\x4e\x2b\xa9")
+    with attached(path, "--sizelimit", str(16 * MIB)) as device:
+        refused(device, "as a whole it holds", at=path)
+
+
 def test_a_device_held_exclusively(tmp_path: Path) -> None:
     path = image(tmp_path / "disk.img")
     with (
@@ -431,7 +543,8 @@ AS_NOBODY = """
 import os, sys
 from iotrace.replay.targets.refusals import Permission
 from iotrace.replay.targets.target import open_target
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, SweepWriter
+
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 for name in sys.argv[1:]:
     try:

@@ -24,7 +24,7 @@ def test_nothing_is_permitted_that_was_not_asked_for():
     assert Permission() == Permission(allow_writes=False, destroy_data=())
 
 
-@pytest.mark.parametrize("name", ["a.mdf", "a.NDF", "a.b.Ldf"])
+@pytest.mark.parametrize("name", ["a.mdf", "a.NDF", "a.b.Ldf", ".mdf"])
 def test_names_of_databases(name):
     assert said(refusals.refuse_database_name, Path(name), name) == (
         f"target '{name}' is named like a database file, and is not written", "choose another name",
