@@ -83,7 +83,8 @@ def test_the_task_runs_only_what_was_looked_at():
 
 def test_owner_rights_and_links_are_looked_at():
     body = function(COMMON, "Assert-Locked")
-    assert body.index("ReparsePoint") < body.index("GetAccessControl")
+    assert body.index("Test-Link $Path") < body.index("GetAccessControl")
+    assert "[IO.FileAttributes]::ReparsePoint" in function(COMMON, "Test-Link")
     assert "GetOwner($sid)" in body
     assert "GetAccessRules($true, $true, $sid)" in body
     assert "-notcontains $rule.IdentityReference.Value" in body
@@ -106,6 +107,46 @@ def test_nobody_else_owns_a_folder_above_and_so_may_give_himself_any_right():
     (owners,) = re.findall(r"^\$MayOwnAbove = \$Trusted \+ @\('(.*)'\)$", COMMON, re.MULTILINE)
     assert owners == "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
     assert "icacls" in each[owner : each.index("GetAccessRules")]
+
+
+REMOVING = text_of("removing.ps1")
+
+
+def test_nothing_is_deleted_through_a_link():
+    """Windows PowerShell's own recursion follows junctions, which the service of SQL Server may make in its folder."""
+    for name in FILES:
+        if name.endswith(".ps1"):
+            text = text_of(name)
+            assert re.findall(r"Remove-Item .*-Recurse", text) == []
+            assert re.findall(r"Directory\]::Delete\((?!.*, \$false\))", text) == []
+            assert "AllDirectories" not in text
+    body = function(REMOVING, "Remove-Tree")
+    assert body.index("Test-Link $Path") < body.index("GetFiles($Path)")
+    # A link goes as such, and nothing below it is looked at.
+    (link,) = re.findall(r"if \(Test-Link \$Path\) \{\n(.*?)\n    \}", body, re.DOTALL)
+    assert link.split("\n") == ["        [IO.Directory]::Delete($Path, $false)", "        return"]
+
+
+def test_a_folder_cannot_become_a_link_while_it_is_emptied():
+    """Only an empty one can (FSCTL_SET_REPARSE_POINT: ERROR_DIR_NOT_EMPTY); a file in it is held open meanwhile."""
+    body = function(REMOVING, "Remove-Tree")
+    held = body.index("[IO.FileMode]::CreateNew, [IO.FileAccess]::Write, [IO.FileShare]::None")
+    assert "DeleteOnClose" in body
+    again = body.index("if (Test-Link $Path)", held)
+    assert (
+        held
+        < again
+        < body.index("GetFiles($Path)")
+        < body.index("Remove-Tree $folder")
+        < body.index(".Dispose()")
+    )
+    assert body.index("[IO.Directory]::Delete($Path, $false)", body.index(".Dispose()"))
+
+
+def test_nothing_is_packed_through_a_link():
+    body = function(text_of("collect.ps1"), "Get-Recorded")
+    assert body.index("Test-Link $SqlFolder") < body.index("-Filter '*.xel'")
+    assert "-not (Test-Link $_.FullName)" in body
 
 
 RUN = ["start.ps1", "stop.ps1", "collect.ps1", "uninstall.ps1", "watch.ps1"]

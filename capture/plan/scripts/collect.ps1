@@ -21,7 +21,11 @@ param([switch] $Zip)
 function Get-Recorded {
     # What was recorded and is not packed yet.
     Get-ChildItem -LiteralPath $Iotrace.Folder -File | Where-Object { $_.Extension -in '.etl', '.blg', '.csv' }
-    if (Test-Path -LiteralPath $SqlFolder) { Get-ChildItem -LiteralPath $SqlFolder -Filter '*.xel' -File }
+    if (Test-Path -LiteralPath $SqlFolder) {
+        # The service of SQL Server may write here, and links with it: what they lead to is not what was recorded.
+        if (Test-Link $SqlFolder) { throw "$SqlFolder was made a link. Look at who did that, remove it, and run this again." }
+        Get-ChildItem -LiteralPath $SqlFolder -Filter '*.xel' -File | Where-Object { -not (Test-Link $_.FullName) }
+    }
 }
 
 function Get-NewFolder {
@@ -41,7 +45,7 @@ function Get-LastPacked {
 
 function Remove-Leftovers {
     foreach ($folder in @($SqlFolder, $StateFolder, (Join-Path $Iotrace.Folder 'scripts'))) {
-        if (Test-Path -LiteralPath $folder) { Remove-Item -LiteralPath $folder -Recurse -Force }
+        if (Test-Path -LiteralPath $folder) { Remove-Tree $folder }
     }
     $list = Join-Path $Iotrace.Folder 'counters.txt'
     if (Test-Path -LiteralPath $list) { Remove-Item -LiteralPath $list }
@@ -58,7 +62,7 @@ $recorded = @(Get-Recorded)
 if ($recorded.Count -eq 0) {
     Remove-Leftovers
     # Facts are packed before anything else: these are of a start that recorded nothing.
-    if (Test-Path -LiteralPath $FactsFolder) { Remove-Item -LiteralPath $FactsFolder -Recurse -Force }
+    if (Test-Path -LiteralPath $FactsFolder) { Remove-Tree $FactsFolder }
     $packed = Get-LastPacked
     if (-not $packed) {
         Write-Log 'nothing was recorded, so nothing is packed'

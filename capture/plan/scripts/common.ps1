@@ -64,10 +64,16 @@ function New-FolderSecurity {
     return $security
 }
 
+function Test-Link {
+    # Whether a path is a junction, a mount point or a symbolic link.
+    param([string] $Path)
+    return [bool] ([IO.File]::GetAttributes($Path) -band [IO.FileAttributes]::ReparsePoint)
+}
+
 function Assert-Locked {
     # Throws unless nobody but administrators and the system owns a file or folder or has any right on it.
     param([string] $Path)
-    if ([IO.File]::GetAttributes($Path) -band [IO.FileAttributes]::ReparsePoint) {
+    if (Test-Link $Path) {
         throw "$Path is a link. Remove it, or write the plan for another folder."
     }
     $sid = [Security.Principal.SecurityIdentifier]

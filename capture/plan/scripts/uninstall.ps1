@@ -19,11 +19,11 @@ Assert-Elevated
 Remove-Definitions
 if (-not (Test-Path -LiteralPath $OwnerFile)) { Write-Host 'nothing of this plan is left on this host'; return }
 if ($DeleteData) {
-    Remove-Item -LiteralPath $Iotrace.Folder -Recurse -Force
+    Remove-Tree $Iotrace.Folder
     Write-Host "$($Iotrace.Folder) is deleted; nothing of this plan is left on this host"
 } else {
     foreach ($folder in @($StateFolder, (Join-Path $Iotrace.Folder 'scripts'))) {
-        if (Test-Path -LiteralPath $folder) { Remove-Item -LiteralPath $folder -Recurse -Force }
+        if (Test-Path -LiteralPath $folder) { Remove-Tree $folder }
     }
     Write-Host "only recorded data is left, in $($Iotrace.Folder); delete it with -DeleteData or by hand"
 }

@@ -84,5 +84,11 @@ try {
     }
 } finally {
     if ($connection) { $connection.Dispose() }
-    & (Join-Path $PSScriptRoot 'stop.ps1') -FromWatch
+    try {
+        & (Join-Path $PSScriptRoot 'stop.ps1') -FromWatch
+    } catch {
+        # Nobody sees what a task throws.
+        Write-Log "not everything is stopped, run stop.ps1: $($_.Exception.Message)"
+        throw
+    }
 }

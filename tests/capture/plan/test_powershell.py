@@ -188,16 +188,18 @@ def test_only_its_own_folder_is_deleted_from():
         command.text.decode()
         for path in SCRIPTS
         for command in nodes(tree(path), "command")
-        if command.text.startswith(b"Remove-Item")
+        if command.text.startswith((b"Remove-Item", b"Remove-Tree"))
     ]
-    assert len(removals) == 7
+    assert len(removals) == 8
     for removal in removals:
-        assert re.match(
-            r"Remove-Item -LiteralPath (\$file|\$folder|\$list|\$FactsFolder|\$Iotrace\.Folder)\b",
+        assert re.fullmatch(
+            r"Remove-Item -LiteralPath (\$file|\$list)|Remove-Tree (\$folder|\$FactsFolder|\$Iotrace\.Folder)",
             removal,
         )
     uninstall = text_of(EVERYTHING, "uninstall.ps1")
-    assert uninstall.index("Test-Path -LiteralPath $OwnerFile") < uninstall.index("$Iotrace.Folder -Recurse")
+    assert uninstall.index("Test-Path -LiteralPath $OwnerFile") < uninstall.index(
+        "Remove-Tree $Iotrace.Folder"
+    )
 
 
 def test_nothing_newer_than_powershell_4_and_nothing_evaluated():
@@ -292,7 +294,9 @@ def test_what_start_refuses_collect_clears():
 
 def test_collecting_again_relies_on_nothing_that_the_first_time_removed():
     collect = text_of(EVERYTHING, "collect.ps1")
-    assert "if (Test-Path -LiteralPath $SqlFolder) { Get-ChildItem -LiteralPath $SqlFolder" in collect
+    assert collect.index("if (Test-Path -LiteralPath $SqlFolder) {") < collect.index(
+        "Get-ChildItem -LiteralPath $SqlFolder"
+    )
     body = collect.split("\nAssert-Elevated\n")[1]
     nothing, rest = body.split("} else {", 1)
     assert "CreateDirectory" not in nothing, "a folder of facts alone"
