@@ -143,8 +143,8 @@ def _first_holder(folder: Path) -> str | None:
     return holders[0] if holders else None
 
 
-def _mount_lines(root: Path) -> list[list[str]]:
-    text = (root / "proc/self/mountinfo").read_text(errors="surrogateescape")
+def _mount_lines(root: Path, process: str = "self") -> list[list[str]]:
+    text = (root / f"proc/{process}/mountinfo").read_text(errors="surrogateescape")
     return [line.split(" ") for line in text.splitlines()]
 
 
@@ -168,9 +168,9 @@ def swap_files(*, root: Path = _ROOT) -> list[Path]:
     return [Path(_unescape(line.split()[0])) for line in lines]
 
 
-def mount_points(*, root: Path = _ROOT) -> list[tuple[str, str]]:
-    """Device number of the file system, as major:minor, and path of every mount."""
-    return [(fields[2], _unescape(fields[4])) for fields in _mount_lines(root)]
+def mount_points(process: str = "self", *, root: Path = _ROOT) -> list[tuple[str, str]]:
+    """Device number of the file system, as major:minor, and path of every mount that the process sees."""
+    return [(fields[2], _unescape(fields[4])) for fields in _mount_lines(root, process)]
 
 
 def _swaps(root: Path) -> set[str]:

@@ -60,8 +60,8 @@ def _standing_use_of_file(found: os.stat_result, but: str = "") -> str | None:
         return f"it is the disk behind the loop device {device}"
     if _is_swap(found):
         return "it is swap space in use"
-    if point := _mount_of(found):
-        return f"it is mounted on {point} as a file"
+    if place := _mount_of(found):
+        return f"it is mounted on {place} as a file"
     return None
 
 
@@ -241,16 +241,34 @@ def _is_swap(found: os.stat_result) -> bool:
 def _mount_of(found: os.stat_result) -> str | None:
     """Where the file stands for another: containers are given single files so."""
     number = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
-    for device, point in block_device.mount_points():
-        if device != number:
-            continue
+    for viewer in ("self", *_viewers_of_other_mounts()):
         try:
-            told = Path(point).lstat()
+            points = [point for device, point in block_device.mount_points(viewer) if device == number]
         except OSError:
-            continue
-        if (told.st_dev, told.st_ino) == (found.st_dev, found.st_ino):
-            return point
+            continue  # it has ended, or may not be looked into
+        for point in points:
+            try:
+                told = os.lstat(f"/proc/{viewer}/root{point}")
+            except OSError:
+                continue
+            if _identity(told) == _identity(found):
+                return point if viewer == "self" else f"{point} for {_process(int(viewer))}"
     return None
+
+
+def _viewers_of_other_mounts() -> Iterator[str]:
+    """A thread of each mount namespace but ours."""
+    seen = {os.readlink("/proc/self/ns/mnt")}  # noqa: PTH115
+    for process in os.listdir("/proc"):  # noqa: PTH208
+        try:
+            threads = os.listdir(f"/proc/{process}/task") if process.isdigit() else []  # noqa: PTH208
+            for thread in threads:
+                namespace = os.readlink(f"/proc/{thread}/ns/mnt")  # noqa: PTH115
+                if namespace not in seen:
+                    seen.add(namespace)
+                    yield thread
+        except OSError:
+            continue  # it has ended, or may not be looked into
 
 
 def _lock(file: int) -> str | None:

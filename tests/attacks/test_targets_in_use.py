@@ -273,6 +273,21 @@ def test_a_file_that_is_mounted_over_another(tmp_path: Path) -> None:
         run("umount", shown)
 
 
+def test_a_file_that_is_mounted_over_another_where_only_a_container_sees_it(tmp_path: Path) -> None:
+    path, hidden = foreign(tmp_path / "real"), tmp_path / "hidden"
+    hidden.mkdir()
+    script = 'mount -t tmpfs none "$2" && touch "$2/f" && mount --bind "$1" "$2/f" && echo ready && read word'
+    words = [tool("unshare"), "--mount", "sh", "-c", script, "sh", str(path), str(hidden)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        refused(path, f"it is mounted on {hidden}/f for process {process.pid}")
+        with attached(path) as device:
+            refused(device, f"it is mounted on {hidden}/f for process {process.pid}", at=path)
+        process.communicate("\n")
+    opened(path).close()
+
+
 # ---- open elsewhere -------------------------------------------------------------------------------------------------
 
 HOLDER = """
