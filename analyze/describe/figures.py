@@ -140,8 +140,8 @@ class Measured:
     ) -> int:
         """Bytes touched at least once, in whole 4 KiB, by one role or by all, on one device or on all."""
         kinds = self._numbering.kinds(self._numbering.roles if role is None else [role], ops)
-        areas = [number for number, area in enumerate(self._numbering.areas) if area[0] == device_id]
-        return self._tally.touched_bytes(kinds, None if is_total else areas)
+        areas = None if is_total else self._numbering.areas_of.get(device_id, [])
+        return self._tally.touched_bytes(kinds, areas)
 
     def touched_slices(self) -> list[TouchedSlice]:
         """What each slice of time touched."""

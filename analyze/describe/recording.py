@@ -159,6 +159,10 @@ class _Describer:
         }
         library.provide(self.connection, "io_per_second", self.measured.seconds())
         self.devices = {row["device_id"]: row for row in self.recording.read("devices").to_pylist()}
+        self.mounted_parts: dict[int, list[Row]] = {}
+        for row in self.devices.values():
+            if row["parent_device_id"] is not None and row["mount"]:
+                self.mounted_parts.setdefault(row["parent_device_id"], []).append(row)
         for row in self.layers:
             names = ("layer", "io_count", "failed_count", "unfinished_count")
             description.layers.append(LayerCount(*(row[name] for name in names)))
@@ -251,14 +255,18 @@ class _Describer:
 
     def _workloads(self) -> Iterable[Workload]:
         yield self._workload(self.streams, None, None, is_total=True)
-        devices = sorted({row["device_id"] for row in self.streams}, key=_nulls_last)
-        for device_id in devices:
-            mine = [row for row in self.streams if row["device_id"] == device_id]
+        by_device = self._rows_by_device()
+        for device_id, mine in by_device.items():
             yield self._workload(mine, device_id, None)
-        for device_id in devices:
-            mine = [row for row in self.streams if row["device_id"] == device_id]
+        for device_id, mine in by_device.items():
             for role in sorted({row["role"] for row in mine}):
                 yield self._workload([row for row in mine if row["role"] == role], device_id, role)
+
+    def _rows_by_device(self) -> dict[int | None, list[Row]]:
+        rows: dict[int | None, list[Row]] = {}
+        for row in self.streams:
+            rows.setdefault(row["device_id"], []).append(row)
+        return dict(sorted(rows.items(), key=lambda entry: _nulls_last(entry[0])))
 
     def _workload(
         self, rows: list[Row], device_id: int | None, role: str | None, *, is_total: bool = False
@@ -311,9 +319,7 @@ class _Describer:
         """Where the device, or each of its partitions, is mounted: ``E:``, or ``C: D:`` of a disk with two."""
         if device_id is None:
             return None
-        parts = [
-            row for row in self.devices.values() if row["parent_device_id"] == device_id and row["mount"]
-        ]
+        parts = self.mounted_parts.get(device_id, [])
         letters = [row["mount"] for row in sorted(parts, key=lambda row: row["start_bytes"] or 0)]
         return self.devices.get(device_id, {}).get("mount") or " ".join(letters) or None
 
@@ -343,9 +349,11 @@ class _Describer:
     def _in_flight(self) -> Iterable[InFlight]:
         yield self._in_flight_of(self.streams, None, self.measured.all_flight, is_total=True)
         if len(self.measured.flight) > 1:
+            by_device = self._rows_by_device()
             for device_id in sorted(self.measured.flight, key=_nulls_last):
-                rows = [row for row in self.streams if row["device_id"] == device_id]
-                yield self._in_flight_of(rows, device_id, self.measured.flight[device_id])
+                yield self._in_flight_of(
+                    by_device.get(device_id, []), device_id, self.measured.flight[device_id]
+                )
 
     def _in_flight_of(
         self, rows: list[Row], device_id: int | None, flight: Flight, *, is_total: bool = False

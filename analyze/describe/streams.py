@@ -25,8 +25,9 @@ class Stream:
 class Numbering:
     """Numbers what streams are counted in; figures of load are those of one layer.
 
-    ``groups``: device and role; ``areas``: device, and above the block layer file; ``latency_groups``: layer, device,
-    role and operation. Kinds number the roles with the operations that move data.
+    ``groups``: device and role; ``areas``: device, and above the block layer file; ``areas_of``: their numbers by
+    device; ``latency_groups``: layer, device, role and operation. Kinds number the roles with the operations that move
+    data.
     """
 
     def __init__(self, streams: Sequence[Stream], layer: str) -> None:
@@ -37,6 +38,9 @@ class Numbering:
         self.groups = list(dict.fromkeys((stream.device_id, stream.role) for stream in mine))
         self.devices = list(dict.fromkeys(stream.device_id for stream in mine))
         self.areas = list(dict.fromkeys(_area(stream) for stream in mine))
+        self.areas_of: dict[int | None, list[int]] = {}
+        for number, (device_id, _) in enumerate(self.areas):
+            self.areas_of.setdefault(device_id, []).append(number)
         self.latency_groups = list(dict.fromkeys(_latency_group(stream) for stream in streams))
         self._layer = layer
 

@@ -130,13 +130,21 @@ class Histograms:
             name: table[name].to_numpy()
             for name in ("bucket_ns", "io_count", "latency_sum_ns", "latency_max_ns")
         }
+        devices, codes = self._keys["device_id"]
+        order = np.argsort(codes, kind="stable")
+        borders = np.searchsorted(codes[order], np.arange(1, len(devices)))
+        self._of_device = dict(zip(devices, np.split(order, borders), strict=True)) if devices else {}
+        """Rows of each device: of thousands, each is asked for alone."""
 
     def merged(self, **where: object) -> Histogram:
         """Merge all histograms that match: any of ``layer``, ``device_id``, ``role`` and ``op``; the rest is summed."""
-        chosen = np.ones(len(self._numbers["bucket_ns"]), dtype=bool)
+        if "device_id" in where:
+            chosen = self._of_device.get(where.pop("device_id"), np.zeros(0, np.int64))
+        else:
+            chosen = np.arange(len(self._numbers["bucket_ns"]))
         for name, value in where.items():
             values, codes = self._keys[name]
-            chosen &= codes == (values.index(value) if value in values else -1)
+            chosen = chosen[codes[chosen] == (values.index(value) if value in values else -1)]
         return Histogram(
             *_summed(self._numbers["bucket_ns"][chosen], self._numbers["io_count"][chosen]),
             int(self._numbers["latency_sum_ns"][chosen].sum()),

@@ -181,9 +181,12 @@ def _counted(io: pa.Table) -> Iterable[tuple[str, dict[str, Any], int]]:
 def _names(devices: Iterable[dict[str, Any]]) -> dict[int, str]:
     """What people call each device: where it is mounted, or what is mounted from its partitions."""
     rows = list(devices)
+    parts: dict[int | None, list[str]] = {}
+    for row in rows:
+        if row["mount"]:
+            parts.setdefault(row["parent_device_id"], []).append(row["mount"])
     names = {}
     for row in rows:
-        parts = [one["mount"] for one in rows if one["parent_device_id"] == row["device_id"] and one["mount"]]
-        mounts = [row["mount"]] if row["mount"] else parts
+        mounts = [row["mount"]] if row["mount"] else parts.get(row["device_id"], [])
         names[row["device_id"]] = ", ".join(dict.fromkeys(mounts)) or row["name"]
     return names

@@ -149,6 +149,12 @@ class _Sums:
     _groups: dict[str, int] = field(default_factory=dict)
     _slots: Slots = field(default_factory=Slots)
     _touched: list[Touched] = field(default_factory=list)
+    """By group."""
+    _members: list[int] = field(default_factory=list)
+    """Address spaces of each group."""
+    _group_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """By slot; so, too, the next."""
+    _place_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _sequences: _engine.Sequences = field(default_factory=_engine.Sequences)
     _ios: dict[int, int] = field(default_factory=dict)
     _latency_ns: dict[int, float] = field(default_factory=dict)
@@ -171,10 +177,11 @@ class _Sums:
         follows = self._sequential(rows, write)
         offset, size, widened = align(rows.offset_bytes, rows.size_bytes, SECTOR_BYTES)
         self.widened += int(np.count_nonzero(widened))
-        group = self._group_numbers()[slot]
-        for number in np.unique(group).tolist():
-            mine = group == number
-            self._touched[number].add(slot[mine], offset[mine], size[mine])
+        self._number_spaces()
+        group, place = self._group_of[slot], self._place_of[slot]
+        order = np.argsort(group, kind="stable")
+        for mine in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+            self._touched[int(group[mine[0]])].add(place[mine], offset[mine], size[mine])
         self._count((((group * 2 + write) * 2 + follows) << _SIZE_BITS) | size, rows)
 
     def _sequential(self, rows: Rows, write: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -190,14 +197,23 @@ class _Sums:
         found = self._sequences.add(pa.record_batch(columns))
         return np.frombuffer(found, np.uint8).astype(np.int64)
 
-    def _group_numbers(self) -> npt.NDArray[np.int64]:
-        """The group's number of each slot there is."""
-        numbers = []
-        for space in self._slots.ids:
+    def _number_spaces(self) -> None:
+        """Give each new address space the number of its group, and its own within that, so that groups stay small."""
+        spaces = self._slots.ids[len(self._group_of) :]
+        if not spaces:
+            return
+        groups, places = [], []
+        for space in spaces:
             name = self.names.get(space, "unknown device")
-            numbers.append(self._groups.setdefault(name, len(self._groups)))
-        self._touched += [Touched() for _ in range(len(self._groups) - len(self._touched))]
-        return np.array(numbers, np.int64)
+            group = self._groups.setdefault(name, len(self._groups))
+            if group == len(self._touched):
+                self._touched.append(Touched())
+                self._members.append(0)
+            groups.append(group)
+            places.append(self._members[group])
+            self._members[group] += 1
+        self._group_of = np.concatenate([self._group_of, np.array(groups, np.int64)])
+        self._place_of = np.concatenate([self._place_of, np.array(places, np.int64)])
 
     def _count(self, keys: npt.NDArray[np.int64], rows: Rows) -> None:
         found, which = np.unique(keys, return_inverse=True)

@@ -399,6 +399,33 @@ def test_a_header_of_very_many_columns_is_read_in_little_time(tmp_path, command,
     holds(iotrace(words), 1, 2)
 
 
+def disks(path, count):
+    """A trace (MSR Cambridge's form) of one read on each of ``count`` disks."""
+    path.write_text("".join(f"{134397003252828688 + i},h,{i},Read,0,4096,1\n" for i in range(count)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("inspect", 60_000),
+        ("export fio", 20_000),
+        pytest.param("describe", 20_000, marks=pytest.mark.slow),
+    ],
+)
+def test_very_many_disks_take_time_and_memory_by_their_number(tmp_path, command, count):
+    path = disks(tmp_path / "disks.csv", count)
+    if command != "inspect":
+        done = iotrace(["import", path, "-o", tmp_path / "r.iotrace"])
+        assert done.status == 0, done.err
+        path = tmp_path / "r.iotrace"
+    words = {"inspect": ["inspect", path]} | {
+        name: [word.format(path, out=tmp_path / "out") for word in COMMANDS[name]]
+        for name in ("export fio", "describe")
+    }
+    holds(iotrace(words[command]), 0)
+
+
 ENDLESS = [
     "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",

@@ -123,14 +123,17 @@ impl Touched {
 
     /// Different bytes that any of `kinds` touched, in some areas or in all.
     pub fn touched_bytes(&self, kinds: &[usize], areas: Option<&[u32]>) -> u64 {
-        let areas: Option<HashSet<usize>> =
-            areas.map(|areas| areas.iter().map(|&area| area as usize).collect());
-        let is_asked = |area: &usize| areas.as_ref().is_none_or(|areas| areas.contains(area));
         let of_area = |area: usize| {
             let kinds = kinds.iter().filter(|&&kind| kind < self.kinds);
             union(kinds.filter_map(|&kind| self.ever.slots().get(area * self.kinds + kind))).count()
         };
-        let granules = (0..self.areas).filter(is_asked).map(of_area).sum::<u64>();
+        let granules: u64 = match areas {
+            Some(areas) => {
+                let areas: HashSet<u32> = areas.iter().copied().collect();
+                areas.into_iter().map(|area| of_area(area as usize)).sum()
+            }
+            None => (0..self.areas).map(of_area).sum(),
+        };
         granules * self.ever.granule_bytes()
     }
 
