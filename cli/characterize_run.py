@@ -18,7 +18,15 @@ from iotrace.replay.characterize import Cell, Characterization, Series
 from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
 from iotrace.schemas.durable import replace_text, sync_folder
 from iotrace.schemas.partials import Partial
-from iotrace.schemas.replacing import FolderKind, Written, check_folder, grow_in_place, read_index
+from iotrace.schemas.replacing import (
+    FolderKind,
+    Written,
+    check_folder,
+    grow_in_place,
+    read_index,
+    seal_folder,
+    unchanged,
+)
 from iotrace.schemas.run import Cell as CellAsked
 from iotrace.schemas.run import ClosedLoop
 from iotrace.schemas.sweep import SweepSettings
@@ -191,7 +199,7 @@ def _written_in(folder: Path) -> Written | None:
             written |= {f"{name}/{file}": known for file, known in found.items()}
     except (ValueError, RecursionError, TypeError, KeyError):
         return None
-    return written
+    return unchanged(folder, written)
 
 
 _CHARACTERIZATION: Final = FolderKind("a characterization", _written_in)
@@ -216,6 +224,8 @@ def started_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
     try:
         yield
     finally:
+        for finished in (folder, *folder.glob("*.iotrace")):
+            seal_folder(finished)
         earlier.settle(replaced=any(folder.glob("*.iotrace/steps/*/manifest.json")))
 
 

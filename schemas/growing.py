@@ -42,7 +42,7 @@ from .mending import (
     sync_files,
 )
 from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in, table_names_in
-from .replacing import move_into_place
+from .replacing import move_into_place, seal_folder
 from .streams import StreamFile, read_stream, stream_bytes
 from .tables import OPTIONAL_TABLES, TABLES, conform
 from .writer import GROWING_LOCK, RECORDING, ROW_GROUP_ROWS, as_table, check_replaceable, parquet_writer
@@ -275,6 +275,7 @@ class GrowingRecording:
             manifest.rows = {name: self._row_count(name) for name in table_names_in(self.folder)}
             self._write_manifest(manifest)
             _remove_foreign(self.folder)
+            seal_folder(self.folder)
             sync_tree(self.folder)
             check_replaceable(self.path, overwrite=self._overwrite)
             move_into_place(self.folder, self.path, RECORDING)

@@ -1,12 +1,14 @@
 """What ``--overwrite`` may replace: what iotrace wrote, as it wrote it, and nothing that was put there since.
 
 A folder has an index that says which files iotrace wrote: their checksums, or for a table of a recording the number of
-its rows. A file carries a seal, the checksum of its content: in an extended attribute (on NTFS in a stream beside the
+its rows. Of the index, and of the tables, an extended attribute of the folder tells size and checksum (`seal_folder`).
+A file carries a seal, the checksum of its content: in an extended attribute (on NTFS in a stream beside the
 data), and text that can hold a comment in its last line too, where it survives any copy. What has been changed,
 added or exchanged since, and what nothing is known of, is not replaced.
 """
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -40,6 +42,8 @@ _STREAM: Final = "iotrace.output"
 _LAST_LINE: Final = re.compile(rb"<!-- written by iotrace, sha256 ([0-9a-f]{64}) -->\n\Z")
 _LAST_LINE_BYTES: Final = len("<!-- written by iotrace, sha256  -->\n") + 64
 INDEX_BYTES_MAX: Final = 16 << 20
+_END_BYTES: Final = 1 << 20
+"""A file is known by its size and so much of its end, where Parquet says what is in it: a table may have many GB."""
 
 Written = Mapping[str, str | None]
 """What iotrace wrote, by its path within a folder: the checksum it had, or None where it was looked at already.
@@ -57,6 +61,57 @@ def sums_of(folder: Path) -> dict[str, str]:
     """The checksums of all files below ``folder``, for its index."""
     files = sorted(file for file in folder.rglob("*") if not file.is_dir())
     return {file.relative_to(folder).as_posix(): _sum_of(file) for file in files}
+
+
+def seal_folder(folder: Path) -> None:
+    """Note what the files at the top of a finished folder are, and the parts of its tables, so that a change shows.
+
+    A folder without this note, such as most copies, is judged by its index alone.
+    """
+    if os.name != "nt":
+        with suppress(OSError):
+            names = {_sealed_as(path.relative_to(folder).as_posix()) for path in _at_top(folder)}
+            _note(folder, json.dumps({name: _brief_sum(folder, name) for name in sorted(names)}))
+
+
+def unseal_folder(folder: Path) -> None:
+    """Forget the note: a file of the folder is about to change."""
+    if hasattr(os, "removexattr"):
+        with suppress(OSError):
+            os.removexattr(folder, SEAL)
+
+
+def unchanged(folder: Path, written: Written) -> Written:
+    """``written`` without the files that have changed since `seal_folder`."""
+    try:
+        noted = json.loads(_noted(folder) or "{}")
+        changed = {name for name, told in noted.items() if _brief_sum(folder, name) != told}
+    except (ValueError, AttributeError, OSError):
+        return written
+    return {name: told for name, told in written.items() if _sealed_as(name) not in changed}
+
+
+def _at_top(folder: Path) -> Iterator[Path]:
+    yield from (path for path in folder.iterdir() if not path.is_dir())
+    yield from folder.glob("*/part-*.parquet")
+
+
+def _sealed_as(name: str) -> str:
+    """All parts of a table are one."""
+    table, _, part = name.partition("/")
+    return f"{table}/" if part.endswith(".parquet") and "/" not in part else name
+
+
+def _brief_sum(folder: Path, name: str) -> str:
+    found = hashlib.sha256()
+    for path in sorted(folder.glob(f"{name}part-*.parquet")) if name.endswith("/") else [folder / name]:
+        if not path.is_file() or path.is_symlink():
+            continue
+        size_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(max(0, size_bytes - _END_BYTES))
+            found.update(f"{path.name} {size_bytes} ".encode() + file.read(_END_BYTES))
+    return found.hexdigest()[:32]
 
 
 def read_index(path: Path) -> bytes | None:

@@ -22,7 +22,7 @@ from .errors import IotraceError
 from .partials import Partial
 from .plain_files import read_plain
 from .recording import Recording
-from .replacing import INDEX_BYTES_MAX, grow_in_place
+from .replacing import INDEX_BYTES_MAX, grow_in_place, seal_folder
 from .run import Prediction
 from .tables import FORMAT_VERSION
 from .writer import RECORDING, check_replaceable
@@ -180,7 +180,12 @@ class SweepWriter:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.seal()
         self._earlier.settle(replaced=bool(self.sweep.steps))
+
+    def seal(self) -> None:
+        """No more steps come: from here on a change shows."""
+        seal_folder(self.sweep.path)
 
     def step_path(self, scale: float) -> Path:
         """Where the recording of the next step belongs."""

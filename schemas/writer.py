@@ -22,7 +22,16 @@ from .manifest import Manifest
 from .partials import Partial
 from .plain_files import resolved
 from .recording import Recording, parquet_paths_in
-from .replacing import FolderKind, Written, check_folder, move_into_place, read_index
+from .replacing import (
+    FolderKind,
+    Written,
+    check_folder,
+    move_into_place,
+    read_index,
+    seal_folder,
+    unchanged,
+    unseal_folder,
+)
 from .tables import OPTIONAL_TABLES, TABLES, conform
 
 ROW_GROUP_ROWS: Final = 1 << 19
@@ -86,6 +95,7 @@ class RecordingWriter:
                 table.close()
             manifest.rows = {name: table.rows for name, table in self._tables.items()}
             replace_text(self._partial / "manifest.json", manifest.to_json(), private=True)
+            seal_folder(self._partial)
             sync_tree(self._partial)
             check_replaceable(self.path, overwrite=self._overwrite)
             move_into_place(self._partial, self.path, RECORDING)
@@ -225,7 +235,7 @@ def _written_in(folder: Path) -> Written | None:
 
 
 def _written_in_recording(folder: Path) -> Written | None:
-    """Its manifest, and the tables that hold as many rows as that says."""
+    """Its manifest, and the tables that hold as many rows as that says, as far as they are as they were sealed."""
     text = read_index(folder / "manifest.json")
     try:
         manifest = None if text is None else Manifest.from_json(text.decode(), str(folder))
@@ -238,7 +248,7 @@ def _written_in_recording(folder: Path) -> Written | None:
         paths = parquet_paths_in(folder, name) if Path(name).name == name else []
         if _rows_in(paths) == rows:
             written |= {path.relative_to(folder).as_posix(): None for path in paths}
-    return written
+    return unchanged(folder, written)
 
 
 def _rows_in(paths: Sequence[Path]) -> int | None:
@@ -262,7 +272,7 @@ def _written_in_sweep(folder: Path, sweep: dict[str, Any]) -> Written | None:
                 written |= {f"{one}/{file}": known for file, known in found.items()}
     except (TypeError, KeyError):
         return None
-    return written
+    return unchanged(folder, written)
 
 
 RECORDING: Final = FolderKind("a recording", _written_in)
@@ -294,7 +304,9 @@ def rewrite_manifest(recording: Recording) -> Recording:
     Raises `IotraceError` when the disk takes no more.
     """
     try:
+        unseal_folder(recording.path)
         replace_text(recording.path / "manifest.json", recording.manifest.to_json(), private=True)
+        seal_folder(recording.path)
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{recording.path}': {problem.strerror or problem}",

@@ -117,6 +117,7 @@ class ResultsImport:
                 window = self._window(one, beside)
                 step = self._recording(writer.step_path(place), [one], beside, window=window)
                 writer.add(place, step)
+            writer.seal()
             check_replaceable(target, overwrite=overwrite)
             move_into_place(swept, target, RECORDING)
         return Sweep.open(target)

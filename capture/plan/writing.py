@@ -26,7 +26,15 @@ from iotrace.capture.formats.windows.dmv_columns import (
 from iotrace.schemas import IotraceError, distribution
 from iotrace.schemas.durable import create_folder, sync_tree
 from iotrace.schemas.partials import Partial
-from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index
+from iotrace.schemas.replacing import (
+    FolderKind,
+    Written,
+    check_folder,
+    move_into_place,
+    read_index,
+    seal_folder,
+    unchanged,
+)
 
 from .options import BASELINE_SECONDS, MINUTES_AFTER_END, XEL_FILE_MIB, Budget, PlanOptions, budget_of
 
@@ -159,6 +167,7 @@ def write_plan(
                 file = partial.path / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
+            seal_folder(partial.path)
             sync_tree(partial.path)
             check_folder(target, _PLAN, overwrite=overwrite)
             move_into_place(partial.path, target, _PLAN)
@@ -226,7 +235,9 @@ def _written_in(folder: Path) -> Written | None:
         recorded = json.loads(read_index(folder / RECORD) or b"")
         if recorded["kind"] != _KIND:
             return None
-        return {RECORD: None} | {str(name): str(told) for name, told in recorded["sha256"].items()}
+        return unchanged(
+            folder, {RECORD: None} | {str(name): str(told) for name, told in recorded["sha256"].items()}
+        )
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
 

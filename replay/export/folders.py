@@ -10,7 +10,16 @@ from typing import Final
 from iotrace.schemas import IotraceError
 from iotrace.schemas.durable import sync_tree
 from iotrace.schemas.partials import Partial
-from iotrace.schemas.replacing import FolderKind, Written, check_folder, move_into_place, read_index, sums_of
+from iotrace.schemas.replacing import (
+    FolderKind,
+    Written,
+    check_folder,
+    move_into_place,
+    read_index,
+    seal_folder,
+    sums_of,
+    unchanged,
+)
 from iotrace.schemas.text import format_share
 from iotrace.schemas.writer import refuse_over_source
 
@@ -45,6 +54,7 @@ def new_folder(path: Path, facts: Facts, *, overwrite: bool) -> Iterator[Path]:
             facts.sha256 = sums_of(partial.path)
             text = json.dumps(asdict(facts), indent=1) + "\n"
             (partial.path / MARK).write_text(text, "utf-8", newline="\n")
+            seal_folder(partial.path)
             sync_tree(partial.path)
             check_folder(path, _EXPORT, overwrite=overwrite)
             move_into_place(partial.path, path, _EXPORT)
@@ -58,7 +68,7 @@ def new_folder(path: Path, facts: Facts, *, overwrite: bool) -> Iterator[Path]:
 def _written_in(folder: Path) -> Written | None:
     try:
         sums = json.loads(read_index(folder / MARK) or b"")["sha256"]
-        return {MARK: None} | {str(name): str(told) for name, told in sums.items()}
+        return unchanged(folder, {MARK: None} | {str(name): str(told) for name, told in sums.items()})
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return None
 

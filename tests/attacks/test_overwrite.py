@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -57,8 +58,8 @@ def write_recording(path: Path, ios: int = 800) -> Recording:
 
 
 def write_sweep(path: Path) -> None:
-    writer = SweepWriter(path, title="of last week", source_uuid=None)
-    writer.add(1, write_recording(writer.step_path(1), 50))
+    with SweepWriter(path, title="of last week", source_uuid=None) as writer:
+        writer.add(1, write_recording(writer.step_path(1), 50))
 
 
 def write_characterization(path: Path) -> None:
@@ -66,6 +67,7 @@ def write_characterization(path: Path) -> None:
     write_sweep(path / "random-read-8K.iotrace")
     told = {"format_version": 1, "series": ["random-read-8K.iotrace"]}
     (path / CHARACTERIZED).write_text(json.dumps(told))
+    replacing.seal_folder(path)
 
 
 @pytest.fixture
@@ -435,6 +437,8 @@ def index_leading_out(path: Path, source: Path, command: str) -> None:
     else:
         told["rows"][f"{name}/io"] = 25
     index.write_text(json.dumps(told))
+    if SEAL in os.listxattr(path):  # as a copy has it
+        os.removexattr(path, SEAL)
     (path / "notes.txt").write_text("x")
 
 
@@ -454,6 +458,32 @@ def an_empty_folder(path: Path, _source: Path, _command: str) -> None:
 def another_kind(path: Path, source: Path, command: str) -> None:
     """A result of iotrace's own of which this command is not the maker."""
     own_folder(path, source, "plan" if command != "plan" else "fio")
+
+
+def index_edited(path: Path, source: Path, command: str) -> None:
+    """As many editors do it: a new file takes the name."""
+    own_folder(path, source, command)
+    index = index_of(path)
+    told = json.loads(index.read_text()) | {"title": "with my findings"}
+    index.with_name("new").write_text(json.dumps(told))
+    index.with_name("new").replace(index)
+
+
+def step_edited(path: Path, source: Path, command: str) -> None:
+    """The index of a recording within; its own of what is one."""
+    own_folder(path, source, command)
+    index = next(iter(path.rglob("manifest.json")), index_of(path))
+    index.write_text(index.read_text().replace("A small server", "A small server, by me") + " ")
+
+
+def column_added(path: Path, source: Path, command: str) -> None:
+    """A table with as many rows as before."""
+    own_folder(path, source, command)
+    if (table := next(iter(path.rglob("devices.parquet")), None)) is None:
+        index_of(path).write_text(index_of(path).read_text() + " ")
+        return
+    found = pq.read_table(table)
+    pq.write_table(found.append_column("remark", pa.array(["mine"] * found.num_rows)), table)
 
 
 FOLDERS = {
@@ -487,6 +517,22 @@ def test_no_folder_with_anothers_work_is_replaced(
 ) -> None:
     out = place / "result.iotrace"
     FOLDERS[kind](out, source, command)
+    assert_left_alone(folder_words(command, tmp_path, source, out), out, source, capsys)
+
+
+@pytest.mark.usefixtures("slow_moment", "trace")
+@pytest.mark.parametrize("command", FOLDER_COMMANDS)
+@pytest.mark.parametrize("edit", [index_edited, step_edited, column_added])
+def test_no_result_that_was_edited_is_replaced(
+    source: Path,
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    edit: Callable[[Path, Path, str], None],
+    command: str,
+) -> None:
+    out = place / "result.iotrace"
+    edit(out, source, command)
     assert_left_alone(folder_words(command, tmp_path, source, out), out, source, capsys)
 
 

@@ -15,6 +15,7 @@ import pytest
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, SweepWriter, validate
 from iotrace.schemas import writer as writing
 from iotrace.schemas.recording import GROUP_ROWS_MAX
+from iotrace.schemas.replacing import unseal_folder
 
 
 def manifest(title: str = "test") -> Manifest:
@@ -385,6 +386,7 @@ class TestWhatMayBeReplaced:
         told = json.loads((path / "manifest.json").read_text())
         told["rows"]["../b"] = 1
         (path / "manifest.json").write_text(json.dumps(told))
+        unseal_folder(path)  # as a copy comes
         pq.write_table(pa.table({"a": [1]}), tmp_path / "b.parquet")
         assert set(writing._written_in(path) or {}) == {
             "manifest.json",
