@@ -25,6 +25,9 @@ _AT_OFFSET: Final = (
     (28, b"\x7a\x7b\x7c\x7d", "an Oracle database file"),
     (0, b"\xfebin", "a MySQL binary log"),
     *((16, maker, "a log of InnoDB") for maker in (b"MySQL ", b"MariaDB ", b"Percona ", b"Backup 8", b"MEB ")),
+    *((0, mark, "a MyISAM table (MySQL)") for mark in (b"\xfe\xfe\x07\x01", b"\xfe\xfe\x08\x02")),
+    *((0, mark, "an Aria table (MariaDB)") for mark in (b"\xfe\xfe\x09\x03", b"\xfe\xfe\x0a\x01")),
+    (0, b"\xfe\xfe\x0b\x01MARIALOG", "a log of Aria (MariaDB)"),
     (4, b"Standard Jet DB\0", "an Access database"),
     (4, b"Standard ACE DB\0", "an Access database"),
     (4, b"\xef\xcd\xab\x89", "a database of Exchange or Active Directory (ESE)"),
@@ -36,6 +39,7 @@ _AT_OFFSET: Final = (
     (0, b"conectix", "a Hyper-V disk image (VHD)"),
     (0, b"KDMV", "a VMware disk image"),
     (0, b"COWD", "a VMware disk image"),
+    (0, b"\xbe\xba\xfe\xca\0\0\0\0", "a VMware disk image"),
     (0, b"# Disk DescriptorFile", "a VMware disk image"),
     (0, b"QFI\xfb", "a QEMU disk image"),
     (0, b"QED\0", "a QEMU disk image"),
@@ -131,8 +135,25 @@ def _is_postgresql_control(pages: list[bytes]) -> bool:
 
 
 def _is_innodb(pages: list[bytes]) -> bool:
-    """Page 0 of a tablespace: its number is 0, its type 8, and its space told twice."""
+    """Page 0 of a tablespace: its number is 0, its type 8, and its space told twice. Or pages from its midst.
+
+    A system tablespace of several files goes on in the second with the pages that follow those of the first.
+    """
     if not pages or len(pages[0]) < 64:
         return False
     page = pages[0]
-    return _number(page, 4, 4, "big") == 0 and _number(page, 24, 2, "big") == 8 and page[34:38] == page[38:42]
+    if _number(page, 4, 4, "big") == 0 and _number(page, 24, 2, "big") == 8 and page[34:38] == page[38:42]:
+        return True
+    head = b"".join(pages)
+    return any(_are_numbered_by_innodb(head, 1 << power) for power in range(12, 17))
+
+
+def _are_numbered_by_innodb(head: bytes, page_bytes: int) -> bool:
+    """Two pages of one space, numbered as they lie: each ends with the lower half of the log position at its head."""
+    first_numbers = [
+        (_number(page, 4, 4, "big") - index, page[34:38])
+        for index in range(len(head) // page_bytes)
+        if (page := head[index * page_bytes : (index + 1) * page_bytes])[20:24] == page[-4:]
+        and any(page[16:24])
+    ]
+    return len(first_numbers) != len(set(first_numbers))

@@ -138,6 +138,16 @@ def innodb(space: int, page_bytes: int = 16384) -> bytes:
     return header.ljust(page_bytes, b"\0") + os.urandom(15 * page_bytes)
 
 
+def innodb_second_file(page_bytes: int, empty: int = 0) -> bytes:
+    """Pages that follow those of the first file; the last 4 bytes of each repeat the lower half of its LSN."""
+    pages = [bytes(page_bytes)] * empty
+    for number in range(empty, 8):
+        lsn = 0x1_0000_0000 + 4711 * (number + 1)
+        header = struct.pack(">IIIIQHQI", 0xDEADBEEF, 768 + number, 0, 0, lsn, 17855, 0, 0)
+        pages.append(header + os.urandom(page_bytes - 38 - 4) + struct.pack(">I", lsn & 0xFFFFFFFF))
+    return b"".join(pages)
+
+
 def oracle(order: str, kind: int = 0xA2) -> bytes:
     """Block 0: its type at 1, the block's size and the file's blocks at 20, and a magic number at 28."""
     head = bytes([0, kind]) + bytes(18) + struct.pack(f"{order}III", PAGE_BYTES, 64, 0x7A7B7C7D)
@@ -151,6 +161,14 @@ def lying_at(offset: int, magic: bytes, size: int = 300_000) -> bytes:
 LAID_OUT = {
     "innodb table": innodb(12),
     "innodb system": innodb(0),
+    "innodb second system file": innodb_second_file(16384),
+    "innodb second system file, one page empty": innodb_second_file(16384, empty=1),
+    "innodb second system file, small pages": innodb_second_file(4096),
+    "innodb second system file, large pages": innodb_second_file(65536),
+    "myisam index": b"\xfe\xfe\x07\x01" + os.urandom(200_000),
+    "aria index": b"\xfe\xfe\x09\x03" + os.urandom(200_000),
+    "aria log": b"\xfe\xfe\x0b\x01MARIALOG" + os.urandom(200_000),
+    "vmware sesparse": struct.pack("<QQ", 0xCAFEBABE, 0x2_0000_0001) + os.urandom(200_000),
     "innodb log": lying_at(16, b"MySQL 8.0.36"),
     "mariadb log": lying_at(16, b"MariaDB 10.11.6"),
     "mysql binary log": b"\xfebin" + os.urandom(200_000),
@@ -265,7 +283,9 @@ def test_databases_on_raw_devices(tmp_path: Path, kind: str) -> None:
 # ---- and what is none of it -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [bytes(MIB), b"\1" * MIB, b"\xff" * MIB, b"a line of text\n" * 70_000])
+@pytest.mark.parametrize("content", [bytes(MIB), b"\1" * MIB, b"\xff" * MIB, b"a line of text\n" * 70_000,
+    struct.pack(">262144I", *range(262_144)), struct.pack(">131072Q", *range(131_072)), b"\0\0\0\5" * 262_144,
+])  # fmt: skip
 def test_what_holds_no_database_is_not_taken_for_one(content: bytes) -> None:
     assert find_database(lambda at, size: content[at : at + size], len(content)) is None
 
