@@ -94,7 +94,8 @@ def fio(workload: Workload, targets: Mapping[str | None, str], *, seconds: int) 
     kept = {key: classes for key, classes in bands.items() if _matters(workload, classes, seconds)}
     if not kept:
         kept = dict([max(bands.items(), key=lambda entry: sum(one.ios for one in entry[1]))])
-    groups = [group for group in workload.groups if any(key[0] == group for key in kept)]
+    kept_groups = {group for group, _ in kept}
+    groups = [group for group in workload.groups if group in kept_groups]
     regions = lay_out(workload, targets, lambda _number, group: f"iotrace-export-{plain(group)}.dat", groups)
     jobs = []
     for (group, band), classes in sorted(

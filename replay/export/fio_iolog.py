@@ -65,7 +65,8 @@ def write_iolog(
     file.writelines(f"0 {path} {action}\n".encode() for path in paths for action in ("add", "open"))
     start_ns = workload.window_ns[0] if workload.window_ns else found.first_ns
     spaces = np.array(sorted(path_of), np.int64)
-    path_numbers = np.array([paths.index(path_of[space]) for space in spaces.tolist()], np.int64)
+    number_of = {path: number for number, path in enumerate(paths)}
+    path_numbers = np.array([number_of[path_of[space]] for space in spaces.tolist()], np.int64)
     seen = 0
     for rows in source.rows(columns=()):
         numbers = path_numbers[np.searchsorted(spaces, rows.space)]
@@ -105,13 +106,13 @@ def _addresses(
     found: Survey, path_of: Mapping[int, str], paths: list[str]
 ) -> tuple[AddressMap, dict[str, int]]:
     slots = slot_of(found.starts)
+    order = np.argsort(slots, kind="stable")
+    borders = np.searchsorted(slots[order], np.arange(1, len(found.slots.ids)))
+    on_path: dict[str, list[Stretches]] = {path: [] for path in paths}
+    for slot, (space, mine) in enumerate(zip(found.slots.ids, np.split(order, borders), strict=True)):
+        on_path[path_of[space]].append(Stretches(space, slot, found.starts[mine], found.ends[mine]))
     layouts, needed = [], {}
-    for path in paths:
-        stretches = [
-            Stretches(space, slot, found.starts[slots == slot], found.ends[slots == slot])
-            for slot, space in enumerate(found.slots.ids)
-            if path_of[space] == path
-        ]
+    for path, stretches in on_path.items():
         needed[path] = compact_bytes(stretches)
         layouts.append(lay_out(stretches, needed[path], path, mode="compact", block_bytes=SECTOR_BYTES))
     return AddressMap.of(layouts, [SECTOR_BYTES] * len(paths)), needed
