@@ -43,8 +43,10 @@ def knee_answer(
     asked = [Sentence(one.sentence, "answer") for one in found.objectives] or [knee]
     if need is not None:
         asked = [Sentence(f"{need.sentence} {need.hint}".rstrip(), NEED_TONES[need.verdict])]
-    elif spoiled and found.state != "not_judged":
-        asked = []  # a rule forbids it; that nothing can be said is said in any case
+    elif found.state == "not_judged":
+        asked = [knee]  # it says why nothing can be said, of an objective neither
+    elif spoiled:
+        asked = []  # a rule forbids it
     every = [*(Sentence(one.sentence, "answer") for one in found.objectives), knee]
     more = [Sentence(f"{words}.") for words in [found.headroom] if words]
     more += [Sentence(cause.sentence) for cause in found.causes]

@@ -201,6 +201,9 @@ def test_what_is_printed(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
+    before = COMMANDS.get(f"{name}_import")
+    if before and not Path(before.rpartition(" ")[2]).exists():  # another worker ran it
+        iotrace(*shlex.split(before))
     told = iotrace(*shlex.split(COMMANDS[name]))
     shown = f"$ iotrace {COMMANDS[name]}   # status {told.status}\n{told.out}"
     if told.err:
