@@ -19,7 +19,7 @@ from iotrace.analyze.describe.presentation import description_sections
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
-from iotrace.analyze.knee.series import knee
+from iotrace.analyze.knee.series import knee_of_sweep
 from iotrace.analyze.present import Answer, ProgramAnswer, Sentence
 from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import disqualified, has_invalid
@@ -187,7 +187,7 @@ class _Story:
             raise KeyboardInterrupt  # a story of half a step is none
         steps = self.sweep.recordings()
         with console.working("finding the knee"):
-            found = knee(steps, slo=SLO, scales=[step.scale for step in self.sweep.steps])
+            found = knee_of_sweep(self.sweep, slo=SLO)
             first = steps[[step.scale for step in self.sweep.steps].index(1.0)]
             comparison = compare(self._recording, first)
             self.findings = check_sweep(steps)
@@ -226,7 +226,7 @@ class _Story:
                 title=f"iotrace demo on {MODELLED}",
             )
             steps = sweep.recordings()
-            found = knee(steps, slo=SLO, scales=[step.scale for step in sweep.steps])
+            found = knee_of_sweep(sweep, slo=SLO)
         console.paragraph(found.sentence)
         for one in found.objectives:
             console.paragraph(one.sentence)

@@ -1,6 +1,6 @@
 """Commands that walk the load up and say where it broke: sweep, and knee."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.results import is_tested
-from iotrace.analyze.knee.series import knee
+from iotrace.analyze.knee.series import knee, knee_of_sweep
 from iotrace.analyze.present import ProgramAnswer
 from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import disqualifying, has_invalid
@@ -290,10 +290,10 @@ def knee_command(
         paths = [stack.enter_context(brought(one)) for one in named]
         if len(paths) == 1 and not _is_tested(paths[0]):
             return answer_sweep(Sweep.open(paths[0]), slo, need=needed, path=path, full=full, json=json)
+        runs = [Recording.open(one) for one in paths]
         return _answer(
-            [Recording.open(one) for one in paths],
-            None,
-            slo,
+            knee(runs, slo=slo),
+            runs,
             need=needed,
             name=named[0].name if len(named) == 1 else "the runs",
             path=path,
@@ -368,45 +368,22 @@ def answer_sweep(
     json: bool,
 ) -> int:
     """Print what its steps come to; returns the exit status."""
-    if not sweep.steps:
-        raise IotraceError(
-            f"'{sweep.path}' has no finished step",
-            hint="run the sweep again and let at least one step finish",
-        )
-    scales = [step.scale for step in sweep.steps]
-    load = sweep.settings.load
-    steps, watched = sweep.recordings(), sweep.watched()
-    predicted = [step.predicted for step in sweep.steps]
+    found = knee_of_sweep(sweep, slo=slo)
     return _answer(
-        steps,
-        scales,
-        slo,
-        need=need,
-        name=sweep.path.name,
-        path=path,
-        full=full,
-        json=json,
-        watched=watched,
-        baseline=load,
-        predicted=predicted,
+        found, sweep.recordings(), need=need, name=sweep.path.name, path=path, full=full, json=json
     )
 
 
 def _answer(
+    found: Knee,
     steps: list[Recording],
-    scales: list[float] | None,
-    slo: str | None,
     *,
     need: float | None,
     name: str,
     path: HardwarePath | None = None,
     full: bool,
     json: bool,
-    watched: list[Recording | None] | None = None,
-    baseline: str = "1x",
-    predicted: Sequence[Prediction | None] = (),
 ) -> int:
-    found = knee(steps, slo=slo, scales=scales, watched=watched, baseline=baseline, predicted=predicted)
     findings = check_sweep(steps)
     model = model_words(steps)
     needed = judge_need(found, need, spoiled=_titles(findings), model=model) if need is not None else None

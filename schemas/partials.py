@@ -31,7 +31,7 @@ UNFINISHED: Final = b"unfinished"
 LEFT_NAME: Final = re.compile(r"\..+\.partial-[0-9a-f]{8}")
 _GIVEN_NAME: Final = re.compile(
     r"(manifest|sweep|characterization|export|plan)\.json"
-    r"|([a-z]+|part-\d+)\.parquet|tail-\d+\.arrows|writer\.lock"
+    r"|([a-z]+|part-\d+)\.parquet|tail-\d+\.arrows|writer\.lock|reserve"
     r"|README\.(txt|md)|workload\.fio|replay\.(fio|iolog)|profile\.xml|command-lines\.txt"
     r"|counters\.txt|kernel\.wprp|[a-z0-9-]+\.(ps1|sql)"
     r"|" + LEFT_NAME.pattern

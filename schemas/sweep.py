@@ -115,6 +115,11 @@ class Sweep:
                 )
         return sweep
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the walk of ``iotrace sweep`` never came to its end; it notes why it ended."""
+        return not (self.settings.ended or self.settings.tool or self.settings.loop)
+
     def watched(self) -> list[Recording | None]:
         """What a recorder saw of each step's target meanwhile, in the order of `recordings`; None where none ran."""
         paths = [watched_path(self.path / step.folder) for step in self.steps]

@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 
 from .durable import create_private, create_private_folder, replace_text, sync_tree
 from .errors import UNREADABLE, IotraceError
+from .locking import FileLock
 from .manifest import Manifest
+from .mending import refuse_strangers
 from .partials import Partial
 from .plain_files import resolved
-from .recording import Recording, parquet_paths_in
+from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in
 from .replacing import (
     FolderKind,
     Written,
@@ -261,7 +263,10 @@ def _rows_in(paths: Sequence[Path]) -> int | None:
 
 
 def _written_in_sweep(folder: Path, sweep: dict[str, Any]) -> Written | None:
-    """Its index, the recordings that this names and any that a killed command had not yet noted, and who watched."""
+    """Its index, the recordings that this names and any that a killed command had not yet noted, and who watched.
+
+    Of the last, also what a recorder left that was killed.
+    """
     written: dict[str, str | None] = {"sweep.json": None, "steps/": None}
     try:
         named = {str(step["folder"]).removesuffix(".iotrace") for step in sweep["steps"]}
@@ -270,9 +275,22 @@ def _written_in_sweep(folder: Path, sweep: dict[str, Any]) -> Written | None:
             for one in (f"{name}.iotrace", f"{name}.watched.iotrace"):
                 found = _written_in_recording(folder / one) or {}
                 written |= {f"{one}/{file}": known for file, known in found.items()}
+        for left in (folder / "steps").glob(f"[0-9][0-9][0-9]-*x.watched.iotrace{UNFINISHED_SUFFIX}"):
+            written |= {path.relative_to(folder).as_posix(): None for path in _left_by_recorder(left)}
     except (TypeError, KeyError):
         return None
     return unchanged(folder, written)
+
+
+def _left_by_recorder(folder: Path) -> Iterable[Path]:
+    """All files of an unfinished recording whose writer is gone; none if anything else lies there."""
+    try:
+        refuse_strangers(folder)
+    except IotraceError:
+        return ()
+    if (folder / GROWING_LOCK).exists() and not FileLock.is_free(folder / GROWING_LOCK):
+        return ()
+    return (path for path in folder.rglob("*") if not path.is_dir())
 
 
 RECORDING: Final = FolderKind("a recording", _written_in)

@@ -8,7 +8,7 @@ from iotrace.analyze.knee.answer import State
 from iotrace.analyze.knee.need import Need, is_no
 from iotrace.analyze.knee.need import need as judge_need
 from iotrace.analyze.knee.presentation import NEED_TONES
-from iotrace.analyze.knee.series import knee
+from iotrace.analyze.knee.series import knee_of_sweep
 from iotrace.analyze.present import Answer, Cell, Number, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.present.trust import disqualifying
@@ -58,17 +58,8 @@ def knee_of(slo: str | None, needed: float | None, place: Place) -> SweptHost | 
 
 
 def _swept(sweep: Sweep, path: str, slo: str | None, needed: float | None) -> SweptHost:
-    if not sweep.steps:
-        raise IotraceError(f"'{sweep.path}' has no finished step")
+    found = knee_of_sweep(sweep, slo=slo)
     steps = sweep.recordings()
-    found = knee(
-        steps,
-        slo=slo,
-        scales=[step.scale for step in sweep.steps],
-        watched=sweep.watched(),
-        baseline=sweep.settings.load,
-        predicted=[step.predicted for step in sweep.steps],
-    )
     findings = check_sweep(steps)
     titles = tuple(dict.fromkeys(entry.title for entry in disqualifying(findings)))
     need = judge_need(found, needed, spoiled=titles, model=model_words(steps)) if needed is not None else None

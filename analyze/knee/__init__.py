@@ -1,8 +1,8 @@
 """How much load the storage sustains, where its latency bends, and what ends it.
 
-``knee(sweep)`` gives a `Knee`.
+``knee_of_sweep(sweep)`` gives a `Knee`, and so does ``knee(steps)``.
 """
 
-from .series import knee
+from .series import knee, knee_of_sweep
 
-__all__ = ["knee"]
+__all__ = ["knee", "knee_of_sweep"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from iotrace.analyze import slo as slo_module
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Recording, Sweep, counted
 from iotrace.schemas.run import Prediction, Replay
 
 from .answer import Knee
@@ -64,6 +64,36 @@ def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> Non
             f"these {len(steps)} replays are all at {scales[0]:g}x, so there is no load to find a knee over",
             hint=_USE,
         )
+
+
+def knee_of_sweep(
+    sweep: Sweep, *, slo: str | Sequence[slo_module.Objective] | None = None, seed: int = 0
+) -> Knee:
+    """`knee` of a sweep's steps, with all that the sweep says of them; a note where it was never finished.
+
+    Raises `IotraceError` as `knee` does.
+    """
+    if not sweep.steps:
+        raise IotraceError(
+            f"'{sweep.path}' has no finished step",
+            hint="run the sweep again and let at least one step finish",
+        )
+    steps = sweep.recordings()
+    found = knee(
+        steps,
+        slo=slo,
+        scales=[step.scale for step in sweep.steps],
+        watched=sweep.watched(),
+        baseline=sweep.settings.load,
+        predicted=[step.predicted for step in sweep.steps],
+        seed=seed,
+    )
+    if sweep.is_cut_off and not steps[-1].manifest.was_interrupted:
+        found.notes.append(
+            "This sweep was not finished: its command still runs, or was killed. "
+            f"This is what {counted(len(steps), 'step')} so far tell{'s' if len(steps) == 1 else ''}."
+        )
+    return found
 
 
 def knee(

@@ -16,7 +16,7 @@ from iotrace.analyze.compare.words import without_interval
 from iotrace.analyze.describe.presentation import opening
 from iotrace.analyze.describe.recording import describe_opened
 from iotrace.analyze.describe.simulated import model_sections, model_sentences
-from iotrace.analyze.knee.series import knee
+from iotrace.analyze.knee.series import knee_of_sweep
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms
@@ -54,13 +54,7 @@ def tell_sweep(
     Raises `IotraceError` as `knee` does.
     """
     steps = sweep.recordings()
-    found = knee(
-        steps,
-        slo=objectives,
-        scales=[step.scale for step in sweep.steps],
-        watched=sweep.watched(),
-        baseline=sweep.settings.load,
-    )
+    found = knee_of_sweep(sweep, slo=objectives)
     held = beside_knee(path, found, steps) if path is not None else None
     target = ", ".join(sweep.settings.targets) or None
     name = sweep.path.name.removesuffix(".iotrace")

@@ -267,6 +267,64 @@ def test_one_killed_in_a_step_loses_no_earlier_result_and_hinders_no_later(place
         os.getxattr(out, MARK)
 
 
+WATCHED = """
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = [{root!r}]
+from iotrace.schemas import GrowingRecording, SweepWriter
+from iotrace.schemas.sweep import watched_path
+from tests.attacks.test_damaged_recordings import DEVICES, ROWS, manifest
+writer = SweepWriter(sys.argv[1], title="new", source_uuid=None, overwrite=True)
+growing = GrowingRecording.create(watched_path(writer.step_path(1)))
+growing.replace("devices", DEVICES)
+growing.append("io", ROWS)
+growing.flush(manifest())
+print("recording", flush=True)
+{ending}
+"""
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+def watching(out, ending):
+    script = WATCHED.format(root=str(Path(__file__).parents[2]), ending=ending)
+    words = [sys.executable, "-c", script, str(out)]
+    running = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == "recording\n"
+    return running
+
+
+@pytest.mark.parametrize("over", ["nothing", "an earlier one"])
+def test_a_recorder_that_was_killed_with_its_sweep_hinders_no_later(place, over):
+    out = place / "result"
+    if over == "an earlier one":
+        write_sweep(out)
+        earlier = contents(out)
+    with watching(out, KILLED):
+        pass
+    if over == "an earlier one":
+        assert run(words(place, "import", out)[:-1]) == 2
+        assert contents(out) == earlier
+        assert [entry.name for entry in place.iterdir()] == ["result"]
+    assert run(words(place, "import", out)) == 0
+    assert [entry.name for entry in place.iterdir()] == ["result"]
+    assert Recording.open(out).manifest.rows["io"] == 3
+
+
+@pytest.mark.parametrize("why", ["its recorder lives", "somebody put a file there"])
+def test_a_sweep_beside_which_something_is_recorded_is_not_replaced(place, why):
+    out = place / "result"
+    lives = why == "its recorder lives"
+    with watching(out, "input()" if lives else KILLED) as running:
+        if not lives:
+            running.wait()
+            (left,) = out.glob("steps/*.unfinished")
+            (left / "thesis.txt").write_text("ten years of work")
+        before = contents(out)
+        assert run(words(place, "import", out)) == 2
+        assert contents(out).items() >= before.items()
+        running.stdin.close()
+
+
 @pytest.mark.parametrize("lies", ["in it", "deeper"])
 def test_what_somebody_put_into_a_leftover_stays(place, lies):
     left = place / ".result.partial-0123abcd"

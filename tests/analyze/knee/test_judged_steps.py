@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.knee.judged_steps import left_out_words
-from iotrace.analyze.knee.series import knee
+from iotrace.analyze.knee.presentation import knee_answer
+from iotrace.analyze.knee.series import knee, knee_of_sweep
 from iotrace.analyze.knee.step import measure
 from iotrace.analyze.knee.sweep import knee_of
-from iotrace.schemas import IotraceError, Recording
+from iotrace.analyze.validity.sweep import check_sweep
+from iotrace.schemas import IotraceError, Recording, SweepWriter
 
 from . import knee_simulator as simulator
 
@@ -107,8 +109,22 @@ def test_an_answer_takes_two_judged_steps_and_half_of_the_loads(tmp_path):
     assert answer.objectives[0].state == "not_judged"
     assert "1 can be used" in answer.sentence
     assert "2x, 4x, 8x, 16x: the load generator was late" in answer.sentence
+    opening = knee_answer(answer, "sweep.iotrace", steps, check_sweep(steps)).opening
+    assert "the load generator was late" in opening[0].text
     del late[8000], late[4000]
     assert knee(steps_of(tmp_path, bucket(40), [500, 1000, 2000, 4000, 8000], replay=late)).state == "reached"
+
+
+@pytest.mark.parametrize("ended", [None, "the loads were done"])
+def test_a_sweep_that_never_came_to_its_end_says_so(tmp_path, ended):
+    writer = SweepWriter(tmp_path / "sweep.iotrace", title="planted", source_uuid=None)
+    steps = steps_of(writer.sweep.path / "steps", bucket(40), [500, 1000, 2000])
+    for step in steps:
+        writer.add(step.manifest.replay.scale, step)
+    if ended:
+        writer.end(ended)
+    notes = knee_of_sweep(writer.sweep).notes
+    assert any("not finished" in note and "3 steps so far" in note for note in notes) == (ended is None)
 
 
 def test_each_step_is_left_out_for_its_own_reason(tmp_path):

@@ -374,6 +374,7 @@ def _sweep(
                 _told(step, scale, before, device.credits(starts_s + step.planned_seconds), others, late)
             )
             starts_s += step.ended_s + _SETTLE_S
+        writer.end("all planted loads were played")
     doubles = device.mean_doubles_iops(mix) if arrival == "poisson" else None
     limited = sustained * mix.mean_bytes(writes_only=True) if unit == "write_bytes" else None
     truth = SweepTruth(

@@ -28,6 +28,7 @@ def write_sweep(path):
         completed = simulator.throttled(random, arrival, 2000)
         name = step.name.removesuffix(".iotrace")
         writer.add(scale, simulator.write_step(step.parent, arrival, completed, scale=scale, name=name))
+    writer.end("the loads were done")
     return writer.sweep
 
 
