@@ -82,13 +82,33 @@ def test_the_task_runs_only_what_was_looked_at():
 
 
 def test_owner_rights_and_links_are_looked_at():
-    body = function(COMMON, "Assert-Locked")
-    assert body.index("Test-Link $Path") < body.index("GetAccessControl")
+    owned = function(COMMON, "Get-OwnSecurity")
+    assert owned.index("throw") < owned.index("GetAccessControl")
+    assert owned.index("Test-Link $Path") < owned.index("GetAccessControl")
+    assert (
+        owned.index("GetOwner(")
+        < owned.index("$Trusted -notcontains $owner")
+        < owned.index("return $security")
+    )
     assert "[IO.FileAttributes]::ReparsePoint" in function(COMMON, "Test-Link")
-    assert "GetOwner($sid)" in body
+    body = function(COMMON, "Assert-Locked")
+    assert "Get-OwnSecurity $Path" in body
     assert "GetAccessRules($true, $true, $sid)" in body
     assert "-notcontains $rule.IdentityReference.Value" in body
     assert re.findall(r"\$Trusted = @\((.*)\)", COMMON) == ["'S-1-5-32-544', 'S-1-5-18'"]
+
+
+@pytest.mark.parametrize("name", ["stop", "collect", "uninstall"])
+def test_nothing_is_done_with_a_folder_that_somebody_else_made(name):
+    """Not even read: what it holds says what is stopped, written and deleted."""
+    lines = [line.strip() for line in text_of(f"{name}.ps1").split("\n")]
+    main = lines[lines.index("Assert-Elevated") :]
+    assert main[1] == "Assert-OwnFolder"
+    body = function(COMMON, "Assert-OwnFolder")
+    asked = body.index("Get-OwnSecurity $Iotrace.Folder")
+    assert asked < body.index("Assert-LockedAbove $Iotrace.Folder")
+    # An administrator who let himself in by Explorer has a right on it, and must be able to stop what records.
+    assert "GetAccessRules" not in body + function(COMMON, "Get-OwnSecurity")
 
 
 def test_nobody_else_may_take_away_a_folder_above():

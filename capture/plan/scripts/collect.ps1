@@ -52,6 +52,7 @@ function Remove-Leftovers {
 }
 
 Assert-Elevated
+Assert-OwnFolder
 if (-not (Test-Path -LiteralPath $OwnerFile)) {
     throw "$($Iotrace.Folder) holds nothing of this plan. Was start.ps1 run?"
 }

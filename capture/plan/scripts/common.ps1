@@ -70,27 +70,43 @@ function Test-Link {
     return [bool] ([IO.File]::GetAttributes($Path) -band [IO.FileAttributes]::ReparsePoint)
 }
 
-function Assert-Locked {
-    # Throws unless nobody but administrators and the system owns a file or folder or has any right on it.
+function Get-OwnSecurity {
+    # The rights on a file or folder; throws if it is a link, or belongs to somebody who is neither administrator nor system.
     param([string] $Path)
     if (Test-Link $Path) {
         throw "$Path is a link. Remove it, or write the plan for another folder."
     }
-    $sid = [Security.Principal.SecurityIdentifier]
     $security = if ([IO.Directory]::Exists($Path)) {
         [IO.Directory]::GetAccessControl($Path)
     } else {
         [IO.File]::GetAccessControl($Path)
     }
-    $owner = $security.GetOwner($sid).Value
+    $owner = $security.GetOwner([Security.Principal.SecurityIdentifier]).Value
     if ($Trusted -notcontains $owner) {
         throw "$Path belongs to $owner, not to the administrators. Somebody else made it: look at it, and remove it."
     }
+    return $security
+}
+
+function Assert-Locked {
+    # Throws unless nobody but administrators and the system owns a file or folder or has any right on it.
+    param([string] $Path)
+    $security = Get-OwnSecurity $Path
+    $sid = [Security.Principal.SecurityIdentifier]
     foreach ($rule in $security.GetAccessRules($true, $true, $sid)) {
         if ($rule.AccessControlType -eq 'Allow' -and $Trusted -notcontains $rule.IdentityReference.Value) {
             throw "$Path may be used by $($rule.IdentityReference.Value). Look at it, and remove it."
         }
     }
+}
+
+function Assert-OwnFolder {
+    # Throws if somebody else made the capture folder or may exchange it: what lies in it decides what is stopped, written
+    # and deleted. Rights on it are not asked about: Explorer gives them to an administrator who looks inside, and what
+    # records must be stopped all the same.
+    if (-not (Test-Path -LiteralPath $Iotrace.Folder)) { return }
+    [void] (Get-OwnSecurity $Iotrace.Folder)
+    Assert-LockedAbove $Iotrace.Folder
 }
 
 function Assert-LockedAbove {

@@ -29,6 +29,7 @@ function Stop-Part {
 }
 
 Assert-Elevated
+Assert-OwnFolder
 if (-not (Test-Path -LiteralPath $StateFolder)) { Write-Host 'nothing was started'; return }
 
 if (-not $FromWatch) {

@@ -15,6 +15,7 @@ param([switch] $DeleteData)
 . (Join-Path $PSScriptRoot 'removing.ps1')
 
 Assert-Elevated
+Assert-OwnFolder
 & (Join-Path $PSScriptRoot 'stop.ps1')
 Remove-Definitions
 if (-not (Test-Path -LiteralPath $OwnerFile)) { Write-Host 'nothing of this plan is left on this host'; return }
