@@ -21,7 +21,11 @@ from . import block_device
 from .fill import plain_view
 from .signatures import signature_of
 
-DATABASE_SUFFIXES = (".mdf", ".ndf", ".ldf")
+DATABASE_SUFFIXES = (
+    ".mdf", ".ndf", ".ldf",  # SQL Server
+    ".ibd", ".frm", ".myd", ".myi", ".mad", ".mai", "aria_log_control",  # MySQL, MariaDB: rows of MyISAM have no mark
+    ".dbf", ".wt",  # Oracle, MongoDB
+)  # fmt: skip
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 """They take direct I/O or its flag, and have no disk below."""
 

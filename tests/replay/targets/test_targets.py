@@ -175,7 +175,9 @@ def test_a_file_of_two_names_is_not_written(own: Path, tmp_path: Path) -> None:
     refused(own, "is one of 2 names of the same file", permission=Permission(allow_writes=True))
 
 
-@pytest.mark.parametrize("suffix", [".mdf", ".NDF", ".ldf"])
+@pytest.mark.parametrize(
+    "suffix", [".mdf", ".NDF", ".ldf", ".ibd", ".MYD", ".MAD", ".MAI", "-aria_log_control", ".DBF", ".wt"]
+)
 def test_a_database_file_is_neither_made_nor_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"sales{suffix}"
     for permission in (Permission(), Permission(allow_writes=True)):
