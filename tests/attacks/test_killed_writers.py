@@ -12,7 +12,7 @@ import pytest
 
 from iotrace.cli.main import run
 from iotrace.schemas import Recording
-from iotrace.schemas.partials import MARK, Claim
+from iotrace.schemas.partials import MARK, Claim, remove_given_names
 
 from .evidence import evidence
 from .test_overwrite import own_folder, write_characterization, write_recording, write_sweep
@@ -291,6 +291,20 @@ def watching(out, ending):
     running = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert running.stdout.readline() == "recording\n"
     return running
+
+
+@pytest.mark.parametrize("command", ["import", "sweep", "characterize", "fio", "diskspd", "plan", "recorder"])
+def test_all_that_a_killed_command_wrote_goes(place, command):
+    """Nothing else ties the names by which leftovers are known to those that the writers give."""
+    out = place / "result"
+    if command == "recorder":
+        with watching(out, KILLED):
+            pass
+    else:
+        own_folder(out, place.parent / "source.iotrace", command)
+    assert out.is_dir()
+    remove_given_names(out)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("over", ["nothing", "an earlier one"])
