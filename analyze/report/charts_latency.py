@@ -18,13 +18,13 @@ from iotrace.analyze.units import (
 )
 from iotrace.schemas.arrays import Floats
 
-from .parts import Chart, Table
+from .parts import Chart, Table, plain
 from .plot import LIGHT, SERIES, Row, Trace, figure, line, linear, logarithmic, number, numbers, words
 
 _TICKS: Final = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 _POINTS_PER_DECADE: Final = 24
 _CURVES_MAX: Final = len(SERIES) - 1
-_ROW_PX = 34
+_ROW_PX = 40
 _STYLES = (
     ("third", "the lowest layer's own time", ""),
     ("fourth", "added by the layer named", "/"),
@@ -169,7 +169,8 @@ def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | No
                 rows += [(name, step) for step in reversed(of_op)]
     if not rows:
         return None
-    names = [_row_name(name, step) for name, step in rows]
+    # Beside a bar there is no room for its value on a narrow page.
+    names = [f"{plain(_row_name(name, step))}\n{_value(step)}" for name, step in rows]
     places = [len(rows) - 1 - index for index in range(len(rows))]
     highest = max(step.mean_ns for _, step in rows) / 1e6
     traces = [
@@ -198,7 +199,7 @@ def layer_chart(waterfalls: Mapping[str, Sequence[WaterfallStep]]) -> Chart | No
                     limits=(-0.6, len(rows) - 0.4),
                 )
             ],
-            linear("mean service time (ms)", range=[0, number(highest * 1.35)]),
+            linear("mean service time (ms)", range=[0, number(highest * 1.05)]),
             hover="closest",
         ),
         Table(
@@ -243,9 +244,6 @@ def _bars(style: str, name: str, pattern: str, rows: Sequence[tuple[int, str, Wa
             "color": LIGHT[style],
             "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": LIGHT["paper"], "size": 6},
         },
-        "text": [words(_value(step)) for *_, step in rows],
-        "textposition": "outside",
-        "cliponaxis": False,
         "customdata": [
             words(f"{_row_name(name, step)}: mean {format_duration_ns(step.mean_ns)}")
             for _, name, step in rows

@@ -56,6 +56,7 @@ def size_chart(sizes: Sequence[SizeCount]) -> Chart | None:
                 "tickvals": list(range(len(classes))),
                 "ticktext": [_class_name(size) for size in classes],
                 "showgrid": False,
+                "automargin": True,
             },
         ),
         _table(streams, exact, totals),

@@ -101,7 +101,7 @@ def numbers(values: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(slots=True)
 class Row:
-    """One vertical axis with its traces; ``ticks`` are places and what is written there, from the lowest up."""
+    """One vertical axis with its traces; ``ticks`` are places and the lines written there, from the lowest up."""
 
     title: str
     height_px: int
@@ -243,7 +243,7 @@ def _vertical(row: Row) -> dict[str, Any]:
         axis |= {
             "tickmode": "array",
             "tickvals": [place for place, _ in row.ticks],
-            "ticktext": [words(text) for _, text in row.ticks],
+            "ticktext": ["<br>".join(map(words, text.split("\n"))) for _, text in row.ticks],
             "automargin": True,
         }
     if row.limits:

@@ -240,6 +240,11 @@ def test_layers_add_up_from_the_bottom_and_keep_their_sign():
     chart = layer_chart({"": steps})
     bars = {bar.name.split()[0]: (bar.base[0], bar.x[0]) for bar in valid(chart).data}
     assert bars == {"the": (0, 5), "added": (5, 3), "not": (8, -2)}
+    # Beside a short bar its value would lie over the name, and beside a long one outside of a narrow page.
+    assert list(chart.figure["layout"]["yaxis"]["ticktext"]) == [
+        "reads: sql<br>-2.00 ms → 6.00 ms", "reads: block<br>+3.00 ms → 8.00 ms", "reads: device<br>5.00 ms",
+    ]  # fmt: skip
+    assert not any(bar.text for bar in valid(chart).data)
     assert [row[5] for row in chart.table.rows] == ["–", "3.00 ms", "-2.00 ms"]  # noqa: RUF001
     assert "clock error" in chart.shows
     assert layer_chart({"": steps[2:]}) is None
