@@ -103,8 +103,10 @@ class Fleet:
 def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
     """Add up what was kept of each recording.
 
-    Raises `IotraceError` where none could be read, two are copies of one, or replays stand beside captures.
+    What does not add up is left out, as what cannot be read is (`without_misfits`). Raises `IotraceError` where nothing
+    can be read.
     """
+    found = without_misfits(found)
     unread = [one for one in found if isinstance(one, Unread)]
     summaries = _with_distinct_names([one for one in found if isinstance(one, HostSummary)])
     if not summaries:
@@ -112,7 +114,6 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
             f"none of {len(unread)} recordings can be read; {unread[0].problem}",
             hint="iotrace validate RECORDING tells what is left of one",
         )
-    _refuse_what_does_not_add_up(summaries)
     hosts = sorted((_host(one) for one in summaries), key=lambda one: (-one.ios_per_s, one.host))
     dated = [one for one in summaries if one.start_utc_ns is not None]
     own = {one.path: peak for one in dated if (peak := busiest(one.seconds, one.window_ns)) is not None}
@@ -171,20 +172,22 @@ def all_seconds(summaries: Sequence[HostSummary]) -> Seconds:
     return Seconds(utc_s, io_count)
 
 
-def _refuse_what_does_not_add_up(summaries: Sequence[HostSummary]) -> None:
-    known: dict[str, HostSummary] = {}
-    for one in summaries:
-        if (twin := known.setdefault(one.uuid, one)) is not one:
-            raise IotraceError(
-                f"'{twin.path}' and '{one.path}' are copies of one recording", hint="leave one out"
-            )
-    kinds = {one.metric: one for one in summaries}
-    if len(kinds) > 1:
-        played, captured = kinds["response"], kinds["service"]
-        raise IotraceError(
-            f"'{played.path}' was {played.kind}, and '{captured.path}' was {captured.kind}: they are no fleet",
-            hint=f"iotrace compare {captured.path} {played.path} holds them against each other",
-        )
+def without_misfits(found: Sequence[HostSummary | Unread]) -> list[HostSummary | Unread]:
+    """With copies of another recording, and replays beside captures, left out, and why."""
+    first: dict[str, HostSummary] = {}
+    captured = next((one for one in found if isinstance(one, HostSummary) and one.metric == "service"), None)
+    kept: list[HostSummary | Unread] = []
+    for one in found:
+        if isinstance(one, Unread):
+            kept.append(one)
+        elif (twin := first.setdefault(one.uuid, one)) is not one:
+            kept.append(Unread(one.path, f"'{one.path}' is a copy of '{twin.path}'"))
+        elif captured is not None and one.metric != captured.metric:
+            words = f"'{one.path}' was {one.kind}, and '{captured.path}' was {captured.kind}"
+            kept.append(Unread(one.path, f"{words}: iotrace compare holds them against each other"))
+        else:
+            kept.append(one)
+    return kept
 
 
 def _with_distinct_names(summaries: Sequence[HostSummary]) -> list[HostSummary]:

@@ -35,9 +35,8 @@ _HOSTS_SHOWN: Final = 40
 
 def fleet_answer(found: Fleet) -> Answer:
     """The whole answer."""
-    return Answer(
-        opening=[*_disqualified(found), *_opening(found), *_trust(found)], sections=list(_hosts(found))
-    )
+    first, *rest = _opening(found)
+    return Answer(opening=[first, *_disqualified(found), *rest, *_trust(found)], sections=list(_hosts(found)))
 
 
 def _disqualified(found: Fleet) -> Iterator[Sentence]:

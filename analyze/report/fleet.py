@@ -18,7 +18,7 @@ from iotrace.analyze.fleet import (
     fleet_incidents_answer,
     incident_fleet,
 )
-from iotrace.analyze.fleet.description import all_seconds
+from iotrace.analyze.fleet.description import all_seconds, without_misfits
 from iotrace.analyze.fleet.presentation import hosts_text
 from iotrace.analyze.fleet.summary import HostSummary, Seconds
 from iotrace.analyze.present import Answer
@@ -60,11 +60,13 @@ def write_fleet_report(
 
     Raises `IotraceError` as `describe_fleet` and `incident_fleet` do, and for an ``output`` that is taken.
     """
-    told = [one for one in found if isinstance(one, HostTold)]
-    unread = [one for one in found if isinstance(one, Unread)]
-    summaries = [one.summary for one in told]
-    slow = incident_fleet([*(one.slow for one in told), *unread], groups)
-    described = fleet_answer(describe_fleet([*summaries, *unread]))
+    fitting = without_misfits([one.summary if isinstance(one, HostTold) else one for one in found])
+    summaries = [one for one in fitting if isinstance(one, HostSummary)]
+    unread = [one for one in fitting if isinstance(one, Unread)]
+    of_summary = {id(one.summary): one.slow for one in found if isinstance(one, HostTold)}
+    told = [of_summary[id(one)] for one in summaries]
+    slow = incident_fleet([*told, *unread], groups)
+    described = fleet_answer(describe_fleet(fitting))
     shared = fleet_incidents_answer(slow)
     sections = [
         _section("The hosts", counted(len(summaries), "recording"), described, load_charts(summaries, slow)),

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.fleet import Fleet, describe_fleet
-from iotrace.analyze.fleet.summary import Unread, summarise
+from iotrace.analyze.fleet.summary import summarise
 from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
 SECOND = 1_000_000_000
 NIGHT_NS = 1_767_400_000 * SECOND
+SIMULATED = Path(__file__).parents[2] / "fixtures/recordings/1.0.0/simulated.iotrace"
 
 
 @dataclass
@@ -161,9 +162,20 @@ def test_nothing_readable_is_an_error(tmp_path):
         describe_fleet([summarise(tmp_path / "nowhere.iotrace")])
 
 
-def test_copies_are_refused(plant):
-    host = plant("sql01", 1)
-    one = summarise(host.path)
-    assert not isinstance(one, Unread)
-    with pytest.raises(IotraceError, match="are copies of one recording"):
-        describe_fleet([one, summarise(host.path)])
+@pytest.mark.parametrize("order", [1, -1])
+def test_copies_and_replays_are_left_out_and_the_others_are_added_up(plant, order):
+    hosts = [plant("sql01", 1), plant("sql02", 2)]
+    paths = [hosts[0].path, SIMULATED, hosts[0].path, hosts[1].path][::order]
+    found = describe_fleet([summarise(path) for path in paths])
+    assert {one.path for one in found.hosts} == {str(one.path) for one in hosts}
+    assert found.io_count == sum(int((one.op != "flush").sum()) for one in hosts)
+    problems = {one.path: one.problem for one in found.unread}
+    assert problems[str(hosts[0].path)] == f"'{hosts[0].path}' is a copy of '{hosts[0].path}'"
+    assert f"'{SIMULATED}' was simulated, and '" in problems[str(SIMULATED)]
+    assert "was captured: iotrace compare holds them against each other" in problems[str(SIMULATED)]
+
+
+def test_replays_alone_are_a_fleet():
+    found = describe_fleet([summarise(SIMULATED)])
+    assert found.metric == "response"
+    assert not found.unread
