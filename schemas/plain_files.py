@@ -1,4 +1,4 @@
-"""Looking at files that a user or a stranger's recording names: never waiting, never more than is allowed."""
+"""Looking at files that a user or a stranger's recording names, and at the kernel's own that hold such names."""
 
 import errno
 import os
@@ -35,3 +35,13 @@ def read_plain(path: Path, bytes_max: int) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         return file.read(min(found.st_size, bytes_max + 1))
+
+
+def kernel_lines(path: Path, errors: str = "surrogateescape") -> list[str]:
+    """The lines of a text file of the kernel, in which blanks part the columns. Raises ``OSError``.
+
+    They end in a line feed and in nothing else. Names of paths in them may hold whatever else Python ends a line with
+    or takes for a blank, such as a carriage return: whoever may mount or map a file chooses them.
+    """
+    text = path.read_bytes().decode("utf-8", errors)
+    return text.removesuffix("\n").split("\n") if text else []

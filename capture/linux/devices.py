@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from iotrace.schemas import TABLES, IotraceError, Role, conform
+from iotrace.schemas.plain_files import kernel_lines
 
 _SYS = Path("/sys")
 _SECTOR_BYTES = 512
@@ -215,9 +216,9 @@ class Mount:
 def mounts() -> list[Mount]:
     """The mount table of this process (``man 5 proc_pid_mountinfo``)."""
     found = []
-    for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():
+    for line in kernel_lines(Path("/proc/self/mountinfo"), "replace"):
         before, _, after = line.partition(" - ")
-        fields, (filesystem, source, *_) = before.split(), after.split()
+        fields, (filesystem, source, *_) = before.split(" "), after.split(" ")
         major, minor = fields[2].split(":")
         point = fields[4].replace("\\040", " ")
         found.append(Mount(os.makedev(int(major), int(minor)), point, filesystem, source))

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from iotrace.capture._recorder import BlockTrace
 from iotrace.schemas import IotraceError
+from iotrace.schemas.plain_files import kernel_lines
 
 from .devices import Selection
 
@@ -215,7 +216,7 @@ def buffer_bytes() -> int:
 
 def find_tracefs() -> Path:
     """Where tracefs is mounted. Raises `IotraceError` if it is not."""
-    table = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()]
+    table = [line.split(" ") for line in kernel_lines(Path("/proc/self/mounts"))]
     for kind, inside in (("tracefs", ""), ("debugfs", "tracing")):
         for fields in table:
             folder = Path(fields[1], inside)

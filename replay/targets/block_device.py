@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from iotrace.schemas.plain_files import kernel_lines
 from iotrace.schemas.run import DeviceCounters
 
 _ROOT = Path("/")
@@ -144,8 +145,7 @@ def _first_holder(folder: Path) -> str | None:
 
 
 def _mount_lines(root: Path, process: str = "self") -> list[list[str]]:
-    text = (root / f"proc/{process}/mountinfo").read_text(errors="surrogateescape")
-    return [line.split(" ") for line in text.splitlines()]
+    return [line.split(" ") for line in kernel_lines(root / f"proc/{process}/mountinfo")]
 
 
 def _mounts(root: Path) -> dict[str, str]:
@@ -162,10 +162,10 @@ def _mounts(root: Path) -> dict[str, str]:
 def swap_files(*, root: Path = _ROOT) -> list[Path]:
     """Files and devices that are swap space in use."""
     try:
-        lines = (root / "proc/swaps").read_text(errors="surrogateescape").splitlines()[1:]
+        lines = kernel_lines(root / "proc/swaps")[1:]
     except OSError:
         return []
-    return [Path(_unescape(line.split()[0])) for line in lines]
+    return [Path(_unescape(line.partition(" ")[0])) for line in lines]
 
 
 def mount_points(process: str = "self", *, root: Path = _ROOT) -> list[tuple[str, str]]:
@@ -193,6 +193,6 @@ def _unescape(text: str) -> str:
 def word(path: Path) -> str | None:
     """What a small file of the system says; None where it is not there, empty or not to be read."""
     try:
-        return path.read_text().strip() or None
+        return path.read_text(errors="replace").strip() or None
     except OSError:
         return None

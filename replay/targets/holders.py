@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from iotrace.schemas.plain_files import kernel_lines
+
 from . import block_device
 from .refusals import is_database_name, recording_around
 from .signatures import signature_of
@@ -357,7 +359,7 @@ def _open_files(threads: list[str]) -> Iterator[str]:
             continue  # it has ended
     for thread in threads:
         try:
-            lines = Path(f"/proc/{thread}/maps").read_text(errors="surrogateescape").splitlines()
+            lines = kernel_lines(Path(f"/proc/{thread}/maps"))
         except OSError:
             continue  # it has ended, or even root may not look into it here
         for line in lines:

@@ -430,6 +430,25 @@ def test_a_device_that_another_program_writes(tmp_path: Path) -> None:
         refused(device, f"process {process}", at=path)
 
 
+@pytest.mark.parametrize("sign", ["\r", "\v"])
+def test_who_maps_a_file_with_a_name_like_a_line_s_end_hides_nothing(tmp_path: Path, sign: str) -> None:
+    """Any user may map such a file, and mount it in a namespace of their own."""
+    path, odd = image(tmp_path / "disk.img"), foreign(tmp_path / f"a{sign}b c")
+    hold = (
+        f"[mmap.mmap(os.open(one, os.O_RDWR), 4096) for one in ({str(odd)!r}, path)]",
+        "os.closerange(3, 100)",
+    )
+    with attached(path) as device, elsewhere(Path(device), *hold) as process:
+        refused(device, f"process {process}", at=path)
+
+
+def test_who_calls_himself_by_no_text_is_named_all_the_same(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    hold = ("os.open(path, os.O_RDWR)", r"ctypes.CDLL(None).prctl(15, b'\xff\xfe')")
+    with attached(path) as device, elsewhere(Path(device), *hold) as process:
+        refused(device, f"process {process}", at=path)
+
+
 UNSHARES = "lambda: ctypes.CDLL(None).unshare(0x400)"
 UNSEEN_HOLDS = {
     "mapped, closed": ("mmap.mmap(os.open(path, os.O_RDWR), 1 << 20)", "os.closerange(3, 100)"),

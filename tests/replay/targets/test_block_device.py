@@ -167,6 +167,25 @@ def test_swap_in_use_is_known_by_its_number(system: Path, monkeypatch: pytest.Mo
     assert block_device.use(SDA1, root=system) == "it is swap space in use"
 
 
+LIKE_A_LINE_S_END = ["\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\xa0", "\udcff"]
+"""Python ends lines or words with them, or does not take them for text; the kernel writes them as they are."""
+
+
+@pytest.mark.parametrize("sign", LIKE_A_LINE_S_END)
+def test_a_name_like_a_line_s_end_hides_neither_a_mount_nor_swap(system: Path, sign: str) -> None:
+    (system / "proc/self/mountinfo").write_bytes(
+        f"30 22 8:32 / /a{sign}b rw - ext4 /dev/sdc rw\n31 22 8:16 / /data rw - xfs /dev/sdb rw\n".encode(
+            "utf-8", "surrogateescape"
+        )
+    )
+    (system / "proc/swaps").write_bytes(
+        f"Filename Type\n/swap{sign}file   file 1\n".encode("utf-8", "surrogateescape")
+    )
+    assert block_device.use(SDB, root=system) == "it is mounted on /data"
+    assert block_device.mount_points(root=system)[0] == ("8:32", f"/a{sign}b")
+    assert [str(path) for path in block_device.swap_files(root=system)] == [f"/swap{sign}file"]
+
+
 def test_where_there_is_no_list_of_swap_there_is_none(system: Path) -> None:
     (system / "proc/swaps").unlink()
     assert block_device.swap_files(root=system) == []
