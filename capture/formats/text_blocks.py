@@ -89,6 +89,14 @@ def head_lines(head: bytes, count: int) -> list[str]:
     return [text.strip("\r")] if not start and text.strip() else lines
 
 
+def lines_of(block: bytes) -> pa.Array:
+    """The lines of one of `TextBlocks.blocks`.
+
+    Only a line feed ends one: names of files and programs hold other signs that Python takes for a line's end.
+    """
+    return pa.array(block.decode("utf-8", "replace").removesuffix("\n").split("\n"), pa.string())
+
+
 def columns_of(block: bytes, names: list[str], delimiter: str) -> tuple[dict[str, pa.Array], int]:
     """Fields of a block as strings, by column, and how many lines have another number of fields. No quoting."""
     rejected = 0

@@ -28,7 +28,7 @@ from iotrace.capture.formats.io_lines import (
     numbers,
     words,
 )
-from iotrace.capture.formats.text_blocks import head_lines, inspect_text
+from iotrace.capture.formats.text_blocks import head_lines, inspect_text, lines_of
 from iotrace.schemas import IotraceError
 
 _HEADING: Final = re.compile(r"\s*TIME\((s|ms)\)\s+\S.*\bLAT\(ms\)\s*")
@@ -73,7 +73,7 @@ def _read(path: Path, name: str, progress: Progress) -> IoLinesTrace:
 
 
 def _fields(block: bytes) -> tuple[dict[str, pa.Array], int]:
-    lines = pa.array(block.decode("utf-8", "replace").splitlines(), pa.string())
+    lines = lines_of(block)
     heading = pc.match_substring_regex(lines, r"^\s*$|^\s*TIME\(|^Attach|^Tracing|WARNING|^ERROR|^stdin")
     lines = lines.filter(pc.invert(heading))
     return matched(lines, _LINE, _FIELDS)

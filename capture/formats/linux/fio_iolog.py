@@ -26,7 +26,7 @@ from iotrace.capture.formats.io_lines import (
     numbers,
     words,
 )
-from iotrace.capture.formats.text_blocks import head_lines, inspect_text
+from iotrace.capture.formats.text_blocks import head_lines, inspect_text, lines_of
 
 _HEADING: Final = re.compile(r"fio version ([23]) iolog")
 _LINE: Final = (
@@ -85,7 +85,7 @@ class _Log:
         self._waited = 0
 
     def fields(self, block: bytes) -> tuple[dict[str, pa.Array], int]:
-        lines = pa.array(block.decode("utf-8", "replace").splitlines(), pa.string())
+        lines = lines_of(block)
         lines = pc.utf8_trim_whitespace(lines)
         lines = lines.filter(
             pc.and_(pc.not_equal(lines, ""), pc.invert(pc.starts_with(lines, "fio version ")))

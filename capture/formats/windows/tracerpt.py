@@ -27,7 +27,7 @@ from iotrace.capture.formats.io_lines import (
     numbers,
     words,
 )
-from iotrace.capture.formats.text_blocks import head_lines, inspect_text, text_encoding
+from iotrace.capture.formats.text_blocks import head_lines, inspect_text, lines_of, text_encoding
 
 from .xperf import hexadecimals, irp_flags
 
@@ -119,7 +119,7 @@ def _trace(path: Path, name: str, progress: Progress, parse: Any, clock: str) ->
 
 
 def _csv_fields(block: bytes) -> tuple[dict[str, pa.Array], int]:
-    lines = pa.array(block.decode("utf-8", "replace").splitlines(), pa.string())
+    lines = lines_of(block)
     lines = lines.filter(
         pc.match_substring_regex(lines, r"(?i)^\s*DiskIo\s*,\s*(Read|Write|FlushBuffers)\s*,")
     )

@@ -28,7 +28,7 @@ from iotrace.capture.formats.io_lines import (
     numbers,
     words,
 )
-from iotrace.capture.formats.text_blocks import head_lines, inspect_text, text_encoding
+from iotrace.capture.formats.text_blocks import head_lines, inspect_text, lines_of, text_encoding
 from iotrace.schemas import IoFlags
 from iotrace.schemas.host import Host
 
@@ -183,7 +183,7 @@ class _Parser:
         self._detail = dumper is None
 
     def fields(self, block: bytes) -> tuple[dict[str, pa.Array], int]:
-        lines = pc.utf8_trim_whitespace(pa.array(block.decode("utf-8", "replace").splitlines(), pa.string()))
+        lines = pc.utf8_trim_whitespace(lines_of(block))
         event = pc.utf8_lower(
             pc.utf8_trim_whitespace(pc.list_element(pc.split_pattern(lines, ",", max_splits=1), 0))
         )

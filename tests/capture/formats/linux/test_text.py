@@ -66,6 +66,13 @@ def test_biosnoop_tells_completions(tmp_path):
     assert rows[1]["completed_ns"] - rows[0]["completed_ns"] == 174_000
 
 
+@pytest.mark.parametrize("sign", ["\v", "\x1c", "\x85", "\u2028"])
+def test_a_program_named_with_a_line_s_end_of_python_s_ends_no_line(tmp_path, sign):
+    path = tmp_path / "biosnoop.txt"
+    path.write_text((FIXTURES / "biosnoop.txt").read_text().replace("my proc 1", f"my{sign}proc 1"), "utf-8")
+    assert [row["op"] for row in io(path, tmp_path)] == ["write", "read"]
+
+
 def test_biosnoop_without_addresses_is_refused_with_a_way_out(tmp_path):
     path = tmp_path / "biosnoop.txt"
     path.write_text(

@@ -67,6 +67,18 @@ def test_the_diskio_detail(tmp_path):
     assert recording.read("devices")["name"].to_pylist() == ["disk 0", "disk 1"]
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85"])
+def test_a_file_named_with_a_line_s_end_of_python_s_ends_no_line(tmp_path, sign):
+    """Windows takes both in names."""
+    path = tmp_path / "detail.csv"
+    path.write_text(
+        (FIXTURES / "diskio-detail.csv").read_text("utf-8").replace("a, b.mdf", f"a{sign}b.mdf"), "utf-8"
+    )
+    recording = import_files([path], tmp_path / "out.iotrace")
+    assert f"E:\\data\\a{sign}b.mdf" in recording.read("files")["path"].to_pylist()
+    assert recording.manifest.rows["io"] == 2
+
+
 @pytest.mark.parametrize("name", ["tracerpt.csv", "tracerpt.xml"])
 def test_tracerpt_counts_responses_in_ticks(tmp_path, name):
     recording, rows = read(FIXTURES / name, tmp_path)
