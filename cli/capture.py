@@ -1,5 +1,6 @@
 """Commands that turn traces into recordings, one a host of a folder too, and the group of those that record live."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Quality, Recording, Sweep, counted
 from iotrace.schemas.durable import create_private_folder
 from iotrace.schemas.sweep import SweepSettings
-from iotrace.schemas.text import shortened
+from iotrace.schemas.text import printable, shortened
 
 from . import console
 from .options import Json, OutputPath, Overwrite, Title
@@ -265,6 +266,10 @@ def import_hosts(words: Sequence[Path], options: ImportOptions, *, json: bool) -
         )
     imported = [one for one in found if isinstance(one, HostImported)]
     left_out = [one for one in found if isinstance(one, Unread)]
+    if options.anonymizer is not None:
+        _tell_terminal(hosts, options)
+        imported.sort(key=lambda one: one.host)  # the order of the names tells something of them, too
+        left_out = [_namelessly(one, options) for one in left_out]
     if json:
         console.print_answer(ImportHostsAnswer(imported=imported, left_out=left_out))
     else:
@@ -303,8 +308,26 @@ def _name(host: Path) -> str:
     return name
 
 
+def _name_written(host: Path, options: ImportOptions) -> str:
+    """What everything that is written calls the host: its pseudonym, where names are to go."""
+    return _name(host) if options.anonymizer is None else options.anonymizer.host_name(_name(host))
+
+
 def _written_to(host: Path, options: ImportOptions) -> Path:
-    return options.output / f"{_name(host)}{_SUFFIX}"
+    return options.output / f"{_name_written(host, options)}{_SUFFIX}"
+
+
+def _tell_terminal(hosts: Sequence[Path], options: ImportOptions) -> None:
+    """Which pseudonym is whose, on a screen alone: no file, pipe or log is to hold both."""
+    if sys.stderr.isatty():
+        for host in hosts:
+            console.words.print(printable(f"{host.name} becomes {_name_written(host, options)}"))
+
+
+def _namelessly(one: Unread, options: ImportOptions) -> Unread:
+    """``one`` as an answer may hold it; what went wrong names files of the host, so only stderr says that."""
+    console.warn(f"{Path(one.path).name} is left out: {one.problem}")
+    return Unread(_name_written(Path(one.path), options), "could not be imported; its warning says why")
 
 
 def _prepare(hosts: Sequence[Path], options: ImportOptions) -> None:
@@ -317,7 +340,7 @@ def _prepare(hosts: Sequence[Path], options: ImportOptions) -> None:
         )
     taken: dict[str, Path] = {}
     for host in hosts:
-        other = taken.setdefault(_name(host).casefold(), host)
+        other = taken.setdefault(_written_to(host, options).name.casefold(), host)
         if other is not host:
             raise IotraceError(
                 f"'{host.name}' and '{other.name}' would both become {_written_to(host, options).name}",
@@ -349,7 +372,7 @@ def _import_one(options: ImportOptions, host: Path) -> HostImported | Unread:
     begin = min(one.manifest.clock.start_utc_ns for one in parts)
     end = max(one.manifest.clock.start_utc_ns + one.manifest.duration_ns for one in parts)
     return HostImported(
-        host=_name(host),
+        host=_name_written(host, options),
         path=str(made.path),
         kind="recording" if isinstance(made, Recording) else "sweep",
         rows=rows,

@@ -124,6 +124,10 @@ class Anonymizer:
             return name
         return self._name(name)
 
+    def host_name(self, name: str) -> str:
+        """A pseudonym whatever the host is called: one named ``model`` or ``12`` is a host all the same."""
+        return self._name(name)
+
     def counter_object(self, name: str) -> str:
         """The object of a counter with the name of the instance in it replaced."""
         found = _OF_INSTANCE.fullmatch(name)
@@ -141,7 +145,7 @@ class Anonymizer:
         """The host without its name, and without what may hold one."""
         return replace(
             host,
-            name=host.name and self.name(host.name),
+            name=host.name and self.host_name(host.name),
             system=_only(host.system, SYSTEMS),
             kernel=_only(host.kernel, SYSTEMS),
             machine=_only(host.machine, SYSTEMS),

@@ -1,11 +1,13 @@
 """Nobody but its owner reads a recording, no command line gets into one, and an anonymous copy names nothing."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -161,6 +163,55 @@ def test_an_anonymous_copy_of_a_recording_names_nothing_and_keeps_the_io(named, 
     assert copy.manifest.host.processors == 2
     assert everything(named.path) == before
     assert str(copy.read("files")["path"][0]).startswith("D:\\n")
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture
+def named_hosts(tmp_path):
+    """Folders and an archive with a host's name, also in the names of files; one has a name that every system has."""
+    folder = tmp_path / "hosts"
+    for host, trace in ((f"{NAME}1", "xperf/dumper.csv"), ("model", "linux/blkparse.txt")):
+        (folder / host).mkdir(parents=True)
+        shutil.copy(FIXTURES / trace, folder / host / f"{NAME}-{Path(trace).name}")
+    with zipfile.ZipFile(folder / f"{NAME}2.zip", "w") as archive:
+        archive.write(FIXTURES / "xperf" / "dumper.csv", f"{NAME}/{NAME}.csv")
+    (folder / f"{NAME}3").mkdir()
+    (folder / f"{NAME}3" / f"{NAME}3.etl").write_bytes(b"nothing")
+    return folder
+
+
+def test_an_anonymous_fleet_names_no_host(named_hosts, tmp_path, capsys):
+    words = ("--hosts", "--anonymize-key", "secret")
+    for form in ([], ["--json"]):
+        fleet = tmp_path / f"fleet{len(form)}"
+        assert run(["import", str(named_hosts), *words, "-o", str(fleet), *form]) == 1
+        answer, warned = capsys.readouterr()
+        assert NAME not in answer
+        assert f"{NAME}3 is left out" in warned
+        assert [line for line in warned.splitlines() if NAME in line and "is left out" not in line] == []
+        given = sorted(
+            Anonymizer("secret").host(Host(host)).name for host in (f"{NAME}1", f"{NAME}2", "model")
+        )
+        assert [path.name for path in sorted(fleet.iterdir())] == [f"{name}.iotrace" for name in given]
+        assert all(re.fullmatch("n[0-9a-f]{10}", name) for name in given)
+        assert NAME.encode() not in everything(fleet).lower()
+    for form in ([], ["--json"]):
+        assert run(["describe", str(fleet), *form]) == 0
+        assert NAME not in "".join(capsys.readouterr())
+    assert run(["report", str(fleet), "-o", str(tmp_path / "fleet.html")]) == 0
+    page = (tmp_path / "fleet.html").read_text("utf-8")
+    assert given[0] in page
+    assert NAME not in page
+
+
+def test_two_hosts_of_one_pseudonym_are_refused_before_anything_is_written(
+    named_hosts, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Anonymizer, "_hashed", lambda _self, _name: "n0000000000")
+    assert run(["import", str(named_hosts), "--hosts", "--anonymize", "-o", str(tmp_path / "fleet")]) == 2
+    assert not (tmp_path / "fleet").exists()
 
 
 CLOSED = {"method", "sha256", "verdict"}
