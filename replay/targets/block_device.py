@@ -117,7 +117,7 @@ def filesystem_of(path: Path, *, root: Path = _ROOT) -> str | None:
     except (OSError, RuntimeError):  # a circle of links, or one replaced while it is followed (EINVAL)
         return None
     for fields in _mount_lines(root):
-        point = Path(_unescape(fields[4]))
+        point = Path(unescaped(fields[4]))
         if (real == point or point in real.parents) and len(point.parts) >= best:
             best, kind = len(point.parts), fields[fields.index("-") + 1]
     return kind
@@ -152,10 +152,10 @@ def _mounts(root: Path) -> dict[str, str]:
     """Mount points by device number. A file system of several devices only names one: opening with O_EXCL tells."""
     found: dict[str, str] = {}
     for fields in _mount_lines(root):
-        source = Path(_unescape(fields[fields.index("-") + 2]))
-        found.setdefault(fields[2], _unescape(fields[4]))
+        source = Path(unescaped(fields[fields.index("-") + 2]))
+        found.setdefault(fields[2], unescaped(fields[4]))
         if source.is_absolute() and (number := _device_number(source)):
-            found.setdefault(number, _unescape(fields[4]))
+            found.setdefault(number, unescaped(fields[4]))
     return found
 
 
@@ -165,12 +165,12 @@ def swap_files(*, root: Path = _ROOT) -> list[Path]:
         lines = kernel_lines(root / "proc/swaps")[1:]
     except OSError:
         return []
-    return [Path(_unescape(line.partition(" ")[0])) for line in lines]
+    return [Path(unescaped(line.partition(" ")[0])) for line in lines]
 
 
 def mount_points(process: str = "self", *, root: Path = _ROOT) -> list[tuple[str, str]]:
     """Device number of the file system, as major:minor, and path of every mount that the process sees."""
-    return [(fields[2], _unescape(fields[4])) for fields in _mount_lines(root, process)]
+    return [(fields[2], unescaped(fields[4])) for fields in _mount_lines(root, process)]
 
 
 def _swaps(root: Path) -> set[str]:
@@ -185,7 +185,7 @@ def _device_number(path: Path) -> str | None:
     return f"{os.major(number)}:{os.minor(number)}" if number else None
 
 
-def _unescape(text: str) -> str:
+def unescaped(text: str) -> str:
     """The kernel writes blanks and backslashes of paths as octal."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import platform
+import re
 import signal
 import stat
 import struct
@@ -70,6 +71,12 @@ def _standing_use_of_file(found: os.stat_result, but: str = "") -> str | None:
     if place := _mount_of(found):
         return f"it is mounted on {place} as a file"
     return None
+
+
+def use_since(file: int) -> str | None:
+    """The same of a file that was looked at by `use_of_file` and has been open since; its lock is held already."""
+    found = os.fstat(file)
+    return _standing_use_of_file(found) or _other_opener(file, found)
 
 
 def unseen_use_of_file(file: int) -> str | None:
@@ -264,18 +271,23 @@ def _mount_of(found: os.stat_result) -> str | None:
 
 
 def _viewers_of_other_mounts() -> Iterator[str]:
-    """A thread of each mount namespace but ours."""
-    seen = {os.readlink("/proc/self/ns/mnt")}  # noqa: PTH115
+    """A thread of each mount namespace and root folder but ours: what lies outside of its root a thread is not told."""
+    seen = {_view_of("self")}
     for process in os.listdir("/proc"):  # noqa: PTH208
         try:
             threads = os.listdir(f"/proc/{process}/task") if process.isdigit() else []  # noqa: PTH208
             for thread in threads:
-                namespace = os.readlink(f"/proc/{thread}/ns/mnt")  # noqa: PTH115
-                if namespace not in seen:
-                    seen.add(namespace)
+                view = _view_of(thread)
+                if view not in seen:
+                    seen.add(view)
                     yield thread
         except OSError:
             continue  # it has ended, or may not be looked into
+
+
+def _view_of(thread: str) -> tuple[str, str]:
+    """What decides which mounts a thread sees. Raises ``OSError``."""
+    return os.readlink(f"/proc/{thread}/ns/mnt"), os.readlink(f"/proc/{thread}/root")  # noqa: PTH115
 
 
 def _lock(file: int) -> str | None:
@@ -350,13 +362,27 @@ def _openers(wanted: Mapping[_Identity, str], *, writers_only: bool = False) -> 
 def _open_files(threads: list[str]) -> Iterator[str]:
     """Links to all that the threads of a process have open, which each may have for itself, and to what is mapped.
 
-    A mapping outlives the closing of its file.
+    A mapping outlives the closing of its file, and so does what io_uring was told to keep.
     """
+    yield from _descriptors(threads)
+    yield from _mappings(threads)
+
+
+def _descriptors(threads: list[str]) -> Iterator[str]:
     for thread in _with_own_descriptors(threads):
         try:
-            yield from (f"/proc/{thread}/fd/{name}" for name in os.listdir(f"/proc/{thread}/fd"))  # noqa: PTH208
+            names = os.listdir(f"/proc/{thread}/fd")  # noqa: PTH208
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended
+        for name in names:
+            leads = _leads_to(f"/proc/{thread}/fd/{name}")
+            if leads.startswith("/"):  # pipes and sockets are no paths
+                yield f"/proc/{thread}/fd/{name}"
+            elif leads == "anon_inode:[io_uring]":
+                yield from _registered(thread, name)
+
+
+def _mappings(threads: list[str]) -> Iterator[str]:
     for thread in threads:
         try:
             lines = kernel_lines(Path(f"/proc/{thread}/maps"))
@@ -387,10 +413,30 @@ def _with_own_descriptors(threads: list[str]) -> Iterator[str]:
             yield thread
 
 
+def _leads_to(link: str) -> str:
+    try:
+        return os.readlink(link)  # noqa: PTH115
+    except OSError:
+        return ""  # closed by now, or of a process that even root may not look into here
+
+
+def _registered(thread: str, ring: str) -> Iterator[str]:
+    """The files that an io_uring keeps without a descriptor, as the thread's root and ours call them."""
+    try:
+        lines = kernel_lines(Path(f"/proc/{thread}/fdinfo/{ring}"))
+    except OSError:
+        return  # closed by now
+    for line in lines:
+        if kept := re.fullmatch(r" *\d+: (.+)", line):
+            path = block_device.unescaped(kept[1])
+            if path.startswith("/"):
+                yield from (path, f"/proc/{thread}/root{path}")
+            else:
+                yield f"/dev/{path}"  # older kernels tell the last part only
+
+
 def _identity_behind(link: str) -> _Identity | None:
     try:
-        if "/fd/" in link and not os.readlink(link).startswith("/"):  # noqa: PTH115 - pipes and sockets are no paths
-            return None
         return _identity(os.stat(link))  # noqa: PTH116
     except OSError:
         return (
@@ -399,7 +445,9 @@ def _identity_behind(link: str) -> _Identity | None:
 
 
 def _only_reads(link: str) -> bool:
-    """The mode of such a link tells how the file was opened."""
+    """The mode of such a link tells how the file was opened; of what io_uring keeps nothing does."""
+    if re.match(r"/proc/\d+/(fd|map_files)/", link) is None:
+        return False
     try:
         return not os.lstat(link).st_mode & stat.S_IWUSR
     except OSError:

@@ -78,7 +78,7 @@ class Target:
                 return "its name now belongs to another device"
             if block_device.sequence(opened.st_rdev) != self.sequence:
                 return "the disk was exchanged"
-            return holders.standing_use(opened.st_rdev)
+            return holders.use_of_device(opened.st_rdev, Path(self.name))
         if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
             return "its name now belongs to another file"
         if named.st_nlink != 1:
@@ -87,7 +87,7 @@ class Target:
             return "its size was changed"
         if device := holders.loop_on(self.file):
             return f"it became the disk behind the loop device {device}"
-        return None
+        return holders.use_since(self.file)
 
     def close(self) -> None:
         """Close it, and renew the mark of a file of iotrace's own that was written, if it still is one.

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from iotrace.cli.main import run as iotrace
 from iotrace.replay.targets import holders
 from iotrace.replay.targets.refusals import Permission
-from iotrace.replay.targets.target import open_target
+from iotrace.replay.targets.target import changes_of, open_target, refuse_changed
 from iotrace.schemas import IotraceError, SweepWriter
 
 from .evidence import device_sum, evidence
@@ -261,14 +262,15 @@ def test_a_swap_file(tmp_path: Path) -> None:
         run("swapoff", path)
 
 
-def test_a_file_that_is_mounted_over_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["shown", "a\fb", "a\rb", "a\u2028b", "a b\tc\\d\ne"])
+def test_a_file_that_is_mounted_over_another(tmp_path: Path, name: str) -> None:
     """As containers are given single files."""
-    real, shown = foreign(tmp_path / "real"), tmp_path / "shown"
+    real, shown = foreign(tmp_path / "real"), tmp_path / name
     shown.touch()
     run("mount", "--bind", real, shown)
     try:
-        for name in (real, shown):
-            refused(name, f"it is mounted on {shown}")
+        for either in (real, shown):
+            refused(either, f"it is mounted on {shown}")
     finally:
         run("umount", shown)
 
@@ -286,6 +288,43 @@ def test_a_file_that_is_mounted_over_another_where_only_a_container_sees_it(tmp_
             refused(device, f"it is mounted on {hidden}/f for process {process.pid}", at=path)
         process.communicate("\n")
     opened(path).close()
+
+
+SHUT_IN = "import os, sys; os.chroot(sys.argv[1]); print('ready', flush=True); sys.stdin.read()"
+
+
+def test_a_program_that_is_shut_in_a_folder_does_not_hide_what_its_container_mounts(tmp_path: Path) -> None:
+    """It is told of no mount outside of that folder, and comes first among the container's processes."""
+    path, shown = foreign(tmp_path / "real"), tmp_path / "shown"
+    shown.touch()
+    (cell := tmp_path / "cell").mkdir()
+    script = 'mount --bind "$1" "$2"; sleep 60 & exec "$3" -c "$4" "$5"'
+    words = [
+        tool("unshare"),
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        path,
+        shown,
+        sys.executable,
+        SHUT_IN,
+        cell,
+    ]
+    with subprocess.Popen(
+        list(map(str, words)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            refused(path, f"it is mounted on {shown} for process")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 # ---- open elsewhere -------------------------------------------------------------------------------------------------
@@ -306,6 +345,11 @@ def in_thread(prepare):
 def end_this_thread():
     print("ready", flush=True)
     ctypes.CDLL(None).syscall({{"x86_64": 60}}.get(os.uname().machine, 93), 0)
+def kept_by_io_uring():
+    ask = ctypes.CDLL(None).syscall
+    ring, file = ask(425, 4, (ctypes.c_char * 120)()), os.open(path, os.O_RDWR)
+    assert ask(427, ring, 2, (ctypes.c_int * 2)(-1, file), 2) == 0
+    os.close(file)
 held = {what}
 {then}
 print("ready", flush=True)
@@ -404,6 +448,33 @@ def test_who_has_it_open_is_named(tmp_path: Path) -> None:
         refused(path, f"process {process}")
 
 
+@pytest.mark.parametrize("hold", ["open for reading", "mapped for writing"])
+def test_who_opens_a_file_before_the_first_write_keeps_it(tmp_path: Path, hold: str) -> None:
+    """Filling the file of another target takes minutes."""
+    path = foreign(tmp_path / "held")
+    target = opened(path)
+    refuse_changed([target])
+    with elsewhere(path, *HOLDS[hold]) as process:
+        with pytest.raises(IotraceError, match=f"'{path}' is not written: process {process} .* has it open"):
+            refuse_changed([target])
+        assert f"process {process}" in changes_of([target])[0]
+    assert changes_of([target]) == []
+    target.close()
+
+
+def test_who_opens_a_device_before_the_first_write_keeps_it(tmp_path: Path) -> None:
+    path = image(tmp_path / "disk.img")
+    with attached(path) as device:
+        target = opened(device)
+        with (
+            elsewhere(Path(device), *HOLDS["open for writing"]) as process,
+            pytest.raises(IotraceError, match=f"'{device}' is not written: process {process} "),
+        ):
+            refuse_changed([target])
+        refuse_changed([target])
+        target.close()
+
+
 def test_a_file_opened_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     path = foreign(tmp_path / "indexed")
     words = "import sys, time; held = open(sys.argv[1]); print('ready', flush=True); time.sleep(0.2)"
@@ -454,6 +525,7 @@ UNSEEN_HOLDS = {
     "mapped, closed": ("mmap.mmap(os.open(path, os.O_RDWR), 1 << 20)", "os.closerange(3, 100)"),
     "in a thread whose leader ended": ("in_thread(lambda: None)", "end_this_thread()"),
     "in a thread with files of its own": (f"in_thread({UNSHARES})", ""),
+    "kept by an io_uring": ("kept_by_io_uring()", ""),
 }
 
 
