@@ -33,7 +33,7 @@ from iotrace.schemas.sweep import SweepSettings
 from iotrace.schemas.text import printable, shortened
 
 from . import console
-from .options import Json, OutputPath, Overwrite, Title
+from .options import ANONYMIZE_KEY, Json, OutputPath, Overwrite, Title
 from .show import show, show_section
 from .summary import Written, print_recording, written
 
@@ -72,7 +72,7 @@ def import_command(
     anonymize_key: Annotated[
         str | None,
         typer.Option(
-            "--anonymize-key",
+            ANONYMIZE_KEY,
             metavar="SECRET",
             help="A key, to get the same pseudonyms again.",
             show_default=False,

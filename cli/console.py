@@ -1,21 +1,15 @@
-"""Where words and data go: tables and JSON to stdout, everything said along the way to stderr, and both to a log.
-
-The log is for whoever is asked a week later what was done: what was typed, what was said, how it ended.
-"""
+"""Where words and data go: tables and JSON to stdout, everything said along the way to stderr, and both to a log."""
 
 import json
 import logging
 import os
 import re
-import shlex
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -26,12 +20,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from iotrace.analyze.present import ProgramAnswer, plain
-from iotrace.schemas import IotraceError, Quality, Recording, distribution
+from iotrace.schemas import IotraceError, Quality, Recording
 from iotrace.schemas.models import model_words
 from iotrace.schemas.text import printable, shortened
 
-_LOGGER: Final = logging.getLogger("iotrace")
-_LOGGER.propagate = False
+LOGGER: Final = logging.getLogger("iotrace")
+LOGGER.propagate = False
 _GLUE: Final = "\ue000"
 """Stands for a blank at which no line may end: between a figure and its unit."""
 _FIGURE: Final = re.compile(
@@ -40,73 +34,12 @@ _FIGURE: Final = re.compile(
 )
 _LONG_WORD: Final = re.compile(r"\S{40,}")
 
-_LOGGER.addHandler(logging.NullHandler())
+LOGGER.addHandler(logging.NullHandler())
 
 
 def note(text: str, level: int = logging.INFO) -> None:
     """Add a line to the log, if one is kept."""
-    _LOGGER.log(level, "%s", printable(" ".join(text.split())))
-
-
-@contextmanager
-def logged(name: str | None, arguments: Sequence[str]) -> Iterator[list[int]]:
-    """Keep a log of the run in the file ``name``, if there is one; the block puts its exit status into the list.
-
-    Raises `IotraceError` if nothing can be written there.
-    """
-    status: list[int] = []
-    if name is None:
-        yield status
-        return
-    path = Path(name).expanduser()
-    try:
-        # Names in it may be nobody else's business.
-        handler = _LogFile(open(path, "a", encoding="utf-8", opener=_private))  # noqa: SIM115 - an opener of its own
-    except OSError as problem:
-        raise IotraceError(
-            f"the log '{path}' cannot be written: {problem.strerror}",
-            hint="IOTRACE_LOG or the settings name it: iotrace config",
-        ) from problem
-    form = logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
-    form.converter = time.gmtime
-    handler.setFormatter(form)
-    _LOGGER.addHandler(handler)
-    _LOGGER.setLevel(logging.INFO)
-    began = time.monotonic()
-    note(f"iotrace {distribution.version()}: {shlex.join(arguments)}")
-    try:
-        yield status
-    finally:
-        ended = f"status {status[0]}" if status else "ended by itself"
-        note(f"{ended} after {time.monotonic() - began:.1f} s")
-        _LOGGER.removeHandler(handler)
-        handler.close_file()
-        if handler.problem is not None:
-            warn(f"the log '{path}' is not complete: {handler.problem.strerror or handler.problem}")
-
-
-class _LogFile(logging.StreamHandler[TextIO]):
-    """A log that does without what its disk does not take: the work goes on."""
-
-    problem: OSError | None = None
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as logging's
-        found = sys.exception()
-        if isinstance(found, OSError):
-            self.problem = self.problem or found
-        else:
-            super().handleError(record)
-
-    def close_file(self) -> None:
-        """What could not be written is tried once more, and left."""
-        try:
-            self.stream.close()
-        except OSError as problem:
-            self.problem = self.problem or problem
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    LOGGER.log(level, "%s", printable(" ".join(text.split())))
 
 
 class _Data(Console):

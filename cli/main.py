@@ -28,6 +28,7 @@ from . import (
     model,
     query,
     replay,
+    run_log,
     settings,
     size,
     sweep,
@@ -110,7 +111,7 @@ def run(arguments: list[str]) -> int:
     try:
         found = settings.chosen()
         console.use_colors(settings.named(found, "color") != "never")
-        with console.logged(settings.named(found, "log"), arguments) as status:
+        with run_log.logged(settings.named(found, "log"), arguments) as status:
             status.append(_run(arguments, found, debug=debug))
             return status[0]
     except IotraceError as problem:

@@ -12,6 +12,9 @@ COUNT_MAX: Final = (1 << 63) - 1
 """The greatest whole number that anything below takes."""
 
 
+ANONYMIZE_KEY: Final = "--anonymize-key"
+"""What it is given is a secret: it stands in no log."""
+
 INTERRUPTED: Final = 130
 """Exit status of what Ctrl-C, or a request to terminate, ended: as shells have it."""
 
