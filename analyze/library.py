@@ -49,6 +49,7 @@ import psutil
 import pyarrow as pa
 
 from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.errors import NEEDS_MEMORY
 from iotrace.schemas.spilling import private_room
 
 from .stats.histogram import MACRO_SQL
@@ -56,6 +57,8 @@ from .stats.histogram import MACRO_SQL
 MEMORY_LIMIT_BYTES: Final = 3 << 30
 """Leaves room below 4 GiB for Python and Arrow; smaller machines get half of what they have."""
 
+_REFUSED_BY_SYSTEM: Final = re.compile("Allocation failure|bad allocation")
+"""In DuckDB's words where the system gave no memory, not DuckDB's own limit."""
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _FIELD: Final = re.compile(r"-- (?P<name>\$?\w+) \[(?P<unit>[^\]]+)\]: (?P<meaning>.+)")
 _OUR_ERRORS: Final = (duckdb.ParserException, duckdb.ResourceInUseException, duckdb.InterruptException)
@@ -282,6 +285,8 @@ def _readable(path: Path | None, what: str, *, is_query: bool = False) -> Iterat
     try:
         yield
     except duckdb.OutOfMemoryException as problem:
+        if _REFUSED_BY_SYSTEM.search(str(problem)):
+            raise IotraceError(f"not enough memory to answer {what}", hint=NEEDS_MEMORY) from problem
         raise IotraceError(
             f"not enough memory or temporary disk space to answer {what}",
             hint=f"free some room in {tempfile.gettempdir()} or set TMPDIR to a larger disk",

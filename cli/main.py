@@ -10,6 +10,7 @@ import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 
 from iotrace.schemas import IotraceError, distribution
+from iotrace.schemas.errors import NEEDS_MEMORY
 from iotrace.schemas.text import shortened
 
 from . import (
@@ -150,6 +151,14 @@ def _tell(problem: Exception) -> int:
     match problem:
         case IotraceError():
             fail(problem.message, problem.hint)
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            fail("there is not enough memory", NEEDS_MEMORY)
+        case Exception() if (
+            type(problem).__name__ == "OutOfMemoryException"
+        ):  # DuckDB's, which need not be loaded
+            fail("there is not enough memory", NEEDS_MEMORY)
+        case RuntimeError() if str(problem) == "can't start new thread":
+            fail("no thread can be started: there is not enough memory, or there are too many", NEEDS_MEMORY)
         case OSError():
             _fail_as_the_system_says(problem)
         case ModuleNotFoundError() if extra := extra_with(problem.name or ""):

@@ -7,6 +7,9 @@ import pyarrow as pa
 UNREADABLE: Final = (pa.ArrowException, OSError, ValueError)
 """What pyarrow raises for bytes that are no table; for a name in them that is no text, no error of its own."""
 
+NEEDS_MEMORY: Final = "close other programs, or raise the limit: ulimit -a shows the shell's"
+"""The hint where neither the system nor the limits of the shell, service or container give what is needed."""
+
 
 class IotraceError(Exception):
     """Wrong use or bad input: exit status 2, one line, and a hint.

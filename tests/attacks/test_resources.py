@@ -1,22 +1,30 @@
 """What is made to eat memory, time or disk is refused within bounds, and nothing is left behind or waited for."""
 
 import io
+import mmap
 import os
+import resource
 import signal
 import stat
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iotrace.schemas import Recording
+from iotrace.analyze.library import _readable
+from iotrace.cli import main
+from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.spilling import private_room
 from iotrace.schemas.writer import parquet_writer
 
@@ -573,6 +581,61 @@ def test_a_killed_export_s_spill_goes_with_the_next_command(tmp_path, make):
     child.wait()
     iotrace(["query", recording.path, "SELECT 1"], env=environment)
     assert spill_folders(place) == []
+
+
+def start_with_a_stack_of_128_tib():
+    before = threading.stack_size(1 << 47)
+    try:
+        threading.Thread(target=print).start()
+    finally:
+        threading.stack_size(before)
+
+
+def allocate_in_duckdb():
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SELECT list_sum(range(400000000))").fetchall()
+
+
+WANTS = {
+    "Python": lambda: bytearray(1 << 62),
+    "Arrow": lambda: pa.allocate_buffer(1 << 62),
+    "the system": lambda: mmap.mmap(-1, 1 << 48),
+    "a thread": start_with_a_stack_of_128_tib,
+    "DuckDB": allocate_in_duckdb,
+}
+
+
+@contextmanager
+def little_more_memory():
+    """As `ulimit -d` gives it: 256 MiB more than are used already."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (psutil.Process().memory_info().data + (256 << 20), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+@pytest.mark.parametrize("of", WANTS)
+def test_want_of_memory_is_said_with_what_to_do(monkeypatch, capsys, of):
+    """Whatever wants more than there is, in its own words."""
+    monkeypatch.setattr("iotrace.cli.inspect.inspect_path", lambda *_, **__: WANTS[of]())
+    with little_more_memory():
+        status = main.run(["inspect", __file__])
+    said = capsys.readouterr().err
+    assert status == 2, said
+    assert "there is not enough memory" in said.splitlines()[0]
+    assert "hint: close other programs, or raise the limit: ulimit -a" in said
+
+
+def test_want_of_memory_in_an_answer_is_none_of_the_disk_s():
+    with (
+        little_more_memory(),
+        pytest.raises(IotraceError, match="not enough memory to answer layers") as found,
+        _readable(None, "layers"),
+    ):
+        allocate_in_duckdb()
+    assert "TMPDIR" not in found.value.hint
 
 
 def test_the_recording_used_here_is_one(tmp_path, make):
