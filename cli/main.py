@@ -11,6 +11,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageErro
 
 from iotrace.schemas import IotraceError, distribution
 from iotrace.schemas.errors import NEEDS_MEMORY
+from iotrace.schemas.plain_files import has_working_folder, without_working_folder
 from iotrace.schemas.text import shortened
 
 from . import (
@@ -159,6 +160,8 @@ def _tell(problem: Exception) -> int:
             fail("there is not enough memory", NEEDS_MEMORY)
         case RuntimeError() if str(problem) == "can't start new thread":
             fail("no thread can be started: there is not enough memory, or there are too many", NEEDS_MEMORY)
+        case FileNotFoundError(filename=None) if not has_working_folder():
+            return _tell(without_working_folder())
         case OSError():
             _fail_as_the_system_says(problem)
         case ModuleNotFoundError() if extra := extra_with(problem.name or ""):
@@ -181,6 +184,8 @@ def _fail_as_the_system_says(problem: OSError) -> None:
     match problem.errno:
         case errno.ENOSPC | errno.EDQUOT:
             hint = "free some room there"
+        case errno.EFBIG:
+            hint = "raise the limit on the size of files (ulimit -f unlimited)"
         case errno.ENAMETOOLONG:
             hint = "use a shorter name"
         case _:

@@ -3,20 +3,58 @@
 import errno
 import os
 import stat
+import sys
 from pathlib import Path
 
 from .errors import IotraceError
 
 
 def resolved(path: Path) -> Path:
-    """Where ``path`` leads. Raises `IotraceError` for links that lead in a circle."""
+    """Where ``path`` leads. Raises `IotraceError` for links that lead in a circle, and where no working folder is."""
     try:
-        return path.resolve()
+        found = path.resolve()
+    except FileNotFoundError as problem:  # of the working folder: what else is not there yet is no error
+        raise without_working_folder(str(path)) from problem
     except (OSError, RuntimeError) as problem:
-        raise IotraceError(
-            f"'{path}' leads nowhere: it is a link that leads back to itself",
-            hint="remove the link, or choose another name",
-        ) from problem
+        raise _circle(path) from problem
+    if found.is_symlink():  # from Python 3.13 on, a circle is no error above
+        raise _circle(path)
+    return found
+
+
+def _circle(path: Path) -> IotraceError:
+    return IotraceError(
+        f"'{path}' leads nowhere: it is a link that leads back to itself",
+        hint="remove the link, or choose another name",
+    )
+
+
+def without_working_folder(name: str | None = None) -> IotraceError:
+    """The user's words where the working folder was deleted, so that ``name``, if it is known, leads from nowhere."""
+    gone = "the working folder was deleted"
+    return IotraceError(
+        gone if name is None else f"'{name}' leads nowhere: {gone}",
+        hint="change to a folder that is there (cd), or give whole paths",
+    )
+
+
+def has_working_folder() -> bool:
+    """Tell whether names that are no whole paths lead anywhere."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def file_bytes_max() -> int | None:
+    """What the shell, service or container lets a file grow to (``ulimit -f``); None where it sets no limit."""
+    if sys.platform == "win32":
+        return None
+    import resource  # noqa: PLC0415 - Windows has none
+
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if most == resource.RLIM_INFINITY else most
 
 
 def read_plain(path: Path, bytes_max: int) -> bytes:

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from iotrace.replay.options import RATIO_MAX
 from iotrace.schemas import IotraceError
+from iotrace.schemas.plain_files import file_bytes_max
 
 from .silent_storage import PATIENCE_SECONDS, Report, patiently
 
@@ -449,7 +450,7 @@ def _write(file: int, path: Path, data: Data, size_bytes: int, report: Report, *
         if problem.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise
         os.ftruncate(file, 0)
-        raise _full(file, path, size_bytes) from problem
+        raise _full(file, path, size_bytes, problem) from problem
     allocated = min(os.fstat(file).st_blocks * 512, size_bytes - unallocated_bytes(file))
     if allocated < size_bytes:
         raise IotraceError(
@@ -461,22 +462,29 @@ def _write(file: int, path: Path, data: Data, size_bytes: int, report: Report, *
 
 
 def _refuse_without_room(file: int, path: Path, size_bytes: int) -> None:
-    found = os.fstatvfs(file)
-    if found.f_blocks and size_bytes > found.f_bavail * found.f_frsize:
+    found, most = os.fstatvfs(file), file_bytes_max()
+    is_beyond_disk = found.f_blocks > 0 and size_bytes > found.f_bavail * found.f_frsize
+    if is_beyond_disk or (most is not None and size_bytes > most):
         raise _full(file, path, size_bytes)
 
 
-def _full(file: int, path: Path, size_bytes: int) -> IotraceError:
+def _full(file: int, path: Path, size_bytes: int, problem: OSError | None = None) -> IotraceError:
     free = os.fstatvfs(file)
-    return no_room(str(path), size_bytes, free.f_bavail * free.f_frsize)
+    return no_room(str(path), size_bytes, free.f_bavail * free.f_frsize, problem)
 
 
-def no_room(name: str, size_bytes: int, free_bytes: int) -> IotraceError:
-    """The user's words for a disk that is too full."""
-    return IotraceError(
-        f"no room for target '{name}': it needs {size_bytes:,} bytes, {free_bytes:,} are free",
-        hint="choose another place, or replay a shorter window",
-    )
+def no_room(name: str, size_bytes: int, free_bytes: int, problem: OSError | None = None) -> IotraceError:
+    """The user's words for a disk that is too full, or a limit; ``problem`` is what the system said of it."""
+    most = file_bytes_max()
+    hint = "choose another place, or replay a shorter window"
+    if most is not None and most < min(size_bytes, free_bytes):
+        bound = f"and a file may have {most:,} at most (ulimit -f)"
+        hint = "raise that limit (ulimit -f unlimited), or replay a shorter window"
+    elif problem is not None and problem.strerror and size_bytes <= free_bytes:  # such as a quota
+        bound = f"and the system says: {problem.strerror}"
+    else:
+        bound = f"{free_bytes:,} are free"
+    return IotraceError(f"no room for target '{name}': it needs {size_bytes:,} bytes, {bound}", hint=hint)
 
 
 def write(file: int, data: Data, size_bytes: int, progress: Report | None = None) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.plain_files import without_working_folder
 from iotrace.schemas.writer import is_output
 
 from . import block_device
@@ -72,6 +73,8 @@ def refuse_recording(name: str) -> None:
     """Refuse a target that is or lies in a recording or sweep, which is no place for test data."""
     try:
         target = Path(name).resolve()
+    except FileNotFoundError as problem:
+        raise without_working_folder(name) from problem
     except (OSError, RuntimeError) as problem:  # a circle of links, or one replaced while it is followed
         raise changed_while_opened(name) from problem
     if folder := recording_around(target):

@@ -219,7 +219,7 @@ def _create(
         partial.rename(path)  # unlike on Linux, this fails where the name is taken
     except OSError as problem:
         if problem.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            raise fill.no_room(name, size_bytes, shutil.disk_usage(path.parent).free) from problem
+            raise fill.no_room(name, size_bytes, shutil.disk_usage(path.parent).free, problem) from problem
         raise fill.creation_error(path, problem) from problem
     finally:
         partial.unlink(missing_ok=True)

@@ -344,3 +344,46 @@ def test_a_number_beyond_all_is_refused(
     }.get(command, [reads.path, "--target", tmp_path / "t", "-o", tmp_path / "o.iotrace"])
     assert_refused(iotrace(*command.split(), *words, name, value), name)
     assert entries(tmp_path) == ["reads.iotrace"]
+
+
+DELETED = "the working folder was deleted"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no folder that is in use")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("report x.iotrace -o x.html", f"'x.iotrace' leads nowhere: {DELETED}"),
+        ("report {recording} -o x.html", f"'x.html' leads nowhere: {DELETED}"),
+        ("replay {recording} --target t -o x.iotrace", f"'x.iotrace' leads nowhere: {DELETED}"),
+        ("replay {recording} --target t -o {elsewhere}", DELETED),
+        ("import x -o x.iotrace", f"'x.iotrace' leads nowhere: {DELETED}"),
+        ("inspect x", DELETED),
+    ],
+)
+def test_a_deleted_working_folder_is_no_circle_of_links(
+    iotrace: Callable[..., Result],
+    reads: Recording,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    said: str,
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    given = words.format(recording=reads.path, elsewhere=tmp_path / "o.iotrace").split()
+    result = iotrace(*given)
+    assert_refused(result)
+    assert result.err.splitlines()[0] == f"error: {said}"
+    assert "cd" in result.err.splitlines()[2]
+    assert entries(tmp_path) == ["reads.iotrace"]
+
+
+def test_a_circle_of_links_is_named(
+    iotrace: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "circle").symlink_to("circle")
+    assert_refused(iotrace("import", "x", "-o", "circle"), "'circle'", "a link that leads back to itself")

@@ -333,14 +333,34 @@ def test_something_that_turns_up_while_filling_is_not_replaced(tmp_path: Path) -
     assert path.read_bytes() == CONTENT
 
 
-def test_a_disk_that_really_is_full(tmp_path: Path) -> None:
-    """The limit on file sizes stands in for a full disk."""
+def test_a_limit_on_the_size_of_files_is_named_not_the_disk(tmp_path: Path) -> None:
+    """As `ulimit -f` sets it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, hard))
     try:
-        refused(tmp_path / "new", "no room for target", is_foretold=False, needed_bytes=2 * MIB)
+        error = refused(tmp_path / "new", "no room for target", needed_bytes=2 * MIB)
+        opened(tmp_path / "small", needed_bytes=MIB).close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert error.message.endswith(
+        "it needs 2,097,152 bytes, and a file may have 1,048,576 at most (ulimit -f)"
+    )
+    assert "ulimit -f unlimited" in error.hint
+    assert [one.name for one in tmp_path.iterdir()] == ["small"]
+
+
+@pytest.mark.parametrize("number", [errno.EFBIG, errno.EDQUOT])
+def test_a_limit_that_turns_up_while_filling_is_named_as_the_system_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The greatest file of a file system, or a quota: there is room on the disk."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    error = refused(tmp_path / "new", "no room for target", is_foretold=False, needed_bytes=5 * MIB)
+    assert error.message.endswith(f"it needs 5,242,880 bytes, and the system says: {os.strerror(number)}")
     assert list(tmp_path.iterdir()) == []
 
 
