@@ -255,8 +255,9 @@ def limited(
 ) -> Iterator[pa.RecordBatch]:
     """``batches`` of `select` or `ask`, ended once they have been worked on for ``seconds``. Raises `IotraceError`.
 
-    DuckDB looks for word to stop between steps only, and a step on a long list is as long as the list. ``end`` ends the
-    process where DuckDB has not stopped `STOP_S` later; it is called in a thread of its own.
+    What whoever takes them makes of them is work, too, but not that a reader lets it wait. DuckDB looks for word to
+    stop between steps only, and a step on a long list is as long as the list. ``end`` ends the process where DuckDB has
+    not stopped `STOP_S` later; it is called in a thread of its own.
     """
     late = IotraceError(
         f"the query was stopped after {seconds:g} s",
@@ -281,10 +282,15 @@ def limited(
             is_over.set()
             watch.cancel()
             watch.join()  # what holds the connection when Python ends makes DuckDB complain of it at length
-        left = max(left - (time.monotonic() - begun), 0.001)
+        left -= time.monotonic() - begun
         if batch is None:
             return
+        worked = time.thread_time()
         yield batch
+        left -= time.thread_time() - worked
+        if left <= 0:
+            connection.interrupt()
+            raise late
 
 
 def _stop(

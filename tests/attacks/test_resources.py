@@ -436,16 +436,16 @@ def test_very_many_disks_take_time_and_memory_by_their_number(tmp_path, command,
 
 ENDLESS = [
     "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b",
+    "SELECT * FROM range(100000000000)",  # DuckDB has each batch at once; to write it takes the time
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
     "SELECT count(*) FROM io, range(100000000000)",
-    "SELECT * FROM range(100000000000)",
     "SELECT count(DISTINCT md5(range::VARCHAR)) FROM range(100000000000)",
     "SELECT max(regexp_replace(repeat('ab', 1000), '(a|b)*c', range::VARCHAR)) FROM range(100000000000)",
 ]
 
 
 @pytest.mark.parametrize(
-    "sql", [ENDLESS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in ENDLESS[1:])]
+    "sql", [*ENDLESS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in ENDLESS[2:])]
 )
 def test_a_query_ends_after_its_time(tmp_path, make, sql):
     recording = make(tmp_path)
