@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -264,17 +264,17 @@ def characterize_command(
             count = sum(len(one.cells) for one in series)
             if not count:
                 raise IotraceError("no size is left to run", hint="choose larger ones with --size")
-            if folder == output:
-                stack.enter_context(started_folder(folder, overwrite=overwrite))
             one_run = seconds + warm_up
             console.say(
                 f"{counted(count, 'run')} of {seconds:g} s on '{target}' ({format_bytes(running.target.bytes)}): "
                 f"{format_duration_ns(count * one_run * 1e9)}"
             )
             watch = _Watch(meter, count, one_run)
-            results, interrupted = run_series(
-                running, series, folder, on_start=watch.start, on_done=watch.done
-            )
+            kept = started_folder(folder, overwrite=overwrite) if folder == output else nullcontext()
+            with kept:
+                results, interrupted = run_series(
+                    running, series, folder, on_start=watch.start, on_done=watch.done
+                )
         findings = _findings(results)
         if json:
             console.print_answer(
@@ -291,7 +291,8 @@ def characterize_command(
             show(characterize_answer(target, results, findings), full=full)
         measured = [one for one in results if one.cells]
         if interrupted:
-            console.warn(f"stopped after {watch.finished} of {count} runs; what was measured is kept")
+            kept_words = "what was measured is kept" if watch.finished else "nothing was measured"
+            console.warn(f"stopped after {watch.finished} of {count} runs; {kept_words}")
         if to_html and output is not None and measured:
             write_report(_inputs(measured), output, overwrite=overwrite)
             console.say(f"wrote {output}")

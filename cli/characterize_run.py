@@ -15,7 +15,7 @@ from iotrace.analyze.knee.step import Samples, Step, measure
 from iotrace.analyze.present.program import INLINE, MaybeNaN
 from iotrace.replay import Progress
 from iotrace.replay.characterize import Cell, Characterization, Series
-from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
+from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter, stopping
 from iotrace.schemas.durable import replace_text, sync_folder
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.replacing import (
@@ -212,21 +212,23 @@ def started_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
     An earlier one is removed at the end, and is back in its place if no run was finished.
     """
     check_output(folder, overwrite=overwrite)
-    try:
-        with Partial.folder(folder, private=True) as partial:
-            _note(partial.path, [])
-            earlier = grow_in_place(partial, folder, _CHARACTERIZATION)
-        sync_folder(folder.parent)
-    except OSError as problem:
-        raise IotraceError(
-            f"cannot write '{folder}': {problem.strerror}", hint="choose a folder you may write to with -o"
-        ) from problem
-    try:
-        yield
-    finally:
-        for finished in (folder, *folder.glob("*.iotrace")):
-            seal_folder(finished)
-        earlier.settle(replaced=any(folder.glob("*.iotrace/steps/*/manifest.json")))
+    with stopping.deferred():
+        try:
+            with Partial.folder(folder, private=True) as partial:
+                _note(partial.path, [])
+                earlier = grow_in_place(partial, folder, _CHARACTERIZATION)
+            sync_folder(folder.parent)
+        except OSError as problem:
+            raise IotraceError(
+                f"cannot write '{folder}': {problem.strerror}",
+                hint="choose a folder you may write to with -o",
+            ) from problem
+        try:
+            yield
+        finally:
+            for finished in (folder, *folder.glob("*.iotrace")):
+                seal_folder(finished)
+            earlier.settle(replaced=any(folder.glob("*.iotrace/steps/*/manifest.json")))
 
 
 def run_series(
@@ -239,8 +241,19 @@ def run_series(
 ) -> tuple[list[SeriesResult], bool]:
     """Run all cells and keep each series as a sweep in ``folder``; also, whether it was interrupted.
 
-    Ctrl-C ends the cell that runs and keeps what was measured.
+    A request to end (`stopping`) ends the cell that runs and keeps what was measured.
     """
+    with stopping.deferred():
+        return _run_series(running, series, folder, on_start, on_done)
+
+
+def _run_series(
+    running: Characterization,
+    series: Sequence[Series],
+    folder: Path,
+    on_start: Callable[[Cell], Callable[[Progress], None] | None],
+    on_done: Callable[[CellResult], None],
+) -> tuple[list[SeriesResult], bool]:
     results: list[SeriesResult] = []
     for one in series:
         writer = SweepWriter(
@@ -254,20 +267,23 @@ def run_series(
         _note(folder, results)
         for cell in one.cells:
             axis = float(cell.outstanding if one.axis == "outstanding" else cell.size_bytes)
+            path = writer.step_path(axis)
             try:
-                recording = running.run(cell, writer.step_path(axis), progress=on_start(cell))
-                writer.add(axis, recording)
-                interrupted = recording.manifest.was_interrupted
-                try:
-                    step, samples = measure(recording)
-                except IotraceError as problem:
-                    found.unmeasured.append(f"{cell.name}: {problem.message}")
-                else:
-                    found.cells.append(CellResult(cell, recording, step, samples, batch_means(samples)))
-                    on_done(found.cells[-1])
+                with stopping.interrupting():
+                    recording = running.run(cell, path, progress=on_start(cell))
             except KeyboardInterrupt:
-                interrupted = True
-            if interrupted:
+                if not path.exists():
+                    return results, True
+                recording = Recording.open(path)
+            writer.add(axis, recording)
+            try:
+                step, samples = measure(recording)
+            except IotraceError as problem:
+                found.unmeasured.append(f"{cell.name}: {problem.message}")
+            else:
+                found.cells.append(CellResult(cell, recording, step, samples, batch_means(samples)))
+                on_done(found.cells[-1])
+            if recording.manifest.was_interrupted or stopping.asked():
                 return results, True
     return results, False
 

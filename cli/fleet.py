@@ -1,6 +1,5 @@
 """The fleet commands: one load from many machines, and who may command them."""
 
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,7 +14,7 @@ from iotrace.analyze.knee.next_load import StepSummary
 from iotrace.analyze.present.trust import has_invalid
 from iotrace.replay import Progress, ReplayOptions, parse_scale
 from iotrace.replay.fleet import Conductor, merge
-from iotrace.schemas import IotraceError, Recording, counted
+from iotrace.schemas import IotraceError, Recording, counted, stopping
 from iotrace.schemas.partials import Partial
 from iotrace.schemas.run import Prediction
 from iotrace.schemas.writer import check_replaceable, refuse_over_source
@@ -283,7 +282,7 @@ def sweep_command(
     ended = f"; it ended because {sweep.settings.ended}" if sweep.settings.ended else ""
     console.say(f"wrote {sweep.path}: {counted(len(sweep.steps), 'step')}{ended}")
     status = answer_sweep(sweep, slo, need=needed, full=full, json=json)
-    if stage.is_interrupted:
+    if stage.is_interrupted or stopping.asked():
         return INTERRUPTED
     return 1 if was_interrupted(sweep) else status
 
@@ -324,7 +323,9 @@ class _Stage:
             for part in load.parts
         ]
         self._show = progress
-        with Partial.folder(output.with_name(f"{output.name}.parts"), private=True) as room:
+        parts_name = output.with_name(f"{output.name}.parts")
+        # The conductor heeds requests itself; what it brings back is kept.
+        with stopping.deferred(), Partial.folder(parts_name, private=True) as room:
             run = self._conductor.play(parts, room.path)
             self.is_interrupted |= run.is_interrupted
             if run.why:
@@ -351,8 +352,6 @@ def _stage(load: FleetLoad, scheduler: str, certificates: Path | None) -> Iterat
             silence_seconds=load.silence_seconds,
             progress=lambda states: stage[0].report(states) if stage else None,
         )
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        stack.callback(signal.signal, signal.SIGTERM, before)
         stack.enter_context(conductor)
         stage.append(_Stage(conductor, load))
         stage[0].check()

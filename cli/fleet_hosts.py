@@ -10,7 +10,6 @@ the user's alone; the authority's own key is not kept, so that nothing more can 
 
 import asyncio
 import re
-import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from iotrace.replay.fleet import Generator
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, stopping
 from iotrace.schemas.durable import create_private_folder
 
 from .cluster import LOOPBACK, checked_address, dask, is_loopback, security_of, without_localhost
@@ -190,7 +189,7 @@ async def _told() -> None:
     """Until somebody wants this process to end."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stopping.signals():
         loop.add_signal_handler(number, told.set)
     await told.wait()
 

@@ -3,13 +3,16 @@
 import errno
 import io
 import os
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer._click import Context
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
+from typer.core import TyperGroup
 
-from iotrace.schemas import IotraceError, distribution
+from iotrace.schemas import IotraceError, distribution, stopping
 from iotrace.schemas.errors import NEEDS_MEMORY
 from iotrace.schemas.plain_files import has_working_folder, without_working_folder
 from iotrace.schemas.text import shortened
@@ -39,9 +42,23 @@ from . import (
 )
 from .console import fail, say
 from .extras import extra_with, install
+from .options import INTERRUPTED
+
+
+class _Stoppable(TyperGroup):
+    def invoke(self, ctx: Context) -> Any:  # noqa: ANN401 - as typer's
+        """Say that the user's request ended a command; typer itself would end it without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            with stopping.deferred():  # a terminal that closes asks more than once
+                say("stopped; nothing was left half-written")
+            return INTERRUPTED
+
 
 app = typer.Typer(
     name="iotrace",
+    cls=_Stoppable,
     help="Record a server's disk I/O, replay it harder on other storage, and find the point where it breaks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -113,7 +130,10 @@ def run(arguments: list[str]) -> int:
     try:
         found = settings.chosen()
         console.use_colors(settings.named(found, "color") != "never")
-        with run_log.logged(settings.named(found, "log"), arguments) as status:
+        with (
+            run_log.logged(settings.named(found, "log"), arguments) as status,
+            stopping.interrupting(besides=signal.SIGINT),
+        ):
             status.append(_run(arguments, found, debug=debug))
             return status[0]
     except IotraceError as problem:
@@ -134,9 +154,6 @@ def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> 
         command = problem.ctx.command_path if isinstance(problem, UsageError) and problem.ctx else "iotrace"
         fail(problem.format_message().rstrip("."), f"{command} --help lists what it takes")
         return 2
-    except KeyboardInterrupt:
-        say("stopped; nothing was left half-written")
-        return 130
     except BrokenPipeError:
         # The reader went away (head, a closed pager): that ends the work without a word.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

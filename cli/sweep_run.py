@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from iotrace.analyze.knee.next_load import (
 from iotrace.analyze.units import format_duration_ns
 from iotrace.replay import Progress, ReplayOptions, refuse_output_as_target, replay
 from iotrace.replay.virtual.predict import Predictor
-from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter
+from iotrace.schemas import IotraceError, Recording, Sweep, SweepWriter, stopping
 from iotrace.schemas.models import is_model_target
 from iotrace.schemas.run import Prediction
 from iotrace.schemas.sweep import SweepSettings, watched_path
@@ -82,20 +82,26 @@ def run_sweep(
             f"'{recording.path}' lasts {format_duration_ns(last - first)}, too short to be played again and again",
             hint=f"iotrace validate {recording.path} tells whether it is whole; choose a longer part",
         )
-    writer = SweepWriter(
-        output,
-        title=title or f"Sweep of {recording.manifest.title}",
-        source_uuid=recording.manifest.uuid,
-        settings=SweepSettings(
-            targets=list(options.targets), window_ns=[first, last], step_seconds=step_seconds, load=load
-        ),
-        overwrite=overwrite,
-    )
     done: list[StepSummary] = []
     is_guided = play is None and not is_model_target(options.all_targets)
     guide = _Guide(Predictor(recording, options) if is_guided else None)
     is_whole = scales is None and options.mode == "superpose"
-    with writer:
+    with ExitStack() as stack:
+        stack.enter_context(stopping.deferred())
+        writer = stack.enter_context(
+            SweepWriter(
+                output,
+                title=title or f"Sweep of {recording.manifest.title}",
+                source_uuid=recording.manifest.uuid,
+                settings=SweepSettings(
+                    targets=list(options.targets),
+                    window_ns=[first, last],
+                    step_seconds=step_seconds,
+                    load=load,
+                ),
+                overwrite=overwrite,
+            )
+        )
         while True:
             following = next_step(
                 done,
@@ -116,16 +122,21 @@ def run_sweep(
             said = guide.predict(scale, repeat)
             path = writer.step_path(scale)
             beside = watched(options.all_targets, watched_path(path)) if watch else nullcontext()
-            with beside:
-                step = (play or here)(
-                    path,
-                    replace(
-                        options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
-                    ),
-                    on_start(len(done) + 1, scale, window_seconds * repeat / speed, said),
-                )
+            asked = replace(
+                options, scale=scale, repeat=repeat, title=f"{recording.manifest.title} at {scale:g}x"
+            )
+            try:
+                with stopping.interrupting(), beside:
+                    starts = on_start(len(done) + 1, scale, window_seconds * repeat / speed, said)
+                    step = (play or here)(path, asked, starts)
+            except KeyboardInterrupt:
+                if not path.exists():
+                    if not writer.sweep.steps:
+                        raise
+                    return writer.sweep
+                step = Recording.open(path)
             writer.add(scale, step, said)
-            if _is_interrupted(step):
+            if _is_interrupted(step) or stopping.asked():
                 return writer.sweep
             done.append(summarise_step(step, scale, times=times))
             guide.learn(step, done[-1])
@@ -173,7 +184,7 @@ def _of_whole_copies(step: NextStep, done: Sequence[StepSummary]) -> NextStep | 
 
 def was_interrupted(sweep: Sweep) -> bool:
     """Whether its last step was stopped before its end."""
-    return bool(sweep.steps) and _is_interrupted(sweep.recordings()[-1])
+    return stopping.asked() or (bool(sweep.steps) and _is_interrupted(sweep.recordings()[-1]))
 
 
 def _is_interrupted(step: Recording) -> bool:

@@ -36,6 +36,7 @@ from .partials import (
     taken_over,
 )
 from .plain_files import read_plain
+from .stopping import deferred
 
 SEAL: Final = "user.iotrace.output"
 _STREAM: Final = "iotrace.output"
@@ -260,6 +261,10 @@ class Earlier:
 
         What iotrace did not write stays in any case, be it in a folder with a hidden name.
         """
+        with deferred():
+            self._settle(replaced=replaced)
+
+    def _settle(self, *, replaced: bool) -> None:
         if replaced:
             if self._new is not None:
                 self._new.unmark()

@@ -16,7 +16,7 @@ from typing import Final, Self
 import psutil
 import pyarrow as pa
 
-from iotrace.schemas import GrowingRecording, Manifest
+from iotrace.schemas import GrowingRecording, Manifest, stopping
 from iotrace.schemas.streams import stream_bytes
 
 _SEAL_BYTES: Final = 48 << 20
@@ -192,25 +192,12 @@ def _lower_disk_priority() -> Iterator[None]:
 
 @contextmanager
 def ends_on_signals(ended: threading.Event) -> Iterator[None]:
-    """The first signal sets ``ended``; the next one does what it would have done without us.
+    """The first signal sets ``ended``. After it only Ctrl-C raises ``KeyboardInterrupt``, for who will not wait."""
 
-    Under nohup a terminal that closes ends nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if before[signal.SIGHUP] is signal.SIG_IGN:
-        del before[signal.SIGHUP]
-
-    def end(number: int, _frame: object) -> None:
+    def end(number: int, count: int) -> None:
         ended.set()
-        signal.signal(number, signal.default_int_handler)
+        if count > 1 and number == signal.SIGINT:
+            raise KeyboardInterrupt
 
-    for number in before:
-        signal.signal(number, end)
-    try:
+    with stopping.on_request(end):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,7 +19,7 @@ from iotrace.replay.targets.fill import Fill
 from iotrace.replay.targets.refusals import Permission, refuse_recording
 from iotrace.replay.targets.silent_storage import refuse_silent
 from iotrace.replay.targets.target import Target, changes_of, open_target, refuse_changed
-from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter, stopping
 from iotrace.schemas.models import is_model_target
 from iotrace.schemas.run import ClosedLoop, DeviceLook
 
@@ -171,13 +171,14 @@ class Characterization:
     ) -> Recording:
         """Run one cell and write it to ``output``.
 
-        Ctrl-C ends it and keeps what was measured: ``manifest.replay.interrupted`` says so.
+        Ctrl-C ends it and keeps what was measured: ``manifest.replay.interrupted`` says so. If nothing was, it raises
+        ``KeyboardInterrupt``.
         """
         options = self._options(cell)
         warm_up_ns = round(self.cells.warm_up_seconds * 1e9)
         length_ns = warm_up_ns + round(self.cells.seconds * 1e9)
         kept = _Kept()
-        with RecordingWriter(output) as writer:
+        with stopping.deferred(), RecordingWriter(output) as writer:
 
             def write(outcome: pa.RecordBatch) -> None:
                 table = kept.take(outcome, warm_up_ns)
@@ -195,6 +196,8 @@ class Characterization:
             played = play(
                 plan, [self.target], options, sink=write, progress=progress, closed_loop_ns=length_ns
             )
+            if stopping.asked() and not kept.issued:
+                raise KeyboardInterrupt  # in its warm-up, of which nothing is kept
             # What making the plan and writing the recording took is no cost of an I/O.
             cpu_seconds = max(0.0, played.cpu_seconds - played.feeding_cpu_seconds)
             changes = changes_of([self.target])

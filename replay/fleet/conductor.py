@@ -7,6 +7,7 @@ loop, but for what `Conductor` offers.
 
 import asyncio
 import secrets
+import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.run.play import CalledOffError
-from iotrace.schemas import IotraceError, Recording, distribution
+from iotrace.schemas import IotraceError, Recording, distribution, stopping
 from iotrace.schemas.durable import create_private, create_private_folder
 
 from .clocks import Exchange, Offset, at_instant, offset_of
@@ -41,6 +42,12 @@ _END_SECONDS: Final = 60.0
 """Beyond the time for I/Os in flight, for a generator to have written what it measured."""
 
 _Result = TypeVar("_Result")
+
+
+def _first_or_ctrl_c(number: int, count: int) -> None:
+    """Who will not wait for the generators says so at the keyboard: a terminal that closes asks several times, too."""
+    if count == 1 or number == signal.SIGINT:
+        raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,10 @@ class Conductor:
     def _wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run ``work`` on the client's event loop. Ctrl-C is told to the generators, and waited for, the first time."""
         running: Future[_Result] = asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
+        with stopping.on_request(_first_or_ctrl_c):
+            return self._waited_for(running)
+
+    def _waited_for(self, running: "Future[_Result]") -> _Result:
         while True:
             try:
                 try:

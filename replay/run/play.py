@@ -3,13 +3,11 @@
 Several load generators start at one instant, and end together: a `Gate` stands between a replay and who conducts it.
 """
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ from iotrace.replay import _engine
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.targets import block_device
 from iotrace.replay.targets.target import Target, refuse_changed
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, stopping
 from iotrace.schemas.run import DeviceLook
 
 from .pacing import HostLoad
@@ -137,7 +135,7 @@ def play(
     ``closed_loop_ns`` ignores the plan's deadlines: for so long, as many I/Os as ``options.max_in_flight`` are kept in
     flight, and the plan may be endless.
     Ctrl-C ends the run and keeps what was measured; a second one does not wait for I/Os in flight. So do SIGTERM and
-    SIGHUP, a terminal that closes or a connection that is lost.
+    SIGHUP, a terminal that closes or a connection that is lost. Before the first I/O they raise ``KeyboardInterrupt``.
     ``gate`` says when to start, and may end the run; targets are looked at once more behind it.
     Raises `IotraceError` when the backend cannot start; what ``plan`` and ``sink`` raise ends the run.
     """
@@ -188,6 +186,8 @@ def play(
         raise
     counted, host_load = engine.snapshot(), load.shares()
     ended = engine.ended()
+    if stopping.asked() and not engine.tally()["issued"]:
+        raise KeyboardInterrupt  # nothing was measured that could be kept
     if gate is not None and gate.why and ended["word"] == "stopped":
         ended["reason"] = gate.why
     return Played(
@@ -270,33 +270,19 @@ def _watch(pump: _Pump, progress: Callable[[Progress], None] | None) -> None:
 def _interruptible(engine: _engine.Engine) -> Iterator[None]:
     """Turn Ctrl-C, a request to terminate and a terminal that closes into an end that keeps what was measured.
 
-    Nothing is raised in the middle of writing. A second one does not wait for I/Os in flight. Signals reach the main
-    thread only; elsewhere nothing is changed.
+    Nothing is raised in the middle of writing. A second one does not wait for I/Os in flight.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked = 0
 
-    def end(_number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
+    def end(_number: int, count: int) -> None:
+        if count == 1:
             engine.stop()
         else:
             engine.abandon()
 
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    # Under nohup it is ignored, and stays so. Windows has none.
-    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)
-    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
-        numbers.append(hang_up)
-    before = {number: signal.signal(number, end) for number in numbers}
-    try:
+    with stopping.on_request(end):
+        if stopping.asked():  # before there was anything to keep
+            raise KeyboardInterrupt
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _progress(now: dict[str, int], last: dict[str, int], plan: Plan) -> Progress:

@@ -26,7 +26,7 @@ from iotrace.replay.targets.target import Target, changes_of, check_target, refu
 from iotrace.replay.targets.windows_rules import refuse_name
 from iotrace.replay.virtual.compiled import ModelTarget
 from iotrace.replay.virtual.play import play_on_model, volume_of_files
-from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter
+from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter, stopping
 from iotrace.schemas import Source as ManifestSource
 from iotrace.schemas.models import is_model_target, model_named
 from iotrace.schemas.run import Filters, MappedSpace, ModelFacts, Replay
@@ -123,9 +123,11 @@ def replay(
         files = result.files_table(source, assignment)
         if model is None:
             refuse_changed(targets)
+            opened.enter_context(stopping.deferred())  # from here on there is something to keep
             played = play(what, targets, options, sink=write, progress=progress, gate=gate)
         else:
             volume_of = volume_of_files(recording, model)
+            opened.enter_context(stopping.deferred())
             played, did = play_on_model(what, model, options, volume_of, sink=write, progress=progress)
             files = result.files_on(files, volume_of)
         changes = changes_of(targets)

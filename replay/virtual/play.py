@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from iotrace.replay import _model
 from iotrace.replay.options import Progress, ReplayOptions
 from iotrace.replay.run.play import Plan, Played
-from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas import IotraceError, Recording, stopping
 from iotrace.schemas.models import Model
 from iotrace.schemas.run import ModelFacts, ModelLimit
 
@@ -71,9 +72,8 @@ def play_on_model(
         while (outcome := simulator.take()) is not None:
             sink(_joined(waiting.popleft(), outcome))
 
-    ended = "normally"
-    try:
-        for batch in plan.batches:
+    with stopping.deferred():
+        for batch in takewhile(lambda _: not stopping.asked(), plan.batches):
             if not batch.num_rows:
                 continue
             arrivals = addressed(batch, volume_of)
@@ -88,8 +88,9 @@ def play_on_model(
             if progress is not None and time.monotonic() - reported > _REPORT_SECONDS:
                 reported = time.monotonic()
                 progress(_progress(last_ns, planned_ios, plan))
-    except KeyboardInterrupt:
-        ended = "stopped"
+        ended = "stopped" if stopping.asked() else "normally"
+    if ended == "stopped" and not planned_ios:
+        raise KeyboardInterrupt  # there is nothing that could be kept
     simulator.end()
     hand_on()
     figures = simulator.figures()
