@@ -164,7 +164,7 @@ def test_what_does_not_stop_is_ended(monkeypatch):
         told.append(problem.message)
         ended.set()
 
-    with duckdb.connect() as connection, pytest.raises(IotraceError, match="stopped after 0.01 s"):
+    with duckdb.connect() as connection, pytest.raises(IotraceError, match=r"stopped after 0\.01 s"):
         list(query.limited(connection, batches(), 0.01, end))
     assert told == ["the query was stopped after 0.01 s"]
 
