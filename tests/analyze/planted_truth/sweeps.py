@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from iotrace.schemas import Recording, Sweep, SweepWriter
+from iotrace.schemas.sweep import SweepSettings
 
 from .devices import Bucketed, Device, Flat, OneServer, Servers, SlcCache
 from .laws import TokenBucket
@@ -342,7 +343,7 @@ def _sweep(
     window_ns = (0, round(step_s * 1e9))
     writer = SweepWriter(
         folder, title=f"planted {family}, seed {seed}", source_uuid=SOURCE_UUID,
-        settings={"targets": ["/data/test.bin"], "window_ns": list(window_ns), "step_seconds": step_s, "load": "1x"},
+        settings=SweepSettings(["/data/test.bin"], window_ns=list(window_ns), step_seconds=step_s),
     )  # fmt: skip
     with writer:
         for number, share in enumerate(shares):
