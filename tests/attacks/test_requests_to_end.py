@@ -70,11 +70,11 @@ def characterize_words(folder: Path, *more: object, seconds: float = 0.3) -> lis
 @pytest.mark.parametrize(
     ("moment", "number", "overwrite"),
     [
-        (IN_A_CELL, signal.SIGTERM, False),
+        pytest.param(IN_A_CELL, signal.SIGTERM, False, marks=pytest.mark.slow),
         (IN_A_CELL, signal.SIGHUP, True),
         (WRITTEN, signal.SIGTERM, True),
         (NOTED, signal.SIGHUP, False),
-        (MEASURED, signal.SIGTERM, True),
+        pytest.param(MEASURED, signal.SIGTERM, True, marks=pytest.mark.slow),
         (MEASURED, signal.SIGHUP, False),
         (IN_THE_SECOND, signal.SIGTERM, True),
     ],
@@ -96,7 +96,10 @@ def test_characterize_keeps_what_was_measured(tmp_path, moment, number, overwrit
     assert validate(sweep.recordings()[0].path) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [*(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGHUP)), signal.SIGTERM],
+)
 def test_an_earlier_characterization_stands_until_something_is_measured(tmp_path, number):
     run_planted(MEASURED, 0, *characterize_words(tmp_path))
     before = (tmp_path / "a").stat().st_ino
@@ -127,7 +130,7 @@ def reads(tmp_path):
     ("moment", "number"),
     [
         (WRITTEN, signal.SIGTERM),
-        (NOTED, signal.SIGHUP),
+        pytest.param(NOTED, signal.SIGHUP, marks=pytest.mark.slow),
         (("iotrace.cli.sweep_run", "summarise_step", 1), signal.SIGTERM),
     ],
     ids=["written", "noted", "judged"],
