@@ -37,6 +37,7 @@ StepStarts = Callable[[int, float, float, Prediction | None], Callable[[Progress
 its progress."""
 Play = Callable[[Path, ReplayOptions, Callable[[Progress], None] | None], Recording]
 """Plays a step with these options, and writes it to this path."""
+_STOPPED: Final = "it was asked to stop"
 _WRONG_MAX: Final = 2
 """After so many loads that came out otherwise than was said the walk goes by itself."""
 
@@ -133,10 +134,12 @@ def run_sweep(
                 if not path.exists():
                     if not writer.sweep.steps:
                         raise
+                    writer.end(_STOPPED)
                     return writer.sweep
                 step = Recording.open(path)
             writer.add(scale, step, said)
             if _is_interrupted(step) or stopping.asked():
+                writer.end(_STOPPED)
                 return writer.sweep
             done.append(summarise_step(step, scale, times=times))
             guide.learn(step, done[-1])

@@ -90,7 +90,7 @@ def knee_of_sweep(
     )
     if sweep.is_cut_off and not steps[-1].manifest.was_interrupted:
         found.notes.append(
-            "This sweep was not finished: its command was stopped or killed, or still runs. "
+            "This sweep was not finished: its command still runs, or was killed. "
             f"This is what {counted(len(steps), 'step')} so far tell{'s' if len(steps) == 1 else ''}."
         )
     return found

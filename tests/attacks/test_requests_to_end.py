@@ -142,6 +142,7 @@ def test_a_sweep_keeps_its_steps(reads, tmp_path, moment, number):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reads.iotrace", "s.iotrace", "t.bin"]
     sweep = Sweep.open(tmp_path / "s.iotrace")
     assert len(sweep.steps) == 1
+    assert sweep.settings.ended == "it was asked to stop"
     assert sweep.recordings()[0].row_count("io") == 800  # twice, to last half a second
 
 
