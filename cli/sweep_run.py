@@ -186,7 +186,7 @@ def _of_whole_copies(step: NextStep, done: Sequence[StepSummary]) -> NextStep | 
 
 
 def was_interrupted(sweep: Sweep) -> bool:
-    """Whether its last step was stopped before its end."""
+    """Whether its last step was stopped before its end, or it was asked to stop between two."""
     return stopping.asked() or (bool(sweep.steps) and _is_interrupted(sweep.recordings()[-1]))
 
 
