@@ -174,18 +174,23 @@ def all_seconds(summaries: Sequence[HostSummary]) -> Seconds:
 
 def without_misfits(found: Sequence[HostSummary | Unread]) -> list[HostSummary | Unread]:
     """With copies of another recording, and replays beside captures, left out, and why."""
-    first: dict[str, HostSummary] = {}
+    first: dict[str, str] = {}
     captured = next((one for one in found if isinstance(one, HostSummary) and one.metric == "service"), None)
     kept: list[HostSummary | Unread] = []
     for one in found:
         if isinstance(one, Unread):
             kept.append(one)
-        elif (twin := first.setdefault(one.uuid, one)) is not one:
-            kept.append(Unread(one.path, f"'{one.path}' is a copy of '{twin.path}'"))
+        elif one.uuid in first:
+            twin = first[one.uuid]
+            words = (
+                f"'{one.path}' is a copy of '{twin}'" if twin != one.path else f"'{twin}' was named before"
+            )
+            kept.append(Unread(one.path, words))
         elif captured is not None and one.metric != captured.metric:
             words = f"'{one.path}' was {one.kind}, and '{captured.path}' was {captured.kind}"
             kept.append(Unread(one.path, f"{words}: iotrace compare holds them against each other"))
         else:
+            first[one.uuid] = one.path
             kept.append(one)
     return kept
 

@@ -1,5 +1,6 @@
 """Figures of a fleet, held against one plain reckoning over all rows of all hosts."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,14 +164,15 @@ def test_nothing_readable_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_copies_and_replays_are_left_out_and_the_others_are_added_up(plant, order):
+def test_copies_and_replays_are_left_out_and_the_others_are_added_up(plant, tmp_path, order):
     hosts = [plant("sql01", 1), plant("sql02", 2)]
-    paths = [hosts[0].path, SIMULATED, hosts[0].path, hosts[1].path][::order]
+    copy = shutil.copytree(hosts[0].path, tmp_path / "copy.iotrace")
+    paths = [*[SIMULATED, hosts[1].path][::order], hosts[0].path, copy]
     found = describe_fleet([summarise(path) for path in paths])
     assert {one.path for one in found.hosts} == {str(one.path) for one in hosts}
     assert found.io_count == sum(int((one.op != "flush").sum()) for one in hosts)
     problems = {one.path: one.problem for one in found.unread}
-    assert problems[str(hosts[0].path)] == f"'{hosts[0].path}' is a copy of '{hosts[0].path}'"
+    assert problems[str(copy)] == f"'{copy}' is a copy of '{hosts[0].path}'"
     assert f"'{SIMULATED}' was simulated, and '" in problems[str(SIMULATED)]
     assert "was captured: iotrace compare holds them against each other" in problems[str(SIMULATED)]
 

@@ -1,15 +1,18 @@
 """The report on many hosts: what stays readable however many there are."""
 
+from pathlib import Path
+
 import pytest
 
 from iotrace.analyze.fleet import incident_fleet, told_of_each
 from iotrace.analyze.report.facts import FindingFacts
-from iotrace.analyze.report.fleet import findings_of_many, load_charts
+from iotrace.analyze.report.fleet import findings_of_many, load_charts, write_fleet_report
 from iotrace.schemas import Clock
 from iotrace.schemas.host import Host
 
 NIGHT_NS = 1_767_400_000_000_000_000
 MINUTE_NS = 60_000_000_000
+SIMULATED = Path(__file__).parents[2] / "fixtures/recordings/1.0.0/simulated.iotrace"
 
 
 def finding(name, rule, detail, level="warning"):
@@ -47,3 +50,19 @@ def test_the_load_of_hosts_is_drawn_unless_they_lie_years_apart(apart_ns, is_dra
     if charts:
         loads = charts[0].figure["data"][0]["y"]
         assert max(loads) == 10
+
+
+def test_a_replay_and_a_copy_are_left_out_of_all_that_the_report_says(make_recording, tmp_path):
+    """Else its load and slow windows would be those of hosts that its table does not have."""
+    host = make_recording(
+        {"issued_ns": range(0, MINUTE_NS, MINUTE_NS // 600), "op": ["read"] * 600},
+        window_ns=MINUTE_NS,
+        clock=Clock(NIGHT_NS, 1.0, "test"),
+        host=Host(name="sql01"),
+    ).path
+    facts = write_fleet_report(tmp_path / "fleet.html", told_of_each([host, SIMULATED, host]), {})
+    assert facts.verdict.startswith("1 recording,")
+    replayed, again = (one for one in facts.also if one.startswith("Left out: "))
+    assert replayed.startswith(f"Left out: '{SIMULATED}' was simulated, and '{host}' was captured")
+    assert again == f"Left out: '{host}' was named before"
+    assert len(facts.origins) == 1
