@@ -333,9 +333,13 @@ def test_a_sweep_beside_which_something_is_recorded_is_not_replaced(place, why):
             running.wait()
             (left,) = out.glob("steps/*.unfinished")
             (left / "thesis.txt").write_text("ten years of work")
+        else:
+            running.send_signal(signal.SIGSTOP)  # it lives, and writes nothing between the two looks
+            os.waitid(os.P_PID, running.pid, os.WSTOPPED | os.WNOWAIT)
         before = contents(out)
         assert run(words(place, "import", out)) == 2
         assert contents(out).items() >= before.items()
+        running.send_signal(signal.SIGCONT)
         running.stdin.close()
 
 

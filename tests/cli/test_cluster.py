@@ -55,7 +55,7 @@ def test_this_machine_needs_no_certificates(host):
     cluster.checked_address(f"tcp://{host}:8786", Security())
 
 
-def test_localhost_is_this_machine_whatever_the_name_service_says(two_workers, monkeypatch):
+def test_localhost_is_this_machine_whatever_the_name_service_says(workers, monkeypatch):
     """A root without /etc/hosts does not know it, and a wrong one leads elsewhere."""
     asked = socket.getaddrinfo
 
@@ -64,9 +64,9 @@ def test_localhost_is_this_machine_whatever_the_name_service_says(two_workers, m
         return asked(host, *others, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
-    port = two_workers.scheduler_address.rpartition(":")[2]
+    port = workers.scheduler_address.rpartition(":")[2]
     with cluster.connected(f"tcp://LocalHost:{port}", None, tell=False) as client:
-        assert client.scheduler.address == two_workers.scheduler_address
+        assert client.scheduler.address == workers.scheduler_address
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "0.0.0.0", "[2001:db8::1]", "nowhere.invalid", "10.0.0.4"])
@@ -127,19 +127,17 @@ def test_certificates_without_a_scheduler_are_a_slip(tmp_path):
         pass
 
 
-@pytest.fixture
-def workers(two_workers: LocalCluster) -> LocalCluster:
-    """Two processes of this machine; those that a test has killed come again after a while."""
-    two_workers.wait_for_workers(2, timeout=120)
-    return two_workers
+def two_workers() -> LocalCluster:
+    """Two processes of this machine."""
+    return LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", memory_limit=0
+    )
 
 
 @pytest.fixture(scope="module")
-def two_workers() -> Iterator[LocalCluster]:
-    """Two processes of this machine, which are not asked whether they are there."""
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", memory_limit=0
-    ) as started:
+def workers() -> Iterator[LocalCluster]:
+    """Two processes that no test kills."""
+    with two_workers() as started:
         yield started
 
 
@@ -220,12 +218,11 @@ def test_one_recording_needs_no_cluster(fleet, capsys):
 
 @pytest.fixture(params=["processes", "cluster"])
 def pool(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
-    """Where recordings are read: here, or on the two workers."""
+    """Where recordings are read: here, or on two workers of the test's own, as it kills them."""
     if request.param == "processes":
         yield None
         return
-    started = request.getfixturevalue("workers")
-    with cluster.executor(started.scheduler_address, None) as executor:
+    with two_workers() as started, cluster.executor(started.scheduler_address, None) as executor:
         yield executor
 
 
