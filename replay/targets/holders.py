@@ -4,6 +4,7 @@ What is found is said in words that follow "is not written: ". Where the system 
 and counts as a use.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -35,6 +36,8 @@ _FLOCK: Final = struct.Struct("@hhqqi4x")
 _KCMP: Final = {"x86_64": 312, "aarch64": 272}
 """kcmp(2), for which the C library has no name; it answers 0 if two threads share their descriptors."""
 _KCMP_FILES: Final = 2
+_CLOSED_AFTER_WRITING: Final = 0x8
+"""inotify(7): IN_CLOSE_WRITE."""
 _TRIES: Final = 10
 _TRY_SECONDS: Final = 0.1
 """Indexers, virus scanners and udev open files for a moment."""
@@ -77,6 +80,32 @@ def use_since(file: int) -> str | None:
     """The same of a file that was looked at by `use_of_file` and has been open since; its lock is held already."""
     found = os.fstat(file)
     return _standing_use_of_file(found) or _other_opener(file, found)
+
+
+class ClosedWriters:
+    """Notices who opens a file for writing and closes it again, whom no list of openers shows afterwards (inotify(7)).
+
+    Where the system has no watch to give, nobody is noticed. Not for devices: programs that only ask for a disk's
+    health open it for writing, too.
+    """
+
+    def __init__(self, file: int) -> None:
+        libc = ctypes.CDLL(None)
+        self._events = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._had_any = False
+        if self._events >= 0:
+            libc.inotify_add_watch(self._events, f"/proc/self/fd/{file}".encode(), _CLOSED_AFTER_WRITING)
+
+    def had_any(self) -> bool:
+        """Whether there has been one since the watch began."""
+        with contextlib.suppress(OSError):  # nothing to read, or no watch
+            self._had_any |= bool(os.read(self._events, 4096))
+        return self._had_any
+
+    def close(self) -> None:
+        """End the watch."""
+        if self._events >= 0:
+            os.close(self._events)
 
 
 def unseen_use_of_file(file: int) -> str | None:

@@ -54,6 +54,8 @@ class Target:
     """Unit that offsets and sizes must be multiples of."""
     sequence: int | None = None
     """Which of the disks that have had this device's number it is."""
+    others: holders.ClosedWriters | None = None
+    """Who else has written since to a file that is written to."""
 
     @property
     def filled(self) -> bool:
@@ -87,7 +89,12 @@ class Target:
             return "its size was changed"
         if device := holders.loop_on(self.file):
             return f"it became the disk behind the loop device {device}"
-        return holders.use_since(self.file)
+        return holders.use_since(self.file) or self._gone_writer()
+
+    def _gone_writer(self) -> str | None:
+        if self.others is not None and self.others.had_any():
+            return "another program opened it for writing, and has closed it again"
+        return None
 
     def close(self) -> None:
         """Close it, and renew the mark of a file of iotrace's own that was written, if it still is one.
@@ -102,7 +109,7 @@ class Target:
     def _close(self) -> None:
         if self.fill is not None and self.writable and self.change() is None and not self._is_marked():
             fill.mark(self.file, self.fill)
-        os.close(self.file)
+        _close_all(self.file, self.others)
 
     def _is_marked(self) -> bool:
         try:
@@ -217,7 +224,7 @@ def check_target(
         )
     is_device = stat.S_ISBLK(found.st_mode)
     target = _open_device(wanted, found) if is_device else _open_file(wanted, found)
-    os.close(target.file)
+    _close_all(target.file, target.others)
 
 
 def _size_of_new(file_bytes: int | None, needed_bytes: int) -> int:
@@ -303,6 +310,7 @@ def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
     """Open a file; ``seen`` is what lay there when the path was looked at."""
     path, name, writes, direct = wanted.path, wanted.name, wanted.writes, wanted.direct
     file = _open(path, name, writes=writes, direct=direct, extra=os.O_NOFOLLOW if writes else 0)
+    others = None
     try:
         found = os.fstat(file)
         same = seen is None or (seen.st_dev, seen.st_ino) == (found.st_dev, found.st_ino)
@@ -312,6 +320,7 @@ def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
             _refuse_named_otherwise(file, path, name, found)
             fill.lock(file, name)
             refuse_use(name, holders.use_of_file(file))
+            others = holders.ClosedWriters(file)  # before its content is looked at
             refuse_content(file, name, found, found.st_size)
             marked = fill.was_ours(file)
             if own is None:
@@ -332,9 +341,10 @@ def _open_file(wanted: _Request, seen: os.stat_result | None) -> Target:
             facts=facts,
             filesystem=block_device.filesystem_of(path),
             block_bytes=block_bytes,
+            others=others,
         )
     except BaseException:
-        os.close(file)
+        _close_all(file, others)
         raise
 
 
@@ -376,6 +386,12 @@ def _open_device(wanted: _Request, seen: os.stat_result) -> Target:
     except BaseException:
         os.close(file)
         raise
+
+
+def _close_all(file: int, others: holders.ClosedWriters | None) -> None:
+    if others is not None:
+        others.close()
+    os.close(file)
 
 
 def _refuse_swapped(name: str, *, same: bool) -> None:

@@ -458,8 +458,49 @@ def test_who_opens_a_file_before_the_first_write_keeps_it(tmp_path: Path, hold: 
         with pytest.raises(IotraceError, match=f"'{path}' is not written: process {process} .* has it open"):
             refuse_changed([target])
         assert f"process {process}" in changes_of([target])[0]
+    if hold == "open for reading":
+        assert changes_of([target]) == []
+    else:
+        assert changes_of([target])[0].endswith(
+            "another program opened it for writing, and has closed it again"
+        )
+    target.close()
+
+
+@pytest.mark.parametrize("name", ["by its name", "by another name", "mapped"])
+def test_who_wrote_and_has_gone_is_noticed(tmp_path: Path, name: str) -> None:
+    """Its data was overwritten and is again what iotrace wrote; it is somebody else's file all the same."""
+    path = own_file(tmp_path / "t")
+    target = opened(path, Permission())
+    code = "import mmap, os, sys\nheld = os.open(sys.argv[1], os.O_RDWR)\n"
+    if name == "mapped":
+        code += "page = mmap.mmap(held, 4096)\nos.close(held)\nos.closerange(3, 9)\npage[:] = bytes(4096)\n"
+    else:
+        code += "os.write(held, bytes(4096))\n"
+    if name == "by another name":
+        (tmp_path / "link").hardlink_to(path)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "link" if "other" in name else path)], check=True
+    )
+    (tmp_path / "link").unlink(missing_ok=True)
+    for _ in range(2):
+        [said] = changes_of([target])
+        assert said.endswith("played on: another program opened it for writing, and has closed it again")
+    with pytest.raises(IotraceError, match="is not written: another program"):
+        refuse_changed([target])
+    os.pwrite(target.file, bytes(4096), 0)
+    target.close()
+    with pytest.raises(IotraceError, match="changed"):
+        opened(path, Permission())
+
+
+def test_who_only_read_is_not_minded(tmp_path: Path) -> None:
+    path = own_file(tmp_path / "t")
+    target = opened(path, Permission())
+    path.read_bytes()
     assert changes_of([target]) == []
     target.close()
+    opened(path, Permission()).close()
 
 
 def test_who_opens_a_device_before_the_first_write_keeps_it(tmp_path: Path) -> None:
