@@ -16,7 +16,7 @@ from iotrace.analyze.units import DASH, format_duration_ns, format_moment
 from iotrace.schemas import Recording
 
 from .charts_time import SLOTS_MAX, CounterName, Marked, table_rows
-from .parts import Chart, Link, Section, Table
+from .parts import Chart, Link, Point, Section, Table
 from .plot import Mark, Row, TimeAxis, figure, line, numbers
 from .tables import page_tables
 
@@ -79,14 +79,11 @@ def incident_section(
     if not slow and not found.periodic and found.basis == "I/Os":
         return None
     start_utc_ns = recording.manifest.clock.start_utc_ns
-    points = []
+    points: list[str | Point] = []
     for one in slow:
         at = format_moment(start_utc_ns + one.start_ns)
-        evidence = "; ".join([*one.caveats, *one.evidence])
-        points.append(
-            f"Window {one.number}{f', {at}' if at else ''}: {one.headline}"
-            f"{f' ({evidence})' if evidence else ''}."
-        )
+        said = f"Window {one.number}{f', {at}' if at else ''}: {one.headline}."
+        points.append(Point(said, (*one.caveats, *one.evidence)))
     time = TimeAxis(found.start_ns, found.end_ns - found.start_ns, start_utc_ns)
     chart = incident_chart(found, time, prefix=prefix, group=group, points_max=points_max)
     return Section(

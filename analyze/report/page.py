@@ -24,7 +24,7 @@ from iotrace.schemas import distribution
 from iotrace.schemas.text import shortened
 
 from .facts import ReportFacts
-from .parts import Chart, Section, Table, plain
+from .parts import Chart, Point, Section, Table, plain
 from .plot import dark_of_light
 from .tables import RECORDINGS_BRIEF, glance_table
 
@@ -220,8 +220,11 @@ def _lines(facts: ReportFacts, sections: Sequence[Section]) -> Iterator[str]:
     )
 
 
-def _items(lines: Sequence[str]) -> Iterator[str]:
-    yield from (f"- {_text(line)}" for line in lines)
+def _items(lines: Sequence[str | Point]) -> Iterator[str]:
+    for line in lines:
+        point = Point(line, ()) if isinstance(line, str) else line
+        yield f"- {_text(point.text)}"
+        yield from (f"  - {_text(one)}" for one in point.evidence)
     if lines:
         yield ""
 

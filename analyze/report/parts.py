@@ -5,6 +5,7 @@ Whoever cannot see it, or forbids scripts, has the sentence and the table.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,13 +82,21 @@ def _shown(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A sentence, and what supports it."""
+
+    text: str
+    evidence: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Section:
     """``lead`` stands before the charts, ``tables`` after them; ``points`` answer, ``notes`` qualify."""
 
     heading: str
     sentence: str
-    points: list[str] = field(default_factory=list)
+    points: Sequence[str | Point] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lead: list[Table] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)

@@ -1,5 +1,6 @@
 """What a report says: the verdict first, nothing that its inputs do not support, and the same facts as JSON."""
 
+import html
 import json
 import shutil
 from dataclasses import replace
@@ -105,6 +106,10 @@ def test_a_slow_window_is_told_and_marked(whole_report):
     section = text[text.index("Slow windows: the night</h2>") : text.index("Recording: the night</h2>")]
     assert "Latency against normal over time" in section
     assert "Window 1: whose it was" in section
+    grounds = "".join(f"<li>{html.escape(words)}</li>" for words in window.evidence)
+    assert f': {html.escape(window.headline)}.<ul class="evidence">{grounds}</ul></li>' in section.replace(
+        "\n", ""
+    )
     assert "D:\\sales.mdf" in section
     assert "2026-01-03 00:2" in section, "when it was on the clock"
     rest = text[text.index("Recording: the night</h2>") :]
