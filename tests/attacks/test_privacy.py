@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -204,6 +205,36 @@ def test_an_anonymous_fleet_names_no_host(named_hosts, tmp_path, capsys):
     page = (tmp_path / "fleet.html").read_text("utf-8")
     assert given[0] in page
     assert NAME not in page
+
+
+def test_a_terminal_alone_shows_whose_a_pseudonym_is(named_hosts, tmp_path):
+    """Whoever sits at it knows both; a log of what a command said could be passed on."""
+    words = (
+        "import",
+        str(named_hosts),
+        "--hosts",
+        "--anonymize-key",
+        "secret",
+        "-o",
+        str(tmp_path / "fleet"),
+    )
+    given = Anonymizer("secret").host(Host(f"{NAME}1")).name
+    inside, screen = os.openpty()
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "iotrace.cli", *words]
+    environment = os.environ | {"IOTRACE_LOG": str(log)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=screen, env=environment) as running:
+        os.close(screen)
+        shown = b""
+        with suppress(OSError):  # how a terminal says that nobody has its other end any more
+            while True:
+                shown += os.read(inside, 1 << 16)
+        answer = running.stdout.read()
+    os.close(inside)
+    assert running.returncode == 1
+    assert f"{NAME}1 becomes {given}" in shown.decode()
+    assert NAME.encode() not in answer
+    assert "becomes" not in log.read_text("utf-8")
 
 
 def test_two_hosts_of_one_pseudonym_are_refused_before_anything_is_written(
