@@ -190,7 +190,7 @@ def _credits(found: Knee) -> Iterator[_Limit]:
     if spending := spent_from(found):
         kept = carried_for_good(found)
         yield _Limit(
-            f"from {step_text(spending)} on {spent_words(spending)}",
+            f"from {step_text(spending)} on, {spent_words(spending)}",
             kept_iops=kept.offered_iops if kept else None,
             missed_iops=spending.offered_iops,
         )

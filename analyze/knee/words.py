@@ -211,7 +211,7 @@ def spent_from(knee: Knee) -> Step | None:
 
 def spent_words(step: Step) -> str:
     """What is asked too much of, so that saved credits carry the rest."""
-    return f"saved credits carry part of the load while they last: less comes back ({step.overspent[0]})"
+    return f"the load spends saved credits faster than they come back ({step.overspent[0]})"
 
 
 def carried_for_good(knee: Knee) -> Step | None:
@@ -225,7 +225,7 @@ def carried_for_good(knee: Knee) -> Step | None:
 def _for_good(knee: Knee, spending: Step) -> str:
     kept = carried_for_good(knee)
     most = f"{step_text(kept)} is carried for good" if kept else "No load that was run is carried for good"
-    return f"{most}: from {step_text(spending)} on {spent_words(spending)}."
+    return f"{most}: from {step_text(spending)} on, {spent_words(spending)}."
 
 
 def headroom(knee: Knee) -> str:

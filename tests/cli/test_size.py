@@ -159,8 +159,8 @@ def test_a_sweep_and_size_know_of_saved_credits_alike(tmp_path, capsys):
     assert command_line.run(["sweep", source, *target, *out, "--need", "2x", "--slo", "p99<15ms"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(
-        "NO: 2x (1,002 IOPS) is too much: from 1x (501 IOPS) on saved credits carry part of the load while they "
-        "last: less comes back (P10: 500 IOPS)."
+        "NO: 2x (1,002 IOPS) is too much: from 1x (501 IOPS) on, the load spends saved credits faster than they "
+        "come back (P10: 500 IOPS)."
     )
     assert "No load that was run is carried for good: from 1x" in said
     assert "has doubled" not in said, "what answers in no time does not take twice as long"
@@ -184,13 +184,13 @@ def test_a_knee_on_saved_credits_says_first_what_is_carried_for_good(tmp_path, c
 
     _, plain = said()
     assert plain.startswith(
-        "1x (400 IOPS) is carried for good: from 2x (800 IOPS) on saved credits carry part"
+        "1x (400 IOPS) is carried for good: from 2x (800 IOPS) on, the load spends saved credits"
     )
     assert "headroom" not in plain
     for scale, status, verdict in (("1x", 0, "YES: "), ("1.5x", 1, "CANNOT TELL "), ("2x", 1, "NO: ")):
         got, words = said("--need", scale, "--slo", "p95<15ms")
         assert (got, words.startswith(verdict)) == (status, True), words
-        assert "from 2x (800 IOPS) on saved credits carry part of the load" in words.partition("Knee")[0]
+        assert "from 2x (800 IOPS) on, the load spends saved credits" in words.partition("Knee")[0]
         assert ("loads between were not run; run a sweep with --scales 1.5x" in words) == (scale == "1.5x")
     assert "up to 4x (1,600 IOPS), from 2x on by saved credits." in words
 
