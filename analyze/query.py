@@ -25,6 +25,7 @@ from typing import Any, Final
 import duckdb
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.stored import Place, brought
@@ -158,6 +159,27 @@ def select(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Recor
                 f"the SELECT has a parameter without a value: {names}", hint="write the value in its place"
             )
         yield from _batches(connection.sql(statements[0]))
+
+
+def counts_layers_apart(recording: Recording, sql: str) -> bool:
+    """Whether ``sql`` reads I/Os of several layers as if each row were an I/O of its own.
+
+    By Parquet's statistics of the column, so that nothing is read for it.
+    """
+    if not re.search(r"\bio\b", sql, re.IGNORECASE) or re.search(r"\blayer\b", sql, re.IGNORECASE):
+        return False
+    seen: set[Any] = set()
+    try:
+        for path in recording.parquet_paths("io"):
+            metadata = pq.read_metadata(path)
+            column = metadata.schema.names.index("layer")
+            for group in range(metadata.num_row_groups):
+                told = metadata.row_group(group).column(column).statistics
+                if told is not None and told.has_min_max:
+                    seen |= {told.min, told.max}
+    except (OSError, ValueError):  # damaged, or without the column: the answer itself says so
+        return False
+    return len(seen) > 1
 
 
 def ask(

@@ -287,6 +287,10 @@ def report_command(
             say(Sentence(f"{one.sentence} {one.hint}".rstrip(), NEED_TONES[one.verdict]))
         if not facts.needs:
             console.paragraph(facts.verdict)
+        titles = list(dict.fromkeys(one.title for one in facts.findings))
+        if titles and not any(one.level == "invalid" for one in facts.findings):
+            more = f"; {len(titles) - 1} more in the report" if titles[1:] else ""
+            say(Sentence(f"Before you trust it: {titles[0]}{more}", "doubt"))
         for sentence in facts.also:
             console.paragraph(sentence)
         console.paragraph(f"wrote {output}: {format_bytes(output.stat().st_size)}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -13,12 +13,15 @@ from iotrace.replay.virtual.fit import fit, to_toml
 from iotrace.schemas import Recording, Sweep, counted
 from iotrace.schemas.models import BySize, Disk, Limit, Machine, catalogue, catalogue_names, example
 from iotrace.schemas.replacing import check_file, new_file
-from iotrace.schemas.run import ClosedLoop
+from iotrace.schemas.run import ClosedLoop, ModelTest
 from iotrace.schemas.text import shortened
 
 from . import console
 from .characterize_run import MARK, series_of
 from .options import Json
+
+_UNFIT: Final = 5.0
+"""A model that may be so many times off is of no use for sizing; closed loops alone are taken to be 3.5 times off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,12 @@ def list_command(
     return 0
 
 
+def _factor_off(tested: ModelTest) -> float:
+    """How many times more or less than a model says may be measured, by its 90 % intervals."""
+    ends = [*tested.response_p50_ratio, *tested.response_p99_ratio]
+    return max((max(one, 1 / one) for one in ends), default=1.0)
+
+
 def fit_command(
     inputs: Annotated[
         list[Path],
@@ -121,6 +130,11 @@ def fit_command(
     with new_file(output, overwrite=overwrite) as partial:
         partial.write_text(to_toml(model), "utf-8", newline="\n")
     cells = model.disks[0].service.cells
+    if model.tested is not None and (factor := _factor_off(model.tested)) >= _UNFIT:
+        console.paragraph(
+            f"Do not size with this model: what is measured may be {factor:.2g} times off what it says.",
+            style="yellow",
+        )
     console.paragraph(f"wrote {output}: {counted(len(cells), 'cell')} from {counted(len(recordings), 'run')}")
     if model.tested is None:
         console.paragraph("one run cannot show how good it is: give two or more", style="yellow")

@@ -29,6 +29,7 @@ from .cluster import Certificates, Scheduler
 from .options import COUNT_MAX, Json
 
 _ROWS_SHOWN: Final = 40
+_EACH_LAYER: Final = "io has a row for the same I/O at each layer: WHERE layer = 'block' counts each I/O once"
 TIMEOUT: Final = "10m"
 """Of a query, unless told otherwise."""
 
@@ -80,7 +81,7 @@ def query_command(
     recordings, each table has the rows of all hosts and a column host; the table hosts says when each began. A
     library query then runs on each recording, several at once.
 
-    Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io GROUP BY op"
+    Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io WHERE layer = 'block' GROUP BY op"
     """
     if list_:
         _print_library(json=json)
@@ -140,6 +141,8 @@ def _answer(
             paths = [stack.enter_context(brought(place)) for place in places]
             opened = [Recording.open(one) for one in paths] if len(paths) > 1 else [_open(paths[0], step)]
             console.warn_of_model(opened)
+            if not _is_name(question) and any(query.counts_layers_apart(one, question) for one in opened):
+                console.warn(_EACH_LAYER)
             connection = stack.enter_context(
                 query.opened_fleet(opened, [str(place) for place in places])
                 if len(places) > 1

@@ -215,6 +215,9 @@ def _played(run: Replay) -> str:
 def _slow(run: Replay) -> str:
     if run.model is not None and run.response_ns_p50 == 0:
         waits = sum(one.waited_ios for one in run.model.limits)
+        spent = [one.name for one in run.model.limits if one.overspent]
+        if not waits and spent:
+            return f"Latency: the model states none; saved credits kept the limit off ({spent[0]})"
         if not waits:
             return "Latency: the model states none; no limit held an I/O back"
         mean_ns = sum(one.wait_ns_sum for one in run.model.limits) / waits

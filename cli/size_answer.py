@@ -110,6 +110,8 @@ def size_answer(
         ]
     else:
         said = [Sentence(f"{best.name} is the {order} that carries {load}, by its model{UNTESTED}.", "good")]
+    if best is not None and slo is not None and not best.response_ns_p50:
+        said.append(_without_latency(slo))
     sections = [_candidates(sized.disks, costs, machine)]
     if any(one.carries for one in sized.splits):
         sections.append(_splits(sized.splits, costs))
@@ -161,6 +163,8 @@ def fleet_answer(
         unknown = len(prices) - len(known)
         without = f", without {counted(unknown, 'host')} whose disks have no price" if unknown else ""
         said.append(Sentence(f"The cheapest disks come to {sum(known):,.2f} together{without}."))
+    if slo is not None and any(one.disks is not None and not one.disks.response_ns_p50 for one in carried):
+        said.append(_without_latency(slo))
     days = [one.disks.date for one in carried if one.disks is not None]
     notes = [_no_storage(min(days))] if days else []
     rows = [(one.host, one.disks) for one in hosts]
@@ -169,6 +173,10 @@ def fleet_answer(
         rows = [(one.host, one.with_machine) for one in hosts]
         sections.append(_fleet_table("With a machine", rows, costs))
     return Answer(said, sections)
+
+
+def _without_latency(slo: str) -> Sentence:
+    return Sentence(f"The provider states no latency: of {slo}, only what limits add was checked.", "doubt")
 
 
 def _fleet_table(

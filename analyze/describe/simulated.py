@@ -47,4 +47,4 @@ def _credits(limit: ModelLimit) -> str:
     if not limit.credits:
         return DASH
     least, end = ((one or 0.0) / limit.credits for one in (limit.credits_least, limit.credits_end))
-    return f"{format_share(end, 0)} (least {format_share(least, 0)})"
+    return f"{format_share(end)} (least {format_share(least)})"

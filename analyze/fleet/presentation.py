@@ -235,7 +235,7 @@ def _apart(found: FleetIncidents) -> str:
     if len(dated) < 2:
         return "none to compare its clock with"
     if len({one.own_host for one in dated}) == 1:
-        return "all of one host"
+        return "but all are recordings of one machine"
     times = sorted((window.start_s, window.end_s, one.own_host) for one in dated for window in one.windows)
     ended_s: dict[str, float] = {}
     for start_s, end_s, host in times:

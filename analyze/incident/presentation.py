@@ -36,7 +36,7 @@ from iotrace.schemas import Quality
 from iotrace.schemas.text import beginning, shortened
 
 from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
-from .words import TOO_FEW, normal_words, sensitivity_sentences, slower_words
+from .words import TOO_FEW, is_none, level_words, normal_words, sensitivity_sentences, slower_words
 
 _STRIP_CELLS: Final = 64
 _TOLD: Final = 5
@@ -105,17 +105,18 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     yield Sentence(
         f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
     )
-    cause = "" if worst.cause == "cannot tell" else f" ({worst.cause})"
-    yield Sentence(f"Why: {_WHY[worst.cause]}; {worst.layer} layer{cause}")
+    levels = "" if is_none(worst.normal_ns) else f" ({level_words(worst.factor, worst.normal_ns)})"
+    yield Sentence(f"Why: {_WHY[worst.cause]}{levels}; {worst.layer} layer")
     if shown := _worth_showing(worst.blame):
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"
-        yield Sentence(f"Whose: {row.dimension} {shortened(row.name, 28)}, {grew}")
+        said = "Load from" if worst.blamed_by == "load" else "Hit hardest"
+        yield Sentence(f"{said}: {row.dimension} {shortened(row.name, 28)}, {grew}")
     elif known := [one for one in worst.seen_in if one.stream]:
         # Means name no process: what was slowest of that which they do name.
         most = max(known, key=lambda one: one.factor)
         yield Sentence(
-            f"Whose: {shortened(most.stream or '', 40)}, {format_ratio_with_interval(most.factor)} slower"
+            f"Slowest: {shortened(most.stream or '', 40)}, {format_ratio_with_interval(most.factor)} slower"
         )
 
 
@@ -232,7 +233,8 @@ def _account(window: SlowWindow, found: Incidents, start_utc_ns: int) -> Iterato
     yield Section(heading, sentences=[*said, *(Sentence(f"  - {words}") for words in window.evidence)])
     yield from _layers(window)
     yield from _load(window)
-    yield from _blame(f"Window {window.number}: whose it was", window)
+    whose = "where the load came from" if window.blamed_by == "load" else "what it hit"
+    yield from _blame(f"Window {window.number}: {whose}", window)
     yield from _beside(window, found)
 
 
@@ -345,7 +347,7 @@ def _beside(window: SlowWindow, found: Incidents) -> Iterator[Section]:
         )
         for counter in window.counters[:_BESIDE]
     ]
-    heading = f"Window {window.number}: beside it"
+    heading = f"Window {window.number}: what else happened then"
     if rows:
         yield from section(heading, columns("", "normally", "in it"), rows, sentences=told)
     elif told:

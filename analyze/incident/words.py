@@ -60,6 +60,11 @@ def slower_words(factor: float, normal_ns: float) -> str:
     return f"{format_ratio_with_interval(factor)} slower"
 
 
+def level_words(factor: float, normal_ns: float) -> str:
+    """Latency in a window and normally."""
+    return f"{format_duration_ns(normal_ns * factor)} instead of {format_duration_ns(normal_ns)}"
+
+
 def headline(
     factor: float,
     interval: Interval,
@@ -90,8 +95,7 @@ def headline(
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
         return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
-    levels = f"{format_duration_ns(normal_ns * factor)} instead of {format_duration_ns(normal_ns)}"
-    level = ", ".join(part for part in (levels, subject) if part)
+    level = ", ".join(part for part in (f"typically {level_words(factor, normal_ns)}", subject) if part)
     return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
 
 

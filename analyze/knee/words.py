@@ -267,7 +267,7 @@ def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
     more = next((factor for factor in (2, 1.5, 1.2) if factor * used[0] <= 1), 2)
     return (
         f"{knee.baseline} is {percent_text(used[0])} [{100 * used[1]:.0f}, {100 * used[2]:.0f}] of the load at {name}, "
-        f"which leaves {percent_text(1 - used[0])} headroom; {more:g}x would be {percent_text(more * used[0])}"
+        f"a headroom of {1 / used[0]:.3g}x; {more:g}x would be {percent_text(more * used[0])}"
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.replay import _model
@@ -92,6 +93,11 @@ def _reads_words(least: float, most: float) -> str:
     )
 
 
+def _sizes_words(sizes: npt.NDArray[np.uint32]) -> str:
+    low, high = sizes.min(initial=1 << 40) / 1024, sizes.max(initial=0) / 1024
+    return f"sizes other than {low:g} KiB" if low == high else f"sizes beyond {low:g} to {high:g} KiB"
+
+
 def held_out(runs: Sequence[Run], on: str) -> ModelTest:
     """Each run against a model of the others: how far off it was, and what no run covers."""
     ratios: dict[str, list[float]] = {name: [] for name in QUANTILES}
@@ -114,8 +120,7 @@ def held_out(runs: Sequence[Run], on: str) -> ModelTest:
         response_p50_ratio=intervals["p50"],
         response_p99_ratio=intervals["p99"],
         read_shares=(round(min(reads), 4), round(max(reads), 4)),
-        beyond=f"sizes beyond {sizes.min(initial=1 << 40) / 1024:g} to {sizes.max(initial=0) / 1024:g} KiB, more than "
-        f"{most} in flight, {_reads_words(min(reads), max(reads))}",
+        beyond=f"{_sizes_words(sizes)}, more than {most} in flight, {_reads_words(min(reads), max(reads))}",
     )
 
 

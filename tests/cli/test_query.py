@@ -12,6 +12,7 @@ from rich.console import Console
 from iotrace.cli import console
 from iotrace.schemas import Recording, SweepWriter
 
+from ..recordings import write_recording
 from .conftest import Result, make_recording
 
 WIDE = "SELECT * FROM io LIMIT 2"
@@ -134,3 +135,27 @@ def test_a_question_of_the_library_is_asked_of_each_recording(
     refused = iotrace("query", tmp_path / "all", "layer")
     assert refused.status == 2
     assert "the library has no query 'layer'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("question", "is_warned"),
+    [
+        ("SELECT op, count(*) FROM io GROUP BY op", True),
+        ("SELECT op, count(*) FROM IO WHERE layer = 'block' GROUP BY op", False),
+        ("SELECT count(*) FROM devices", False),
+        ("size_distribution", False),
+    ],
+)
+@pytest.mark.parametrize("layers", [("block", "device"), ("block",)])
+def test_who_counts_an_io_once_for_each_layer_is_told(
+    iotrace: Callable[..., Result], tmp_path: Path, question: str, is_warned: bool, layers: tuple[str, ...]
+) -> None:
+    issued_ns = [1000 * number for number in range(100) for _ in layers]
+    columns = {
+        "layer": [layer for _ in range(100) for layer in layers],
+        "issued_ns": issued_ns,
+        "completed_ns": [at + 500 for at in issued_ns],
+    }
+    recording = write_recording(tmp_path / "layers.iotrace", columns)
+    said = iotrace("query", recording.path, question).err
+    assert ("io has a row for the same I/O at each layer" in said) is (is_warned and len(layers) > 1)

@@ -4,11 +4,17 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from iotrace.cli import bundled
 from iotrace.cli import main as command_line
+from iotrace.cli import model as model_command
 from iotrace.schemas import Recording, Sweep
+from iotrace.schemas.models.model import Disk, Model
+from iotrace.schemas.run import ModelTest
+
+from ..recordings import write_recording
 
 TOML = """
 [[disk]]
@@ -193,3 +199,33 @@ def test_the_rate_of_a_load_that_the_cap_holds_back_is_that_of_its_length(source
     seconds, rate = re.search(r"I/Os issued in ([\d.]+) s; ([\d,]+)/s", said).groups()
     reads_and_writes = 86_399
     assert float(rate.replace(",", "")) == pytest.approx(reads_and_writes / float(seconds), rel=0.02)
+
+
+@pytest.mark.parametrize(("scale", "is_spent"), [("1x", False), ("8x", True)])
+def test_what_saved_credits_carried_is_said_at_once(tmp_path, capsys, scale, is_spent):
+    """A P10 gives 500 a second for ever, and 3,500 from saved credits: 200 and 1,600 a second."""
+    issued_ns = np.arange(4000) * 5_000_000
+    columns = {
+        "issued_ns": issued_ns, "completed_ns": issued_ns + 1000, "size_bytes": 8192, "device_id": 0,
+        "offset_bytes": np.arange(4000) % 640 * 8192,
+    }  # fmt: skip
+    source = write_recording(tmp_path / "s.iotrace", columns).path
+    words = ("replay", source, "--target", "model:azure/P10", "--scale", scale, "-o", tmp_path / "r.iotrace")
+    _, said = run(capsys, *words)
+    opening = said.partition("How exactly")[0]
+    assert ("saved credits kept the limit off (P10: 500 IOPS)" in opening) is is_spent
+    assert ("no limit held an I/O back" in opening) is not is_spent
+
+
+@pytest.mark.parametrize(("factor", "is_fit"), [(4.9, True), (5.1, False)])
+def test_a_model_that_is_far_off_is_not_one_to_size_with(tmp_path, capsys, monkeypatch, factor, is_fit):
+    tested = ModelTest(
+        on="x", date="2026-11-28", runs=2, response_p50_error=0.1, response_p99_error=0.1,
+        response_p50_ratio=(1 / factor, 1.1), response_p99_ratio=(0.9, 1.2), read_shares=(1.0, 1.0), beyond="writes",
+    )  # fmt: skip
+    fitted = Model(title="x", disks=(Disk(),), tested=tested)
+    monkeypatch.setattr(model_command, "fit", lambda *_, **__: fitted)
+    monkeypatch.setattr(model_command, "_recordings", lambda _: [])
+    status, said = run(capsys, "model", "fit", "a.iotrace", "-o", tmp_path / "m.toml")
+    assert status == 0
+    assert said.startswith("Do not size with this model: what is measured may be 5.1 times off") is not is_fit

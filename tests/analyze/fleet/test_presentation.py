@@ -138,7 +138,10 @@ def test_what_is_said_where_hosts_share_no_slow_window(hosts, opening):
 def test_recordings_of_one_host_are_not_said_to_be_apart():
     hosts = [replace(night(name, 100), host="sql") for name in ("monday", "monday-again")]
     found = incident_fleet(hosts, {})
-    assert fleet_incidents_answer(found).opening[0].text == "2 hosts: 2 with slow windows, all of one host"
+    assert (
+        fleet_incidents_answer(found).opening[0].text
+        == "2 hosts: 2 with slow windows, but all are recordings of one machine"
+    )
 
 
 def test_a_host_that_cannot_be_told_has_no_count():

@@ -83,7 +83,7 @@ def headline(drive, gradual=None, subject=None, span=(10 * S, 100 * S)):
     ],
 )
 def test_a_headline_says_how_much_for_how_long_and_why(drive, why):
-    slower = "2.00x [1.90, 2.10] slower than normal (2.00 ms instead of 1.00 ms"
+    slower = "2.00x [1.90, 2.10] slower than normal (typically 2.00 ms instead of 1.00 ms"
     assert headline(drive) == f"{slower}) for 90.0 s, there: {why}"
     assert headline(drive, subject="read C:") == f"{slower}, read C:) for 90.0 s, there: {why}"
 

@@ -105,7 +105,7 @@ def test_a_slow_window_is_told_and_marked(whole_report):
     text = whole_report.path.read_text("utf-8")
     section = text[text.index("Slow windows: the night</h2>") : text.index("Recording: the night</h2>")]
     assert "Latency against normal over time" in section
-    assert "Window 1: whose it was" in section
+    assert "Window 1: what it hit" in section
     grounds = "".join(f"<li>{html.escape(words)}</li>" for words in window.evidence)
     assert f': {html.escape(window.headline)}.<ul class="evidence">{grounds}</ul></li>' in section.replace(
         "\n", ""

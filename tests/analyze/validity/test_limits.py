@@ -197,13 +197,14 @@ SILENT_OR_NOT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("not-steady", fifths(1050, 1025, 1000, 975, 950), fifths(1051, 1025, 1000, 975, 949)),
     ("not-steady", fifths(79, 99, 99, 99, 119), fifths(80, 100, 100, 100, 120)),
     ("not-steady", {"fifths": []}, fifths(0, 0, 0, 0, 500)),
-    ("too-short", {"length_ns": 30 * SECOND}, {"length_ns": 30 * SECOND - 1}),
+    # What prints as 30.0 s is not said to be too short for 30.0 s.
+    ("too-short", {"length_ns": 29_951 * MS}, {"length_ns": 29_949 * MS}),
     ("too-short", {"length_ns": None}, {"length_ns": 0}),
     ("too-short", {"length_ns": 1, "is_empty": True}, {"length_ns": 1, "is_empty": False}),
     (
         "too-short",
-        {"length_ns": 5 * SECOND, "scope": "characterization"},
-        {"length_ns": 5 * SECOND - 1, "scope": "characterization"},
+        {"length_ns": 4_996 * MS, "scope": "characterization"},
+        {"length_ns": 4_994 * MS, "scope": "characterization"},
     ),
     # Of 10,000, 100 lie beyond the p99; of 1,000 beyond the p90; failed ones have no latency.
     (
