@@ -42,7 +42,6 @@ ANSWER_BYTES_MAX: Final = 1 << 30
 STOP_S: Final = 3.0
 """How long DuckDB may go on once it has been told to stop."""
 
-_READING: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 _HOSTS_SQL: Final = """
 CREATE TABLE hosts (
     host VARCHAR, path VARCHAR, uuid VARCHAR, start_utc_ns BIGINT, window_start_ns BIGINT, window_end_ns BIGINT
@@ -148,7 +147,8 @@ def select(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Recor
     """
     with _mistakes_named("SHOW TABLES lists the tables, DESCRIBE io their columns"):
         statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in _READING:
+        # Not EXPLAIN, which may carry out a COPY: the recording's files may be opened, so DuckDB lets it write them.
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise IotraceError(
                 "only a single SELECT can be run on a recording",
                 hint="recordings are read-only; DESCRIBE io lists columns",

@@ -19,6 +19,7 @@ from .console import LOGGER, note, warn
 from .options import ANONYMIZE_KEY
 
 _HIDDEN: Final = "HIDDEN"
+_IN_ADDRESS: Final = re.compile(r"\b([a-z][a-z0-9+.-]*://)[^/@:\s]*(:[^@\s]*)?@", re.IGNORECASE)
 _ALIKE: Final = 0.75
 _BEGINNING: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \d+ [A-Z]+ ")
 _TIME: Final = b"0000-00-00T00:00:00Z "
@@ -62,10 +63,13 @@ def logged(name: str | None, arguments: Sequence[str]) -> Iterator[list[int]]:
 
 
 def without_secrets(arguments: Sequence[str]) -> list[str]:
-    """``arguments`` without what an option that takes a secret is given, also where its name is mistyped."""
+    """``arguments`` without what an option that takes a secret is given, also where its name is mistyped.
+
+    Nor with the key that an address may hold: ``s3://KEY:SECRET@bucket/fleet``.
+    """
     shown: list[str] = []
     hides_next = False
-    for argument in arguments:
+    for argument in (_IN_ADDRESS.sub(rf"\1{_HIDDEN}@", word) for word in arguments):
         if hides_next:
             shown.append(_HIDDEN)
             hides_next = False

@@ -33,6 +33,7 @@ from .errors import IotraceError
 from .locking import FileLock
 from .manifest import Manifest
 from .mending import (
+    LEFT_IN_FOLDER,
     SYNCED,
     BackgroundSync,
     find_manifest,
@@ -41,6 +42,7 @@ from .mending import (
     refuse_strangers,
     sync_files,
 )
+from .partials import remove_given_names
 from .recording import UNFINISHED_SUFFIX, Recording, parquet_paths_in, table_names_in
 from .replacing import move_into_place, seal_folder
 from .streams import StreamFile, read_stream, stream_bytes
@@ -297,7 +299,7 @@ class GrowingRecording:
         self._sync.wait()
         for table in self._tables.values():
             table.close_tail()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_given_names(self.folder)
         self._lock.release()
 
     def _write_manifest(self, manifest: Manifest) -> None:
@@ -556,15 +558,15 @@ def _copy(file: Path, copy: Path) -> None:
 
 
 def _remove_foreign(folder: Path) -> None:
-    """What belongs to growing alone, and empty folders of tables."""
+    """What belongs to growing alone, and empty folders of tables; what somebody else put there stays."""
     (folder / _RESERVE).unlink(missing_ok=True)
-    shutil.rmtree(folder / SYNCED, ignore_errors=True)
+    for left in [*folder.glob(".*"), *(folder / SYNCED).glob("*")]:
+        if LEFT_IN_FOLDER.fullmatch(left.name) and not left.is_dir():
+            left.unlink()
     for entry in folder.iterdir():
         if entry.is_dir():
             with suppress(OSError):
                 entry.rmdir()
-        elif entry.name.startswith("."):
-            entry.unlink()
 
 
 def _number(path: Path) -> int:

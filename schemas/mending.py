@@ -35,7 +35,7 @@ The files themselves are replaced about once a second by renaming, of which a po
 _HIDDEN: Final = r"\.{}\.(new|partial-[0-9a-f]{{8}})"
 _SMALL: Final = r"(manifest\.json|[A-Za-z_]\w*\.parquet)"
 _PIECE: Final = r"((part|tail)-\d{8}\.(parquet|arrows))"
-_LEFT_IN_FOLDER: Final = re.compile(rf"{_SMALL}|{_HIDDEN.format(_SMALL)}|writer\.lock|reserve")
+LEFT_IN_FOLDER: Final = re.compile(rf"{_SMALL}|{_HIDDEN.format(_SMALL)}|writer\.lock|reserve")
 _LEFT_IN_TABLE: Final = re.compile(rf"{_PIECE}|{_HIDDEN.format(_PIECE)}")
 
 
@@ -138,11 +138,11 @@ def _strangers(folder: Path) -> Iterator[str]:
     for entry in sorted(folder.iterdir()):
         mode = entry.lstat().st_mode
         if stat.S_ISDIR(mode):
-            allowed = _LEFT_IN_FOLDER if entry.name == SYNCED else _LEFT_IN_TABLE
+            allowed = LEFT_IN_FOLDER if entry.name == SYNCED else _LEFT_IN_TABLE
             for file in sorted(entry.iterdir()):
                 if not stat.S_ISREG(file.lstat().st_mode) or not allowed.fullmatch(file.name):
                     yield f"{entry.name}/{file.name}"
-        elif not stat.S_ISREG(mode) or not _LEFT_IN_FOLDER.fullmatch(entry.name):
+        elif not stat.S_ISREG(mode) or not LEFT_IN_FOLDER.fullmatch(entry.name):
             yield entry.name
 
 

@@ -21,6 +21,7 @@ from typing import Final, Self, cast
 
 from .durable import create_folder, create_private_folder
 from .errors import IotraceError
+from .tables import TABLES
 
 if os.name == "posix":
     import fcntl
@@ -28,15 +29,21 @@ if os.name == "posix":
 MARK: Final = "user.iotrace.partial"
 UNFINISHED: Final = b"unfinished"
 """The mark's value on what has its own name already while it is written, and an earlier result beside it."""
-LEFT_NAME: Final = re.compile(r"\..+\.partial-[0-9a-f]{8}")
-_GIVEN_NAME: Final = re.compile(
-    r"(manifest|sweep|characterization|export|plan)\.json"
-    r"|([a-z]+|part-\d+)\.parquet|tail-\d+\.arrows|writer\.lock|reserve"
-    r"|README\.(txt|md)|workload\.fio|replay\.(fio|iolog)|profile\.xml|command-lines\.txt"
-    r"|counters\.txt|kernel\.wprp|[a-z0-9-]+\.(ps1|sql)"
-    r"|" + LEFT_NAME.pattern
+LEFT_NAME: Final = re.compile(r"\.(.+)\.partial-[0-9a-f]{8}")
+"""A hidden name, and what it is to become."""
+_TABLE: Final = f"({'|'.join(TABLES)})"
+_RECORDING: Final = (
+    rf"manifest\.json|writer\.lock|reserve|{_TABLE}(\.parquet|/(part-\d+\.parquet|tail-\d+\.arrows))"
+    rf"|synced/(manifest\.json|{_TABLE}\.parquet)"
 )
-"""Names of the files in folders that iotrace writes."""
+_SWEEP: Final = rf"sweep\.json|steps/[^/]+\.iotrace(\.unfinished)?/({_RECORDING})"
+_GROWING: Final = re.compile(rf"{_SWEEP}|characterization\.json|[^/]+\.iotrace/({_SWEEP})")
+_GIVEN: Final = re.compile(
+    rf"{_GROWING.pattern}|([^/]+\.iotrace/)?({_RECORDING})"
+    r"|export\.json|README\.txt|workload\.fio|replay\.(fio|iolog)|profile\.xml|command-lines\.txt"
+    r"|plan\.json|README\.md|counters\.txt|kernel\.wprp|[a-z0-9-]+\.ps1|sql/[a-z0-9-]+\.sql"
+)
+"""Paths of the files in folders that iotrace writes. What is growing has its own name, where people see and use it."""
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
 _RENAME_EXCHANGE: Final = 2
@@ -166,24 +173,29 @@ def remove_if_left(path: Path) -> None:
                 path.unlink()
 
 
-def remove_given_names(folder: Path) -> None:
-    """Remove files below ``folder`` that have names which iotrace gives, and folders that are empty then."""
-    _remove_tree(folder, lambda name: _GIVEN_NAME.fullmatch(name) is not None)
+def remove_given_names(folder: Path, *, in_sight: bool = False) -> None:
+    """Remove files below ``folder`` whose paths are such as iotrace gives, and folders that are empty then.
+
+    ``in_sight``: only what a sweep or a characterization is made of, which alone grow under their own names.
+    """
+    given = _GROWING if in_sight else _GIVEN
+    _remove_tree(folder, lambda path: given.fullmatch(path) is not None)
 
 
 def _remove_tree(folder: Path, may_go: Callable[[str], bool]) -> None:
     with suppress(OSError):
-        _remove_below(folder, mounted_as(folder), may_go)
+        _remove_below(folder, "", mounted_as(folder), may_go)
 
 
-def _remove_below(folder: Path, mounted: tuple[int, str], may_go: Callable[[str], bool]) -> None:
+def _remove_below(folder: Path, within: str, mounted: tuple[int, str], may_go: Callable[[str], bool]) -> None:
     for entry in list(os.scandir(folder)):
-        path = Path(entry.path)
+        path, partial = Path(entry.path), LEFT_NAME.fullmatch(entry.name)
+        name = f"{within}{partial[1] if partial else entry.name}"
         with suppress(OSError):
             if entry.is_dir(follow_symlinks=False):
                 if mounted_as(path) == mounted:
-                    _remove_below(path, mounted, may_go)
-            elif may_go(entry.name):
+                    _remove_below(path, f"{name}/", mounted, may_go)
+            elif may_go(name):
                 path.unlink()
     with suppress(OSError):
         folder.rmdir()

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -269,12 +270,13 @@ class Earlier:
             if self._new is not None:
                 self._new.unmark()
             if self._aside is not None:
-                _remove_all_written(self._aside, self._kind)
+                remove_written(self._aside, self._kind)
         else:
-            _remove_all_written(self._path, self._kind)
+            remove_written(self._path, self._kind)
             if self._aside is not None:
                 if _found(self._path) is not None:
-                    self._path.rename(beside(self._path, "new"))
+                    # In sight, for whoever put something into it.
+                    self._path.rename(self._path.with_name(f"{self._path.name}.left-{secrets.token_hex(4)}"))
                 self._aside.rename(self._path)
         self.let_go()
 
@@ -360,7 +362,7 @@ def _finish_replacing(path: Path, kind: FolderKind) -> None:
                 if not is_left:  # whoever writes it lives
                     continue
                 keeps = False
-                remove_given_names(path)
+                remove_given_names(path, in_sight=True)
             elif (now := _written_at(path, kind)) is None:
                 continue
             else:
@@ -396,7 +398,8 @@ def _has_results(written: Written) -> bool:
     return any(not name.endswith((".json", "/")) for name in written)
 
 
-def _remove_all_written(folder: Path, kind: FolderKind) -> None:
+def remove_written(folder: Path, kind: FolderKind) -> None:
+    """Remove what iotrace wrote in ``folder``, as it wrote it, and the folder if that was all; errors are no matter."""
     with suppress(OSError):
         found = folder.lstat()
         if stat.S_ISDIR(found.st_mode) and (written := kind.written_in(folder)) is not None:

@@ -305,15 +305,27 @@ def refuse_over_source(output: Path, sources: Iterable[Path]) -> None:
     place = resolved(output)
     for source in sources:
         read = resolved(source)
-        if read in place.parents and is_output(read):
+        if _is_one_of(read, place.parents) and is_output(read):
             raise IotraceError(
                 f"'{output}' lies in the recording that is read", hint="choose another place with -o"
             )
-        if place == read or place in read.parents:
+        is_read = _is_one_of(read, [place])
+        if is_read or _is_one_of(place, read.parents):
             raise IotraceError(
-                f"'{output}' {'is' if place == read else 'holds'} what is read, and is not overwritten",
+                f"'{output}' {'is' if is_read else 'holds'} what is read, and is not overwritten",
                 hint="choose another name with -o",
             )
+
+
+def _is_one_of(path: Path, others: Iterable[Path]) -> bool:
+    """By file system and inode: what is mounted in two places has two names."""
+    for other in others:
+        try:
+            if path == other or path.samefile(other):
+                return True
+        except OSError:  # one of them is not there
+            continue
+    return False
 
 
 def rewrite_manifest(recording: Recording) -> Recording:

@@ -6,7 +6,7 @@ set -eu
 # package:program, where the program tells that the package is there
 WANTED="fio:fio blktrace:blkparse chromium:chromium xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4
 dosfstools:mkfs.vfat f2fs-tools:mkfs.f2fs exfatprogs:mkfs.exfat nilfs-tools:mkfs.nilfs2 udftools:mkudffs
-cryptsetup-bin:cryptsetup ntfs-3g:mkfs.ntfs mdadm:mdadm lvm2:pvcreate util-linux:losetup fdisk:sfdisk fuse3:fusermount3
+cryptsetup-bin:cryptsetup ntfs-3g:mkfs.ntfs mdadm:mdadm lvm2:pvcreate util-linux:losetup fdisk:sfdisk fuse3:fusermount3 bindfs:bindfs
 zsh:zsh fish:fish prometheus:prometheus postgresql:pg_lsclusters sqlite3:sqlite3 iproute2:ip openssl:openssl qemu-utils:qemu-img
 wine:wine gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc"
 

@@ -7,7 +7,6 @@ the run that it belongs to, and counts as a sign of life of its conductor.
 
 import asyncio
 import platform
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,9 @@ from iotrace.replay.run.play import CalledOffError, Gate
 from iotrace.replay.run.replay import check_targets, replay
 from iotrace.schemas import IotraceError, Recording, distribution
 from iotrace.schemas.durable import create_private, create_private_folder
+from iotrace.schemas.partials import Partial
+from iotrace.schemas.replacing import remove_written
+from iotrace.schemas.writer import RECORDING
 
 PREFIX: Final = "iotrace_"
 """Of the operations' names."""
@@ -48,6 +50,7 @@ class Generator:
         self._gate = Gate()
         self._thread: threading.Thread | None = None
         self._played: Path | None = None
+        self._received: Partial | None = None
         self._early = ""
         self._checked_ios = 0
 
@@ -108,7 +111,9 @@ class Generator:
         """A piece of a file of a recording, appended to what is there."""
         self._of(run)
         try:
-            path = _inside(self._sent(uuid), name)
+            if self._received is None:
+                self._received = Partial.folder(self.folder / "sent", private=True)
+            path = _inside(self._received.path / f"{_plain(uuid)}.iotrace", name)
             if is_new:
                 for parent in reversed([path.parent, *path.parent.parents]):
                     if parent.is_relative_to(self.folder) and not parent.is_dir():
@@ -199,11 +204,9 @@ class Generator:
     def _is_at_work(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _sent(self, uuid: str) -> Path:
-        return self.folder / "sent" / _plain(uuid)
-
     def _recording(self, path: str, uuid: str) -> Recording | None:
-        for place in (Path(path), self._sent(uuid)):
+        sent = [self._received.path / f"{_plain(uuid)}.iotrace"] if self._received else []
+        for place in (Path(path), *sent):
             with suppress(IotraceError, OSError):
                 found = Recording.open(place)
                 if found.manifest.uuid == uuid:
@@ -267,13 +270,15 @@ class Generator:
 
     def _drop_result(self) -> None:
         if self._played is not None and not self._is_silent:
-            shutil.rmtree(self._played, ignore_errors=True)
+            remove_written(self._played, RECORDING)
         self._played = None
 
     def _forget(self) -> None:
         self._gate.stop("the run is over")
         self._drop_result()
-        shutil.rmtree(self.folder / "sent", ignore_errors=True)
+        if self._received is not None:
+            self._received.close()
+            self._received = None
         self._run, self._phase = "", "idle"
 
 

@@ -168,9 +168,12 @@ def swap_files(*, root: Path = _ROOT) -> list[Path]:
     return [Path(unescaped(line.partition(" ")[0])) for line in lines]
 
 
-def mount_points(process: str = "self", *, root: Path = _ROOT) -> list[tuple[str, str]]:
-    """Device number of the file system, as major:minor, and path of every mount that the process sees."""
-    return [(fields[2], unescaped(fields[4])) for fields in _mount_lines(root, process)]
+def mount_points(process: str = "self", *, root: Path = _ROOT) -> list[tuple[str, str, str]]:
+    """Device number (major:minor) of the file system, path and type of every mount that the process sees."""
+    return [
+        (fields[2], unescaped(fields[4]), fields[fields.index("-") + 1])
+        for fields in _mount_lines(root, process)
+    ]
 
 
 def _swaps(root: Path) -> set[str]:

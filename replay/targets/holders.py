@@ -51,7 +51,9 @@ _SYSTEMS_OWN: Final = frozenset({
 """File systems in which writing to a file sets or starts something."""
 _Identity = tuple[int, ...]
 """The number of a device; file system and inode of anything else."""
-_LAYERED: Final = frozenset({"aufs", "overlay"})
+_LAYERED: Final = frozenset({"aufs", "ecryptfs", "overlay"})
+_FIRST_PROCESSES: Final = "pid:[4026531836]"
+"""linux/proc_ns.h: PROC_PID_INIT_INO. In any other namespace of processes, those outside are not to be seen."""
 
 
 def use_of_file(file: int) -> str | None:
@@ -111,8 +113,8 @@ class ClosedWriters:
 def unseen_use_of_file(file: int) -> str | None:
     """Why nobody can tell who uses the open file, in words, or None."""
     kind = block_device.filesystem_with(os.fstat(file).st_dev)
-    if kind in _LAYERED:
-        return f"it lies on {kind}, where programs that use the layers below cannot be seen"
+    if kind in _LAYERED or ((kind is not None and kind.startswith("fuse")) and kind != "fuseblk"):
+        return f"it lies on {kind}, where programs that use what lies below cannot be seen"
     return None
 
 
@@ -150,7 +152,7 @@ def _writer(number: int) -> str | None:
     }
     openers = _openers(labels, writers_only=True)
     if openers is None:
-        return f"{_CANNOT_TELL}: that takes root"
+        return f"{_CANNOT_TELL}: that takes root, outside of any container"
     return f"{openers[0][0]} has {openers[0][1]} open for writing" if openers else None
 
 
@@ -216,7 +218,7 @@ def _use_of_file_behind(file: int, found: os.stat_result, disk: Path) -> str | N
             break
         time.sleep(_TRY_SECONDS)
     if openers is None:
-        return f"{_CANNOT_TELL}: that takes root"
+        return f"{_CANNOT_TELL}: that takes root, outside of any container"
     if openers:
         return f"{openers[0][0]} has it open"
     shown = int(block_device.word(disk / "size") or 0) * 512
@@ -286,7 +288,12 @@ def _mount_of(found: os.stat_result) -> str | None:
     number = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
     for viewer in ("self", *_viewers_of_other_mounts()):
         try:
-            points = [point for device, point in block_device.mount_points(viewer) if device == number]
+            # Those of btrfs are numbered unlike its files.
+            points = [
+                point
+                for device, point, kind in block_device.mount_points(viewer)
+                if device == number or kind == "btrfs"
+            ]
         except OSError:
             continue  # it has ended, or may not be looked into
         for point in points:
@@ -356,7 +363,10 @@ def _seen_opener(found: os.stat_result) -> str | None:
     """The same where the file system has no leases."""
     openers = _openers({_identity(found): "it"})
     if openers is None:
-        return f"{_CANNOT_TELL}: its file system has no leases, and looking at other programs takes root"
+        return (
+            f"{_CANNOT_TELL}: its file system has no leases, and looking at other programs takes root, outside of any "
+            "container"
+        )
     return f"{openers[0][0]} has it open" if openers else None
 
 
@@ -369,6 +379,8 @@ def _openers(wanted: Mapping[_Identity, str], *, writers_only: bool = False) -> 
 
     None where not all of them may be looked at.
     """
+    if os.readlink("/proc/self/ns/pid") != _FIRST_PROCESSES:  # noqa: PTH115
+        return None
     openers = []
     for process in os.listdir("/proc"):  # noqa: PTH208 - of many thousands of names
         if not process.isdigit() or int(process) == os.getpid():

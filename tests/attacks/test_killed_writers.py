@@ -49,10 +49,10 @@ MOMENTS = {
     "before the new is whole": "[dies(Path, name, True) for name in ('write_text', 'write_bytes')]",
     "before the exchange": "dies(replacing, 'exchange', False)",
     "after the exchange": "dies(replacing, 'exchange', True)",
-    "before the earlier is removed": "dies(replacing, '_remove_all_written', False)",
+    "before the earlier is removed": "dies(replacing, 'remove_written', False)",
     "while the earlier is removed": "dies(Path, 'unlink', True)",
     "between two renames": "cannot_exchange(); dies(Path, 'rename', True, of='/result,')",
-    "after two renames": "cannot_exchange(); dies(replacing, '_remove_all_written', False)",
+    "after two renames": "cannot_exchange(); dies(replacing, 'remove_written', False)",
 }
 COMMANDS = {
     "import": ("import", "TRACE", "-o", "OUT"),
@@ -224,6 +224,29 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert run(words(place, "import", out)[:-1]) == 2
     assert [entry.name for entry in place.iterdir()] == ["result"]
     assert contents(out) == earlier
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mine/payroll.parquet", "payroll.parquet", "io.parquet", "dump.sql", "deploy.ps1", "README.md", "mine/thesis.docx",
+     "steps/mine.txt", "steps/io.parquet"],
+)  # fmt: skip
+def test_what_somebody_put_into_a_sweep_that_was_killed_over_an_earlier_one_stays(place, name):
+    """It has its name already, so people put things into it; they are found beside the earlier one, in sight."""
+    out = place / "result"
+    write_sweep(out)
+    earlier = contents(out)
+    with watching(out, KILLED):
+        pass
+    mine = out / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("ten years of work")
+    assert run(words(place, "import", out)[:-1]) == 2
+    assert contents(out) == earlier
+    [kept] = [entry for entry in place.iterdir() if entry.name != "result"]
+    assert kept.name.startswith("result.left-")
+    assert (kept / name).read_text() == "ten years of work"
+    assert [path for path in kept.rglob("*") if path.is_file()] == [kept / name]
 
 
 SHORT = {

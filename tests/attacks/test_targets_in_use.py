@@ -34,6 +34,7 @@ from .playing_on import (
     refused,
     run,
     tool,
+    unmount,
 )
 
 pytestmark = [pytest.mark.root, pytest.mark.xdist_group("root")]
@@ -826,10 +827,63 @@ def test_a_file_of_an_overlay_whose_layers_are_used_elsewhere(tmp_path: Path, la
     path.write_bytes(os.urandom(MIB))
     layers = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
     with mounted("overlay", tmp_path / "merged", "-t", "overlay", "-o", layers), path.open("r+b"):
-        refused(tmp_path / "merged" / "data", "layers below", at=tmp_path / layer)
+        refused(tmp_path / "merged" / "data", "what lies below cannot be seen", at=tmp_path / layer)
         own = opened(own_file(tmp_path / "merged" / "own"), Permission())
         overwrite(own)
         own.close()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("hold", ["open", "behind a loop device"])
+def test_a_file_seen_through_another_file_system(tmp_path: Path, hold: str) -> None:
+    """Who uses what lies below FUSE has another file open."""
+    below, above = tmp_path / "below", tmp_path / "above"
+    below.mkdir()
+    above.mkdir()
+    path = image(below / "data", 4 * MIB)
+    path.write_bytes(os.urandom(4 * MIB))
+    run("bindfs", below, above)
+    try:
+        with path.open("r+b") if hold == "open" else attached(path):
+            refused(above / "data", "programs that use what lies below cannot be seen", at=below)
+    finally:
+        unmount(above)
+
+
+@pytest.mark.root
+def test_a_device_whose_users_are_outside_of_a_container(tmp_path: Path) -> None:
+    """In a namespace of processes of its own, nobody sees who else has it open."""
+    disk = image(tmp_path / "disk.img", 4 * MIB)
+    disk.write_bytes(os.urandom(4 * MIB))
+    code = (
+        "import sys\nfrom iotrace.replay.targets.refusals import Permission\n"
+        "from iotrace.replay.targets.target import open_target\nfrom iotrace.schemas import IotraceError\n"
+        "try:\n    open_target(sys.argv[1], writes=True, permission=Permission(True, (sys.argv[1],)), direct=False,"
+        " needed_bytes=4096)\nexcept IotraceError as problem:\n    print(problem.message)\n"
+    )
+    with attached(disk) as device, elsewhere(Path(device), *HOLDS["open for writing"]):
+        said = run("unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code, device)
+    assert "who else has it open cannot be found out here: that takes root, outside of any container" in said
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("folder", ["sub", "."])
+def test_a_file_of_btrfs_that_is_mounted_as_a_file(tmp_path: Path, folder: str) -> None:
+    """Its mounts have another number than its files."""
+    place = tmp_path / "place"
+    with attached(formatted(tmp_path / "disk.img", "btrfs")) as device, mounted(device, place):
+        if folder == "sub":
+            run("btrfs", "subvolume", "create", place / folder)
+        path = place / folder / "data"
+        path.write_bytes(os.urandom(4 * MIB))
+        other = tmp_path / "other"
+        other.touch()
+        run("mount", "--bind", path, other)
+        try:
+            refused(path, f"it is mounted on {other} as a file")
+        finally:
+            unmount(other)
+        opened(path).close()
 
 
 SETTINGS = (

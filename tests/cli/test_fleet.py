@@ -1,5 +1,6 @@
 """One load from two generators on this machine: played once, as planned, on what may be written to, or not at all."""
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from iotrace.replay.fleet.generator import Generator
 from iotrace.schemas import Recording
 
 from .fleets import IOTRACE, Processes, many_threads, shards_of, write_plan
@@ -94,6 +96,25 @@ def test_where_one_refuses_nobody_starts(scheduler: str, tmp_path: Path) -> None
     assert "on 'gen2'" in done.stderr
     assert not fresh.exists()
     assert not (tmp_path / "new.iotrace").exists()
+
+
+@pytest.mark.parametrize("name", ["sent", "sent.iotrace"])
+def test_what_lies_where_a_generator_keeps_what_it_is_sent_stays(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / name / "letter.txt"
+    mine.parent.mkdir()
+    mine.write_text("ten years of work")
+
+    async def serve() -> None:
+        generator = Generator("gen1", tmp_path)
+        await generator.claim("r1", 60)
+        assert await generator.receive("r1", "u1", "manifest.json", b"{}", is_new=True) == {}
+        assert await generator.receive("r1", "u1", "io/part-00000000.parquet", b"PAR1", is_new=True) == {}
+        assert len(list(tmp_path.iterdir())) == 2
+        await generator.release("r1", is_over=True)
+
+    asyncio.run(serve())
+    assert mine.read_text() == "ten years of work"
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
 
 def test_what_iotrace_did_not_make_is_not_written_to(scheduler: str, tmp_path: Path) -> None:

@@ -98,6 +98,20 @@ def test_a_mistake_in_sql_is_an_error_with_a_hint(iotrace: Callable[..., Result]
     assert "hint: " in refused.err
 
 
+@pytest.mark.parametrize("form", ["EXPLAIN ANALYZE {}", "EXPLAIN {}", "{}"])
+def test_no_question_writes_into_the_recording(
+    iotrace: Callable[..., Result], reads: Recording, form: str
+) -> None:
+    """Its files may be opened, and DuckDB then lets a COPY write them, which EXPLAIN ANALYZE carries out."""
+    path = reads.path / "io.parquet"
+    before = path.read_bytes()
+    copy = f"COPY (SELECT 1 AS a) TO '{path}' (FORMAT parquet, USE_TMP_FILE false)"
+    refused = iotrace("query", reads.path, form.format(copy))
+    assert refused.status == 2
+    assert "only a single SELECT" in refused.err
+    assert path.read_bytes() == before
+
+
 def test_a_folder_of_recordings_is_one_table_with_a_column_host(
     iotrace: Callable[..., Result], tmp_path: Path
 ) -> None:

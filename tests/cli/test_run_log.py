@@ -120,6 +120,18 @@ def test_a_secret_is_in_no_log_however_its_option_is_written(
         assert "hunter2" not in log.read_text("utf-8")
 
 
+def test_a_key_in_an_address_is_in_no_log() -> None:
+    words = [
+        "s3://AKIA:hun/ter2@bucket/fleet",
+        "--log=https://user:hunter2@host/x",
+        "s3://bucket/a@b",
+        "me@example.org",
+    ]
+    assert without_secrets(words) == [
+        "s3://HIDDEN@bucket/fleet", "--log=https://HIDDEN@host/x", "s3://bucket/a@b", "me@example.org",
+    ]  # fmt: skip
+
+
 def test_every_option_that_takes_a_secret_is_hidden() -> None:
     def options_of(command: Any) -> Iterator[Any]:
         yield from command.params

@@ -266,8 +266,9 @@ def test_a_finished_recording_is_as_one_that_was_written_at_once(one):
         "device_id": 0, "name": "sda", "kind": "disk", "size_bytes": 1 << 30, "logical_block_bytes": 512,
     }]))  # fmt: skip
     one.replace("own", pa.table({"a": [1]}))
-    (one.folder / ".left.new").write_text("x")
+    (one.folder / ".own.parquet.new").write_text("x")
     (one.folder / "synced").mkdir(exist_ok=True)
+    (one.folder / "synced" / ".manifest.json.partial-0123abcd").write_text("x")
     done = one.commit(manifest())
     assert done.path == one.path
     assert names_in(done.path) == sorted(
@@ -278,6 +279,24 @@ def test_a_finished_recording_is_as_one_that_was_written_at_once(one):
     assert done.read("io")["issued_ns"].to_pylist() == [1, 2, 4]
     assert validate(done.path) == []
     assert not one.folder.exists()
+
+
+@pytest.mark.parametrize("name", [".notes", "synced/mine.txt", "notes.txt"])
+def test_what_somebody_put_beside_it_stays(one, name):
+    one.append_fast("io", io(1))
+    (one.folder / "synced").mkdir(exist_ok=True)
+    (one.folder / name).write_text("ten years of work")
+    done = one.commit(manifest())
+    assert (done.path / name).read_text() == "ten years of work"
+    assert Recording.open(done.path).read("io")["issued_ns"].to_pylist() == [1]
+
+
+def test_what_somebody_put_into_one_that_is_given_up_stays(one):
+    one.append_fast("io", io(1))
+    one.flush(manifest())
+    (one.folder / "notes.txt").write_text("ten years of work")
+    one.discard()
+    assert names_in(one.folder) == ["notes.txt"]
 
 
 def test_fast_rows_of_a_wrong_kind_are_refused_at_once(one):

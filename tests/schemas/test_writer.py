@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -294,6 +295,25 @@ class TestWhatIsReadIsNotWrittenOver:
                 writing.refuse_over_source(name, [other, source])
             assert caught.value.message == f"'{name}' is what is read, and is not overwritten"
             assert caught.value.hint == "choose another name with -o"
+
+    @pytest.mark.root
+    @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="mounting takes root")
+    def test_the_source_mounted_in_another_place(self, tmp_path: Path) -> None:
+        source = self.make(tmp_path / "a" / "a.iotrace")
+        other = tmp_path / "other"
+        other.mkdir()
+        subprocess.run(["mount", "--bind", source.parent, other], check=True)
+        again = other / source.name
+        try:
+            for output, read, words in (
+                (again, source, "is what is read"), (source, again, "is what is read"),
+                (other, source, "holds what is read"), (source.parent, again, "holds what is read"),
+                (again / "x", source, "lies in"), (source / "x", again, "lies in"),
+            ):  # fmt: skip
+                with pytest.raises(IotraceError, match=words):
+                    writing.refuse_over_source(output, [read])
+        finally:
+            subprocess.run(["umount", other], check=True)
 
     def test_what_holds_the_source(self, tmp_path: Path) -> None:
         source = self.make(tmp_path / "deep/er/a.iotrace")

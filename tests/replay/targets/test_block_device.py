@@ -182,7 +182,7 @@ def test_a_name_like_a_line_s_end_hides_neither_a_mount_nor_swap(system: Path, s
         f"Filename Type\n/swap{sign}file   file 1\n".encode("utf-8", "surrogateescape")
     )
     assert block_device.use(SDB, root=system) == "it is mounted on /data"
-    assert block_device.mount_points(root=system)[0] == ("8:32", f"/a{sign}b")
+    assert block_device.mount_points(root=system)[0] == ("8:32", f"/a{sign}b", "ext4")
     assert [str(path) for path in block_device.swap_files(root=system)] == [f"/swap{sign}file"]
 
 
@@ -222,7 +222,9 @@ def test_every_mount_with_its_number(system: Path) -> None:
         "1 0 8:16 / / rw shared:3 master:1 - xfs /dev/sdb rw\n2 0 8:1 / /my\\011data rw - ext4 /dev/sda1 rw\n"
         "3 0 8:1 / /again rw - vfat /dev/sda1 rw\n"
     )
-    assert block_device.mount_points(root=system) == [("8:16", "/"), ("8:1", "/my\tdata"), ("8:1", "/again")]
+    assert block_device.mount_points(root=system) == [
+        ("8:16", "/", "xfs"), ("8:1", "/my\tdata", "ext4"), ("8:1", "/again", "vfat"),
+    ]  # fmt: skip
     assert block_device.filesystem_with(SDB, root=system) == "xfs"
     assert block_device.filesystem_with(SDA1, root=system) == "ext4"
     assert block_device.filesystem_with(SDA, root=system) is None
