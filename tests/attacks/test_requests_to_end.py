@@ -71,12 +71,12 @@ def characterize_words(folder: Path, *more: object, seconds: float = 0.3) -> lis
     ("moment", "number", "overwrite"),
     [
         pytest.param(IN_A_CELL, signal.SIGTERM, False, marks=pytest.mark.slow),
-        (IN_A_CELL, signal.SIGHUP, True),
+        pytest.param(IN_A_CELL, signal.SIGHUP, True, marks=pytest.mark.slow),
         (WRITTEN, signal.SIGTERM, True),
         (NOTED, signal.SIGHUP, False),
         pytest.param(MEASURED, signal.SIGTERM, True, marks=pytest.mark.slow),
         (MEASURED, signal.SIGHUP, False),
-        (IN_THE_SECOND, signal.SIGTERM, True),
+        pytest.param(IN_THE_SECOND, signal.SIGTERM, True, marks=pytest.mark.slow),
     ],
     ids=lambda one: one[1] if isinstance(one, tuple) else str(one),
 )

@@ -57,6 +57,7 @@ def memory_folder() -> Path:
     folder.rmdir()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
 def test_in_a_container_like_place(memory_folder: Path) -> None:
     """No io_uring, a folder that refuses direct I/O, no colours; and no root where another user can reach Python."""

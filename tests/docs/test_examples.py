@@ -26,6 +26,7 @@ def disk() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the tutorial replays, as it says, on Linux")
 def test_the_tutorial_works_as_written(disk: Path) -> None:
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -115,6 +115,7 @@ def steady_for(count: int) -> bytes:
     return b"".join(play)
 
 
+@pytest.mark.slow
 def test_a_real_trace_comes_out_of_a_live_session_as_its_file_is_imported(
     host: MakeHost, samples: Path, tmp_path: Path
 ) -> None:
