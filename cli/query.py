@@ -80,7 +80,7 @@ def query_command(
     recordings, each table has the rows of all hosts and a column host; the table hosts says when each began. A
     library query then runs on each recording, several at once.
 
-    Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io GROUP BY op"
+    Example: iotrace query prod.iotrace "SELECT op, count(*) FROM io WHERE layer = 'block' GROUP BY op"
     """
     if list_:
         _print_library(json=json)
