@@ -108,9 +108,15 @@ def format_quantity(value: float, unit: str | None) -> str:
             return f"{format_figure(value)} {unit or ''}".rstrip()
 
 
+def interval_text(value: str, low: str, high: str) -> str:
+    """`` [low, high]``, to follow a figure; empty where both ends print like the ``value`` itself, without its unit."""
+    return "" if value == low == high else f" [{low}, {high}]"
+
+
 def format_ratio_with_interval(ratio: float | None, interval: tuple[float, float] | None = None) -> str:
     """A ratio and its 95 % interval: ``1.52x [1.41, 1.66]``; the interval is left out when there is none.
 
+    It is never left out for being narrow: where ratios are told, one without an interval is one that has none.
     Two decimals, but ``0.0012x`` where these would say nothing, and ``1,234x`` where they would say too much. From a
     million on the other figure is next to nothing, and neither digits nor interval mean anything.
     """
@@ -134,7 +140,7 @@ def _times(ratio: float) -> str:
 def format_duration_with_interval(
     duration_ns: float | None, interval_ns: tuple[float, float] | None = None
 ) -> str:
-    """A duration and its 95 % interval in one unit: ``29.4 µs [-4.12, 90.5]``; no interval, no brackets."""
+    """A duration and its 95 % interval in one unit: ``29.4 µs [-4.12, 90.5]``; no brackets around nothing."""
     if duration_ns is None or interval_ns is None:
         return format_duration_ns(duration_ns)
     largest = max(abs(value) for value in (duration_ns, *interval_ns))
@@ -143,7 +149,7 @@ def format_duration_with_interval(
         (1e9, "s"),
     )
     value, low, high = (_three_digits_signed(one / scale) for one in (duration_ns, *interval_ns))
-    return f"{value} {unit} [{low}, {high}]"
+    return f"{value} {unit}{interval_text(value, low, high)}"
 
 
 def format_share_with_interval(share: float | None, interval: tuple[float, float] | None = None) -> str:
@@ -152,7 +158,8 @@ def format_share_with_interval(share: float | None, interval: tuple[float, float
         return DASH
     if interval is None:
         return format_share(share, 0)
-    return f"{format_share(share, 0)} [{interval[0] * 100:.0f}, {interval[1] * 100:.0f}]"
+    value = format_share(share, 0)
+    return value + interval_text(value.removesuffix(" %"), *(f"{100 * end:.0f}" for end in interval))
 
 
 def _three_digits_signed(value: float) -> str:

@@ -1,5 +1,6 @@
 """Commands that turn traces into recordings, one a host of a folder too, and the group of those that record live."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -178,6 +179,7 @@ def show_recording(recording: Recording, *, json: bool) -> None:
         console.print_answer(ImportAnswer(imported=written(recording)))
     else:
         print_recording(recording)
+        console.say(f"next: iotrace describe {shlex.quote(str(recording.path))}")
 
 
 def show_sweep(sweep: Sweep, *, json: bool) -> None:

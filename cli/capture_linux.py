@@ -10,7 +10,7 @@ import typer
 from iotrace.analyze.present import ProgramAnswer
 from iotrace.analyze.units import format_bytes, format_rate
 from iotrace.capture import linux
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, counted
 
 from . import console
 from .amounts import parse_bytes
@@ -227,14 +227,18 @@ def doctor_command(
     if mount:
         linux.mount_tracefs()
     checks = linux.examine()
-    cannot = any(check.level == "problem" for check in checks)
+    problems = sum(check.level == "problem" for check in checks)
     if json:
-        console.print_answer(DoctorAnswer(can_record=not cannot, checks=checks))
-        return int(cannot)
+        console.print_answer(DoctorAnswer(can_record=not problems, checks=checks))
+        return int(problems > 0)
+    console.heading(
+        f"Nothing can be recorded here yet: {counted(problems, 'problem')}, named below"
+        if problems
+        else "Everything needed to record is here"
+    )
     for check in checks:
         console.check(check.level, check.name, check.found, check.advice)
-    console.heading("nothing can be recorded here as things are" if cannot else "this host can be recorded")
-    return int(cannot)
+    return int(problems > 0)
 
 
 def _split_role(text: str) -> tuple[str, str]:

@@ -99,7 +99,7 @@ def _series(result: SeriesResult, *, is_told: bool) -> Iterator[Section]:
     heads = columns(
         "size" if by_size else "outstanding",
         "flushes/s" if by_size and result.series.cells[0].op == "write" else "IOPS",
-        "95 % ±", "MB/s", "avg ms", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms", "CPU µs/IO",
+        "± % (95 %)", "MB/s", "avg ms", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms", "CPU µs/IO",
         text=0,
     )  # fmt: skip
     yield Section(

@@ -18,6 +18,7 @@ from iotrace.replay.export import (
     FioFacts,
     FioJob,
     Workload,
+    Written,
     export_diskspd,
     export_fio,
     export_table,
@@ -286,7 +287,7 @@ def _table(
         )
         return
     console.paragraph(
-        f"wrote {output}: {counted(written.ios, 'I/O')}, {format_bytes(size)}, layers {', '.join(written.layers)}"
+        f"wrote {output}: {_rows_text(written)}, {format_bytes(size)}, layers {', '.join(written.layers)}"
     )
     if len(written.layers) > 1:
         console.say(
@@ -294,6 +295,18 @@ def _table(
         )
     for reason, count in written.left_out.items():
         console.warn(f"{counted(count, 'I/O')} left out, which {kind} cannot hold: {reason}")
+
+
+def _rows_text(written: Written) -> str:
+    """How much was written: ``24,000 rows (12,000 I/Os at 2 layers)``; of one layer each row is an I/O."""
+    if len(written.layers) < 2:
+        return counted(written.ios, "I/O")
+    counts = list(written.layers.values())
+    if len(set(counts)) == 1:
+        told = f"{counted(counts[0], 'I/O')} at {len(counts)} layers"
+    else:
+        told = ", ".join(f"{count:,} at {layer}" for layer, count in written.layers.items())
+    return f"{counted(written.ios, 'row')} ({told})"
 
 
 def _print_load(workload: Workload, facts: DiskSpdFacts | FioFacts) -> None:

@@ -242,7 +242,7 @@ def sweep_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Raise the load of all machines until latency bends.
+    """Raise the load of all machines until the knee shows.
 
     Exit status with --need: 1 unless the answer is YES; without: 1 if an SLO is missed at 1x or cannot be judged,
     too few steps can be judged, or a machine was lost. 130 if it was stopped.

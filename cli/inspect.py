@@ -148,10 +148,12 @@ def _use(contents: Contents, layer: str | None) -> Sentence:
     if layer is None:
         for_what = {
             "results": "import makes a recording of it; knee and report show several runs as a curve",
-            "counters": "describe and incident read it; imported beside a trace of I/Os it explains these",
+            "counters": "describe and incident read it; import it with an I/O trace to add context",
         }
         use = next((words for table, words in for_what.items() if contents.rows.get(table)), "")
-        return Sentence(f"Usable for replay: no, it holds no single I/Os{f'; {use}' if use else ''}", "doubt")
+        return Sentence(
+            f"Usable for replay: no, it holds no individual I/Os{f'; {use}' if use else ''}", "doubt"
+        )
     found = contents.layers[layer]
     total = sum(found.ops.values())
     transfers = found.ops.get(Op.READ, 0) + found.ops.get(Op.WRITE, 0)

@@ -1,5 +1,6 @@
 """The replay command, and its answer: how hard and how exactly it was played, and what that did to the load."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -153,6 +154,8 @@ def replay_command(
         show(replay_answer(result, output.name, found, findings, last), full=full)
         if seen is not None:
             console.say(f"what the recorder saw of the target: {seen.path}")
+        if not result.manifest.was_interrupted and not has_invalid(findings):
+            console.say(f"next: iotrace compare {shlex.join([str(recording), str(result.path)])}")
     if result.manifest.was_interrupted:
         return INTERRUPTED
     return 1 if has_invalid(findings) else 0

@@ -129,10 +129,14 @@ def clock_sentences(manifest: Manifest) -> list[str]:
     """One for each source that was aligned with others; none where there is one clock only."""
     aligned = [(source.name, source.alignment) for source in manifest.sources if source.alignment]
     names = _short_names([name for name, _ in aligned])
-    said = [
-        f"clock of {name}: {_alignment_words(alignment)}"
-        for name, (_, alignment) in zip(names[:_CLOCKS_SHOWN], aligned, strict=False)
-    ]
+    said: list[str] = []
+    told = list(zip(names[:_CLOCKS_SHOWN], aligned, strict=False))
+    for place, (name, (_, alignment)) in enumerate(told):
+        words = _alignment_words(alignment)
+        # What a basis leaves open, behind its semicolon, is said once: of the last source that rests on it.
+        if any(later.basis == alignment.basis for _, (_, later) in told[place + 1 :]):
+            words = words.replace(alignment.basis, alignment.basis.partition(";")[0])
+        said.append(f"clock of {name}: {words}")
     if len(aligned) > _CLOCKS_SHOWN:
         said.append(f"clocks of {len(aligned) - _CLOCKS_SHOWN:,} more: see manifest.json")
     return said

@@ -157,7 +157,7 @@ def sweep_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Raise the load on a target until latency bends.
+    """Raise the load on a target until its knee shows.
 
     Exit status with --need: 1 unless the answer is YES; without: 1 if an SLO is missed at 1x or cannot be judged,
     or too few steps can be judged. 130 if it was stopped.
@@ -262,7 +262,7 @@ def knee_command(
     full: Full = False,
     json: Json = False,
 ) -> int:
-    """Find the load at which storage bends.
+    """Read a finished sweep: its knee, and whether that is enough.
 
     For several sweeps, or a folder of them, a row per candidate.
 

@@ -169,7 +169,7 @@ class Quality:
         if unpaired > max(10, events // 1000):
             usable.append(f"{counted(unpaired, 'completion')} without their start")
         if self.truncated_tail:
-            usable.append("the end of the source is cut off")
+            usable.append("the source file is truncated")
         if self.ended != "normally":
             usable.append(f"recording ended early: {self.ended}")
         self.verdict = "poor" if poor else "usable" if usable else "good"

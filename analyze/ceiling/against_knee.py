@@ -7,10 +7,11 @@ not a finding: two of them can come to the same rate.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from iotrace.analyze import library
 from iotrace.analyze.knee.answer import Knee
+from iotrace.analyze.present.program import HIDDEN
 from iotrace.schemas import Recording
 
 from . import constants
@@ -33,6 +34,19 @@ class Suggestion:
     what: str
     mb_per_s: float
     look_at: str
+    is_undescribed: Annotated[bool, HIDDEN] = False
+    """Whether it is something that the description leaves out, not a part of it that is set up wrongly."""
+
+    @property
+    def sentence(self) -> str:
+        """The suggestion as people read it."""
+        rate = f"{self.mb_per_s:,.0f} MB/s"
+        if self.is_undescribed:
+            return (
+                f"Something that the file of the path does not describe may be the limit, at {rate}: a virtual "
+                "machine's size, or a disk. The file has neither [vm] nor [[disk]]: add them."
+            )
+        return f"It is as if {self.what} ({rate}): look at {self.look_at}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +148,9 @@ def _suggestions(
     if near:
         return tuple(near[:_SUGGESTIONS_MAX])
     if path.vm is None and not path.disks:
-        capped = (
-            "the path has a limit that is not described, such as that of a virtual machine's size or a disk"
-        )
-        return (Suggestion(capped, carried_mb_per_s, "[vm] and [[disk]]: the file of the path has neither"),)
+        capped = "a limit that is not described, such as that of a virtual machine's size or a disk"
+        look_at = "[vm] and [[disk]]: the file of the path has neither"
+        return (Suggestion(capped, carried_mb_per_s, look_at, is_undescribed=True),)
     return ()
 
 
@@ -221,7 +234,7 @@ def _sentence(
 ) -> str:
     assert found.binding is not None
     binding = found.binding
-    text = f"The path allows at most {binding.mb_per_s:,.0f} MB/s at this size and mix ({binding.name} binds)"
+    text = f"The path allows at most {binding.mb_per_s:,.0f} MB/s at this size and mix (limited by {binding.name})"
     if knee_share is not None:
         text += f"; the knee lies at {knee_share * 100:.0f} % of that"
     text += f"; the most that was carried is {carried_mb_per_s:,.0f} MB/s, {share * 100:.0f} %. "

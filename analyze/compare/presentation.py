@@ -25,7 +25,7 @@ from iotrace.analyze.present.trust import (
     findings_section,
     trust_of_findings,
 )
-from iotrace.analyze.units import format_moment
+from iotrace.analyze.units import DASH, format_moment
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import LOAD_OPS, Recording
 from iotrace.schemas.manifest import QUALITY_WORDS
@@ -210,7 +210,11 @@ def _paired(found: Comparison) -> Iterator[Section]:
 
 
 def _work(found: Comparison) -> Iterator[Section]:
-    asked = found.is_replay_of_a
+    # What was asked for is told only where it is another figure than A's own.
+    asked = found.is_replay_of_a and any(
+        work_value_text(aspect, aspect.expected) not in {DASH, work_value_text(aspect, aspect.a)}
+        for aspect in found.work
+    )
     rows = [
         (
             aspect.name,

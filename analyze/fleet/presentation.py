@@ -66,7 +66,7 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
     if not found.io_count:
         yield Sentence("They hold no reads or writes")
         return
-    if_together = "" if found.together_most == len(found.hosts) else ", were they all at once"
+    if_together = "" if found.together_most == len(found.hosts) else ", if all ran at once"
     yield Sentence(
         f"Load{if_together}: {format_figure(found.ios_per_s)} I/Os/s of "
         f"{format_bytes(found.size_bytes / found.io_count)}, "
@@ -78,8 +78,8 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
             f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, from {at}, when "
             f"{found.recorded_at_peak} of the {len(found.hosts)} were being recorded"
             if found.coincidence is None
-            else f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, {format_share(found.coincidence)} of the hosts' "
-            f"own peaks, from {at}"
+            else f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s at {at}, {format_share(found.coincidence, 0)} of "
+            "the hosts' peaks summed"
         )
     said = [
         f"{op}s {_took(latency)}" for op, latency in (("read", found.read), ("write", found.write)) if latency
@@ -107,7 +107,7 @@ def _when(found: Fleet) -> str:
     if begin[:_DATE_CHARACTERS] == end[:_DATE_CHARACTERS]:
         begin, end = begin.removesuffix(" UTC"), end[_DATE_CHARACTERS + 1 :]
     most = "all" if found.together_most == len(found.hosts) else f"at most {found.together_most}"
-    return f", {begin} to {end}, {most} at once"
+    return f", {begin} to {end}, {most} recorded at the same time"
 
 
 def _trust(found: Fleet) -> Iterator[Sentence]:

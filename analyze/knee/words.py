@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from iotrace.analyze.stats.estimate import Estimate
-from iotrace.analyze.units import format_bytes, format_duration_ns
+from iotrace.analyze.units import format_bytes, format_duration_ns, format_share_with_interval, interval_text
 from iotrace.schemas import counted
 
 from .answer import Knee, SloKnee
@@ -24,16 +24,17 @@ WAITS_TIMES: Final = 20.0
 def load_text(iops: Estimate, scale: Estimate | None) -> str:
     """A load with its interval: ``3.6x [3.3, 3.9] (2,010 IOPS)``, without a scale ``2,010 IOPS [1,840, 2,180]``."""
     digits = 0 if iops.value >= 100 else 1
-    rate = f"{iops.value:,.{digits}f} IOPS"
+    value, low, high = (f"{one:,.{digits}f}" for one in (iops.value, iops.low, iops.high))
     if scale is not None:
-        return f"{scale_text(scale)} ({rate})"
-    return f"{rate} [{iops.low:,.{digits}f}, {iops.high:,.{digits}f}]"
+        return f"{scale_text(scale)} ({value} IOPS)"
+    return f"{value} IOPS{interval_text(value, low, high)}"
 
 
 def scale_text(scale: Estimate) -> str:
     """A scale with its interval: ``3.6x [3.3, 3.9]``."""
     digits = 2 if scale.value < 10 and scale.high - scale.low < 0.1 * scale.value else 1
-    return f"{scale.value:.{digits}f}x [{scale.low:.{digits}f}, {scale.high:.{digits}f}]"
+    value, low, high = (f"{one:.{digits}f}" for one in (scale.value, scale.low, scale.high))
+    return f"{value}x{interval_text(value, low, high)}"
 
 
 def percent_text(share: float) -> str:
@@ -266,7 +267,7 @@ def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
         return f"{knee.baseline} is {used[0]:.2g} times the load at {name}: there is no headroom"
     more = next((factor for factor in (2, 1.5, 1.2) if factor * used[0] <= 1), 2)
     return (
-        f"{knee.baseline} is {percent_text(used[0])} [{100 * used[1]:.0f}, {100 * used[2]:.0f}] of the load at {name}, "
+        f"{knee.baseline} is {format_share_with_interval(used[0], (used[1], used[2]))} of the load at {name}, "
         f"a headroom of {1 / used[0]:.3g}x; {more:g}x would be {percent_text(more * used[0])}"
     )
 

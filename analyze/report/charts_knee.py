@@ -8,7 +8,7 @@ import numpy as np
 
 from iotrace.analyze.knee.answer import Knee
 from iotrace.analyze.knee.step import Step
-from iotrace.analyze.units import format_count, format_duration_ns, format_figure
+from iotrace.analyze.units import format_count, format_duration_ns, format_figure, interval_text
 from iotrace.schemas import counted
 
 from .parts import Chart, Table
@@ -207,7 +207,8 @@ def _carried(knee: Knee, *, is_alone: bool) -> Chart:
     said = "The storage carried all that was offered at every load judged." if judged else ""
     if knee.sustained_iops is not None:
         most = knee.sustained_iops
-        said = f"It carried at most {most.value:,.0f} IOPS [{most.low:,.0f}, {most.high:,.0f}]."
+        value, low, high = (f"{one:,.0f}" for one in (most.value, most.low, most.high))
+        said = f"It carried at most {value} IOPS{interval_text(value, low, high)}."
     rows = tuple(
         (step.load_text, format_count(step.offered_iops), format_count(step.achieved_iops))
         for step in knee.steps

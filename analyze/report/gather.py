@@ -81,13 +81,7 @@ def tell_sweep(
 def _beside(held: BesideKnee | None) -> list[str]:
     if held is None:
         return []
-    return [
-        held.sentence,
-        *(
-            f"It is as if {one.what} ({one.mb_per_s:,.0f} MB/s): look at {one.look_at}."
-            for one in held.suggestions
-        ),
-    ]
+    return [held.sentence, *(one.sentence for one in held.suggestions)]
 
 
 def tell_series(sweeps: Sequence[SweepFacts]) -> Section | None:

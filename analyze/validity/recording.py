@@ -136,7 +136,7 @@ def too_short(subject: Subject) -> Finding | None:
             else "caches, checkpoints and garbage collection need "
             f"{format_duration_ns(least_ns)} at the very least to show"
         ),
-        "give every cell more --seconds" if is_cell else f"{subject.again} several minutes",
+        "give every run more --seconds" if is_cell else f"{subject.again} several minutes",
     )
 
 
@@ -157,7 +157,7 @@ def too_few_ios(subject: Subject) -> Finding | None:
         f"too few I/Os for a p{subject.quantile * 100:g}",
         f"{words}; it takes {format_count(needed)} for 100 to lie beyond it",
         (
-            "give every cell more --seconds"
+            "give every run more --seconds"
             if subject.scope == "characterization"
             else f"{subject.again} longer"
         )
@@ -287,7 +287,7 @@ RULES: Final = (
     ),
     Rule(
         "too-short",
-        "it lasted less than 30 s (a cell of a characterization: 5 s)",
+        "it lasted less than 30 s (a run of a characterization: 5 s)",
         "checkpoints, cache flushes and garbage collection come more rarely than that",
         ANY,
         too_short,

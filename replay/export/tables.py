@@ -55,7 +55,9 @@ class Written:
 
     path: Path
     ios: int
-    layers: tuple[str, ...]
+    """Rows: an I/O that was seen at several layers has one for each."""
+    layers: dict[str, int]
+    """Rows of each layer of the recording that was exported, those left out among them."""
     left_out: dict[str, int]
 
 
@@ -115,13 +117,11 @@ _SAYABLE: Final = "op IN ('read', 'write') AND completed_ns IS NOT NULL AND offs
 
 def _counts(
     connection: duckdb.DuckDBPyConnection, kind: str, place: str
-) -> tuple[tuple[str, ...], int, dict[str, int]]:
-    layers = [
-        row[0] for row in connection.execute("SELECT DISTINCT layer FROM chosen ORDER BY ALL").fetchall()
-    ]
+) -> tuple[dict[str, int], int, dict[str, int]]:
+    counts = connection.execute("SELECT layer, count(*) FROM chosen GROUP BY layer ORDER BY layer").fetchall()
+    layers = {str(layer): int(count) for layer, count in counts}
     if kind != "msr":
-        ((ios,),) = connection.execute("SELECT count(*) FROM chosen").fetchall()
-        return tuple(map(str, layers)), int(ios), {}
+        return layers, sum(layers.values()), {}
     ((ios, flushes, discards, endless, nowhere, unknown),) = connection.execute(
         f"""
         SELECT
@@ -141,11 +141,7 @@ def _counts(
         "offset unknown": nowhere,
         f"{place.removesuffix('_id')} unknown": unknown,
     }
-    return (
-        tuple(map(str, layers)),
-        int(ios),
-        {reason: int(count) for reason, count in reasons.items() if count},
-    )
+    return layers, int(ios), {reason: int(count) for reason, count in reasons.items() if count}
 
 
 def _all_columns(recording: Recording, kind: str) -> str:

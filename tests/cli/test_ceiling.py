@@ -16,8 +16,8 @@ def test_the_example_can_be_edited_and_read(iotrace: Run, tmp_path: Path) -> Non
     result = iotrace("ceiling", path)
     assert result.status == 0
     told = " ".join(result.out.split())
-    assert "It binds: HBA: 2 x 16 Gb FC." in told
-    # By name 4 GB/s and 12 GB/s; what is carried one way; and the sources.
+    assert "Limited by: HBA: 2 x 16 Gb FC." in told
+    # Rated 4 GB/s and 12 GB/s; what is carried one way; and the sources.
     assert "HBA: 2 x 16 Gb FC 4,000 3,200" in told
     assert "array: 6 x 16 Gb FC 12,000 9,600" in told
     assert "[1] Fibre Channel Industry Association" in told
@@ -56,8 +56,8 @@ def test_a_knee_beside_the_ceiling(iotrace: Run, tmp_path: Path) -> None:
     path = tmp_path / "path.toml"
     path.write_text('[[disk]]\nname = "data"\ncount = 2\niops = 2000\n')
     told = " ".join(iotrace("knee", tmp_path / "sweep.iotrace", "--ceiling", path).out.split())
-    assert "The path allows at most 33 MB/s at this size and mix (2 x data: IOPS binds)" in told
-    assert "as if 1 of the 2 disks data in use (16 MB/s): look at striping" in told
+    assert "The path allows at most 33 MB/s at this size and mix (limited by 2 x data: IOPS)" in told
+    assert "It is as if 1 of the 2 disks data in use (16 MB/s): look at striping" in told
     found = json.loads(iotrace("knee", tmp_path / "sweep.iotrace", "--ceiling", path, "--json").out)
     assert found["beside_ceiling"]["state"] == "below"
     without = json.loads(iotrace("knee", tmp_path / "sweep.iotrace", "--json").out)

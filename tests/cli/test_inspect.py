@@ -63,7 +63,9 @@ def test_counters_are_no_load_to_replay(iotrace: Run, tmp_path: Path) -> None:
     told = iotrace("inspect", log)
     assert told.status == 0
     assert "2026-01-02 03:00:00" in told.out or "2026-01-02 02:59:59" in told.out
-    assert "replay: no, it holds no single I/Os; describe and incident read it" in " ".join(told.out.split())
+    assert "replay: no, it holds no individual I/Os; describe and incident read it" in " ".join(
+        told.out.split()
+    )
 
 
 def test_local_times_are_said_to_be_local(iotrace: Run, tmp_path: Path) -> None:

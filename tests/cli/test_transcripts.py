@@ -53,7 +53,7 @@ COMMANDS = {
     "ceiling": "ceiling path.toml --size 64K",
     "report": "report sweep.iotrace night.iotrace candidate.iotrace --need 2x -o report.html",
     "report_many": "report hosts -o hosts.html",
-    "query": 'query pgbench.iotrace "SELECT op, count(*) AS ios FROM io GROUP BY op ORDER BY op"',
+    "query": "query pgbench.iotrace \"SELECT op, count(*) AS n FROM io WHERE layer = 'block' GROUP BY op ORDER BY op\"",
     "query_list": "query --list",
     "replay": "replay night.iotrace --target target.bin --scale 2x --window 0s..30s -o new.iotrace",
     "replay_model": "replay night.iotrace --target model:azure/P10 --scale 8x --window 0s..30s -o p10.iotrace",
@@ -180,7 +180,12 @@ def stand_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = capture_linux.linux.Check
     checks = [
         check("kernel", "ok", "Linux 6.18.44"),
-        check("permission", "problem", "dba may not make trace instances", "run it with sudo"),
+        check(
+            "permission",
+            "problem",
+            "user dba may make no trace instance",
+            "run the recorder, and nothing else, with sudo",
+        ),
     ]
     for name, stand_in in (
         ("record", record), ("snapshot", lambda _path, output, **_options: copied(output)),

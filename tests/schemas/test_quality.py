@@ -31,7 +31,7 @@ from iotrace.schemas import Quality
         (Quality(unpaired_completions=20), 20_000, "good", None),
         (Quality(unpaired_completions=21), 20_999, "usable", "21 completions without their start"),
         (Quality(unpaired_completions=21), 21_000, "good", None),
-        (Quality(truncated_tail=True), 1000, "usable", "the end of the source is cut off"),
+        (Quality(truncated_tail=True), 1000, "usable", "the source file is truncated"),
         (Quality(ended="the disk was full"), 1000, "usable", "recording ended early: the disk was full"),
     ],
 )

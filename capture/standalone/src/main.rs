@@ -83,7 +83,11 @@ fn main() -> std::process::ExitCode {
 #[cfg(target_os = "linux")]
 fn doctor(json: bool) -> std::process::ExitCode {
     let checks = doctor::examine();
-    let can_record = checks.iter().all(|check| check.level != "problem");
+    let problems = checks
+        .iter()
+        .filter(|check| check.level == "problem")
+        .count();
+    let can_record = problems == 0;
     if json {
         let checks: Vec<_> = checks.iter().map(doctor::Check::json).collect();
         println!(
@@ -91,18 +95,18 @@ fn doctor(json: bool) -> std::process::ExitCode {
             serde_json::json!({"can_record": can_record, "checks": checks})
         );
     } else {
+        if can_record {
+            println!("Everything needed to record is here");
+        } else {
+            let plural = if problems == 1 { "" } else { "s" };
+            println!("Nothing can be recorded here yet: {problems} problem{plural}, named below");
+        }
         for check in &checks {
             println!("{:8} {:13} {}", check.level, check.name, check.found);
             if !check.advice.is_empty() {
                 println!("{:22} {}", "", check.advice);
             }
         }
-        let answer = if can_record {
-            "this host can be recorded"
-        } else {
-            "nothing can be recorded here as things are"
-        };
-        println!("{answer}");
     }
     std::process::ExitCode::from(u8::from(!can_record))
 }

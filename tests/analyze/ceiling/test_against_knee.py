@@ -52,7 +52,7 @@ def test_the_seeds_walk_reached_its_ports() -> None:
         found = held(measured)
         assert found.state == "at_ceiling"
         assert not found.suggestions
-        assert "HBA: 2 x 16 Gb FC binds" in found.sentence
+        assert "limited by HBA: 2 x 16 Gb FC" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,7 @@ def test_a_cap_nobody_described() -> None:
     found = held(1000)
     assert found.state == "below"
     assert "not described, such as that of a virtual machine" in suggested(found)
+    assert "the limit, at 1,000 MB/s: a virtual machine's size, or a disk" in found.suggestions[0].sentence
     described = held(1000, text=PATH + "[vm]\nmb_per_s = 2500\n")
     assert described.suggestions == ()
 

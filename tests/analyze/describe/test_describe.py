@@ -417,6 +417,11 @@ def test_a_source_without_latencies_has_no_queue_either(make_recording):
         (units.format_ratio_with_interval(43.48, (0.0, 4.9e8)), "43.48x [0.00, 4.9e+08]"),
         (units.format_ratio_with_interval(999_999, (9e5, 2e6)), "999,999x [900,000, 2.0e+06]"),
         (units.format_ratio_with_interval(1e6, (9e5, 2e6)), "over 1,000,000x"),
+        (units.format_ratio_with_interval(1.0, (1.0, 1.0)), "1.00x [1.00, 1.00]"),
+        (units.format_share_with_interval(0.251, (0.246, 0.254)), "25 %"),
+        (units.format_share_with_interval(0.251, (0.246, 0.256)), "25 % [25, 26]"),
+        (units.format_duration_with_interval(52_200, (52_150, 52_240)), "52.2 µs [52.1, 52.2]"),
+        (units.format_duration_with_interval(52_200, (52_160, 52_240)), "52.2 µs"),
         (units.format_ratio_with_interval(None), "–"),  # noqa: RUF001
     ],
 )

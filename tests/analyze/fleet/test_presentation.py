@@ -43,9 +43,9 @@ def said(fleet: Fleet) -> list[str]:
 
 def test_the_opening_says_when_how_busy_and_how_slow(fleet):
     assert said(fleet) == [
-        "2 recordings, 2026-01-03 00:26:40 to 00:31:40 UTC, all at once",
+        "2 recordings, 2026-01-03 00:26:40 to 00:31:40 UTC, all recorded at the same time",
         "Load: 4,000 I/Os/s of 8.0 KiB, 70 % reads, 32.8 MB/s",
-        "Peak: 6,000 I/Os/s, 75.0 % of the hosts' own peaks, from 2026-01-03 00:28:20 UTC",
+        "Peak: 6,000 I/Os/s at 2026-01-03 00:28:20 UTC, 75 % of the hosts' peaks summed",
         "Latency: reads 0.40 ms, p99 2.00 ms; writes 0.40 ms, p99 2.00 ms",
         "Trust: recorded without known loss, all of them",
     ]
@@ -84,7 +84,7 @@ def test_hosts_that_were_not_recorded_at_once_have_no_load_together(fleet):
     """On different nights: their sum was nobody's load, and the peak is one host's."""
     apart = replace(fleet, together_most=1, recorded_at_peak=1, coincidence=None)
     assert said(apart)[1:3] == [
-        "Load, were they all at once: 4,000 I/Os/s of 8.0 KiB, 70 % reads, 32.8 MB/s",
+        "Load, if all ran at once: 4,000 I/Os/s of 8.0 KiB, 70 % reads, 32.8 MB/s",
         "Peak: 6,000 I/Os/s, from 2026-01-03 00:28:20 UTC, when 1 of the 2 were being recorded",
     ]
 

@@ -383,7 +383,12 @@ FURTHER = [
     ("not-as-recorded", Case(replay={"adjusted_ios": 500}), "warning", "500"),
     ("load-not-as-asked", Case(replay={"thinning": {"error": 0.2}}), "warning", "1.20 times"),
     ("processor-slowed", Case(manifest={"host": Host(cpu_governor="")}), "warning", "unknown"),
-    ("data-lost", Case(manifest={"quality": Quality(truncated_tail=True).judge(1000)}), "warning", "cut off"),
+    (
+        "data-lost",
+        Case(manifest={"quality": Quality(truncated_tail=True).judge(1000)}),
+        "warning",
+        "truncated",
+    ),
     (
         "sources-apart",
         Case("captured", manifest={"quality": Quality(shared_time=["1.0 % of the 5 min of a"]).judge(9)}),

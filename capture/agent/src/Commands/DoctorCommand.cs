@@ -43,7 +43,8 @@ internal static class DoctorCommand
 
     public static int Tell(IReadOnlyList<Check> checks, Output output, bool isJson)
     {
-        var cannot = checks.Any(check => check.Level == "problem");
+        var problems = checks.Count(check => check.Level == "problem");
+        var cannot = problems > 0;
         if (isJson)
         {
             output.Json(new JsonObject
@@ -60,11 +61,13 @@ internal static class DoctorCommand
         }
         else
         {
+            output.Line(cannot
+                ? $"Nothing can be recorded here yet: {problems} problem{(problems == 1 ? "" : "s")}, named below"
+                : "Everything needed to record is here");
             foreach (var check in checks)
             {
                 output.Line($"{check.Level,-8} {check.Name}: {check.Found}; {check.Advice}");
             }
-            output.Line(cannot ? "nothing can be recorded here as things are" : "this host can be recorded");
         }
         return cannot ? ExitStatus.No : ExitStatus.Done;
     }
