@@ -233,4 +233,4 @@ def _latency_of_rank(histogram: Histogram, ranks: Floats) -> Floats:
     wanted = np.clip(ranks, 0, 1) * until[-1]
     index = np.minimum(np.searchsorted(until, wanted), len(until) - 1)
     inside = (wanted - (until[index] - histogram.io_count[index])) / histogram.io_count[index]
-    return np.asarray(lowest[index] + np.clip(inside, 0, 1) * (highest[index] - lowest[index]))
+    return np.asarray(lowest[index] + inside * (highest[index] - lowest[index]))

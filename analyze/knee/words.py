@@ -243,7 +243,7 @@ def headroom(knee: Knee) -> str:
 
 
 def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
-    limits = [(one.iops, str(one.objective)) for one in knee.objectives if one.iops and one.iops.low > 0]
+    limits = [(one.iops, str(one.objective)) for one in knee.objectives if one.iops]
     if knee.onset_iops is not None:
         limits.append((knee.onset_iops, "the onset of climbing latency"))
     elif knee.iops is not None and knee.state == "reached":

@@ -15,6 +15,7 @@ import pytest
 
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter, SweepWriter, validate
 from iotrace.schemas import writer as writing
+from iotrace.schemas.growing import GrowingRecording
 from iotrace.schemas.recording import GROUP_ROWS_MAX
 from iotrace.schemas.replacing import unseal_folder
 
@@ -440,3 +441,14 @@ class TestWhatMayBeReplaced:
         (path / "steps/000-1x.watched.iotrace/mine").touch()
         with pytest.raises(IotraceError, match=r"holds 'steps/000-1x\.watched\.iotrace/mine'"):
             writing.check_replaceable(path, overwrite=True)
+
+    def test_a_sweep_in_which_a_recorder_was_killed(self, tmp_path: Path) -> None:
+        """What it left may go; what one that lives is writing may not."""
+        path = tmp_path / "s.iotrace"
+        sweep = SweepWriter(path, title="t", source_uuid=None)
+        sweep.add(1, Recording.open(self.make(sweep.step_path(1))))
+        recorder = GrowingRecording.create(path / "steps/000-1x.watched.iotrace")
+        with pytest.raises(IotraceError, match=r"holds 'steps/000-1x\.watched\.iotrace\.unfinished"):
+            writing.check_replaceable(path, overwrite=True)
+        recorder._lock.release()  # the lock of a process ends with it
+        writing.check_replaceable(path, overwrite=True)

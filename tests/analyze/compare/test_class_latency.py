@@ -37,6 +37,22 @@ def test_ios_that_took_no_time_have_a_mean_of_zero_and_a_steepness():
     assert one.series("mean").tolist() == [0.0] * 20
 
 
+@pytest.mark.parametrize(
+    ("quantity", "spread", "shares"),
+    [
+        ("p50", 0.25, 0.5),
+        # No share is below none of the I/Os, nor above all of them.
+        ("p95", 0.5, 0.55),
+        ("p50", 0.6, 1.0),
+    ],
+)
+def test_the_steepness_of_a_quantile_is_the_change_of_its_logarithm_for_each_share(quantity, spread, shares):
+    """From 1 ns, the shortest there is, for the first half of the I/Os to 7 ns for the others."""
+    course = SlotCounts(np.full(20, 50.0), np.zeros(20), np.full((20, 3), 50.0))
+    one = ClassLatency(histogram((1, 500), (7, 500)), course)
+    assert one.steepness(quantity, spread) == pytest.approx(np.log(7) / shares)
+
+
 def test_what_lies_outside_of_the_slots_counts_in_the_nearest():
     slots = [-3, 0, 1, 2, 3, 9]
     below = pa.FixedSizeListArray.from_arrays(pa.array(range(18)), 3)

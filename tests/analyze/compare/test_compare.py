@@ -51,6 +51,13 @@ def test_a_planted_factor_of_two_is_found_and_covered(pair):
     assert [figure.quantity for figure in entry.figures] == ["mean", "p50", "p95", "p99"]
 
 
+@pytest.mark.parametrize(("a_ns", "ratio"), [(0, None), (1, 7.0)])
+def test_the_shortest_latency_has_a_ratio_and_none_at_all_has_not(make_recording, a_ns, ratio):
+    at = np.arange(1000) * MS
+    a, b = (make_recording({"issued_ns": at, "completed_ns": at + taken}) for taken in (a_ns, 7))
+    assert {figure.ratio for figure in compare(a, b).classes[0].figures if figure.a_ns is not None} == {ratio}
+
+
 def test_the_same_seed_gives_the_same_digits(pair):
     assert plain(compare(*pair, seed=3)) == plain(compare(*pair, seed=3))
     assert compare(*pair, seed=3).classes != compare(*pair, seed=4).classes

@@ -12,6 +12,11 @@ SECOND = 1_000_000_000
 COUNT = 4_000
 AT = np.arange(COUNT) * 5 * MS
 TOOK = MS + np.random.default_rng(1).integers(0, MS, COUNT)
+WORK = {
+    "op": np.array(["read", "write"])[np.arange(COUNT) % 2],
+    "size_bytes": np.array([8192, 65536])[np.arange(COUNT) // 2 % 2],
+}
+"""Of two sizes, which are told together."""
 IN_STEP = {"scale": 1.0, "mode": "compress", "layer": "block", "planned_ios": COUNT}
 
 
@@ -20,17 +25,15 @@ def source(make_recording):
     columns = {
         "issued_ns": AT,
         "completed_ns": AT + TOOK,
-        "op": np.array(["read", "write"])[np.arange(COUNT) % 2],
     }
-    return make_recording(columns, window_ns=20 * SECOND)  # fmt: skip
+    return make_recording(columns | WORK, window_ns=20 * SECOND)
 
 
 def played(make_recording, source, *, longer_ns=0, empty=False, **replay):
     """A replay of the source, of which each I/O was issued 3 ms late and then took so much longer."""
     issued = AT + 3 * MS
     columns = {
-        "intended_ns": AT, "issued_ns": issued, "completed_ns": issued + TOOK + longer_ns,
-        "op": np.array(["read", "write"])[np.arange(COUNT) % 2],
+        "intended_ns": AT, "issued_ns": issued, "completed_ns": issued + TOOK + longer_ns, **WORK,
     }  # fmt: skip
     if empty:
         columns = {name: values[:0] for name, values in columns.items()}

@@ -106,6 +106,12 @@ def test_a_difference_says_whom_it_flatters(name, changes, favours):
     assert not any(one.differs for one in check_same_work(Work(**work), Work(**work), None).aspects)
 
 
+def test_what_was_to_be_none_at_all_is_said_as_0():
+    a, b = (Work("w", "block", SECOND, {("read", 8192): 1000}, None, {"read": share}) for share in (0.0, 0.8))
+    (warning,) = check_same_work(a, b, None).warnings
+    assert "sequential reads: 80 % instead of 0 %" in warning
+
+
 def test_scaling_says_what_footprint_and_bursts_were_to_become():
     """Three copies in addresses of their own, whose sum is more even, as the replay planned."""
     scaling = {

@@ -6,7 +6,8 @@ import pytest
 from scipy.signal import lfilter
 
 from iotrace.analyze.compare.recordings import compare
-from iotrace.analyze.compare.waterfall import waterfall_with_intervals
+from iotrace.analyze.compare.waterfall import waterfall, waterfall_with_intervals
+from iotrace.analyze.stats.histogram import Histograms
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -101,6 +102,22 @@ def test_planted_shares_are_found_in_a_recording(make_recording):
         assert low < ADDED_NS[step.layer] / 500_000 < high
         assert high - low < 0.05
         assert step.problem is None
+
+
+def test_of_whole_histograms_reads_come_before_writes_and_each_from_the_top_layer_down():
+    """Reads take 5 us in the file system, of which the block layer below has 4; writes are seen by that one alone."""
+    seen = [("block", "write", 9_000, 2), ("block", "read", 4_000, 10), ("filesystem", "read", 5_000, 10)]
+    table = pa.Table.from_pylist(
+        [
+            {"layer": layer, "device_id": 0, "role": "data", "op": op, "bucket_ns": taken, "io_count": count,
+             "latency_sum_ns": taken * count, "latency_max_ns": taken}
+            for layer, op, taken, count in seen
+        ]
+    )  # fmt: skip
+    steps = waterfall(Histograms(table), ["block", "filesystem"])
+    assert [(step.op, step.layer, step.mean_ns, step.residual_ns) for step in steps] == [
+        ("read", "filesystem", 5_000, 1_000), ("read", "block", 4_000, None), ("write", "block", 9_000, None),
+    ]  # fmt: skip
 
 
 def test_it_adds_up_and_a_negative_residual_is_a_clock_error(make_recording):

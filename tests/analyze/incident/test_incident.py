@@ -107,6 +107,20 @@ def test_what_ends_within_a_second_is_not_told_to_last_longer(tmp_path):
     assert (found.start_ns, found.end_ns, window.end_ns) == (0, 240_400_000_000, 240_400_000_000)
 
 
+@pytest.mark.parametrize(
+    ("window_ns", "span_ns"), [(300 * 10**9, (0, 300 * 10**9)), (0, (20 * 10**9, 220 * 10**9))]
+)
+def test_what_is_looked_at_is_the_recordings_window_or_without_one_what_its_ios_span(
+    make_recording, window_ns, span_ns
+):
+    """A slot is a second, and the last I/O of 2,000 ends shortly before 220 s."""
+    ios = [
+        {"issued_ns": (200 + at) * 10**8, "completed_ns": (200 + at) * 10**8 + 10**6} for at in range(2000)
+    ]
+    found = incident(make_recording(ios, window_ns=window_ns))
+    assert (found.start_ns, round(found.end_ns, -9)) == span_ns
+
+
 def test_a_source_without_latencies_has_no_slow_windows(make_recording):
     """Its I/Os have no end, which is not that they hang until the recording ends."""
     ios = [{"issued_ns": at * 10**8, "completed_ns": None} for at in range(3000)]

@@ -55,6 +55,14 @@ def test_a_slowdown_that_builds_up_is_found(shape, path):
     assert "the device was slower at the same load" in drift.headline
 
 
+def test_a_creep_that_began_before_the_recording_is_told_from_its_start(path):
+    random = np.random.default_rng(4)
+    load = generator.base_load(random, 1200, 60)
+    latency = generator.service_times(random, load, 1200) * ramp(load.at_s, -200, 800, 3)
+    (drift,) = incident(generator.write(path, load, load.at_s + latency, 1200)).drifts
+    assert (drift.start_ns, drift.end_ns) == (0, 1200 * 10**9)
+
+
 def series(values):
     count = len(values)
     return Series("block", None, np.arange(count), values, np.full(count, 1e-4), np.full(count, 100.0))

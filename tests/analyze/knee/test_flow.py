@@ -37,6 +37,13 @@ def test_overload_shows_the_capacity_and_no_credits():
     assert not seen.is_break
 
 
+def test_storage_is_watched_until_99_percent_have_completed():
+    """40,000 at once, of which each slot carries 100: busy from the second slot to the 396th."""
+    seen = found(flow([4_000_000], [10_000]))
+    assert seen.busy_s == pytest.approx(395 * SLOT_S)
+    assert seen.iops == pytest.approx(10_000)
+
+
 @pytest.mark.parametrize("offered", [2500, 4000, 9000])
 @pytest.mark.parametrize("limit", [3000, 6000])
 def test_credits_are_seen_wherever_the_burst_was_limited(offered, limit):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.judged_steps import left_out_words
+from iotrace.analyze.knee.judged_steps import Sorted, _rate_without_credits, left_out_words
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee, knee_of_sweep
 from iotrace.analyze.knee.step import measure
@@ -54,6 +54,23 @@ def test_credits_are_told_from_what_is_sustained(tmp_path, seconds_saved):
     assert answer.credits.size_bytes == pytest.approx(answer.credits.ios * 8192)
     assert answer.credits.burst_iops > 1.3 * RATE
     assert "credits" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("rates", "kept_up", "sustained"),
+    [
+        ((2000, 2090), [0, 3], 2045),
+        ((2000, 2110), [0, 3], None),
+        # One alone may have been disturbed; and where nothing above kept up, that is the wall.
+        ((2000,), [0, 3], None),
+        ((2000, 2090), [0], None),
+    ],
+)
+def test_two_that_fell_behind_at_one_rate_below_one_that_kept_up_show_credits(rates, kept_up, sustained):
+    """Within a twentieth of each other they are one rate."""
+    behind = {1 + at: float(rate) for at, rate in enumerate(rates)}
+    steps = [SimpleNamespace(sustained_iops=behind.get(at), credits_ios=None) for at in range(4)]
+    assert _rate_without_credits(steps, Sorted(kept_up=kept_up, fell_behind=list(behind))) == sustained
 
 
 def test_credits_that_no_step_spends_are_not_excluded(tmp_path):

@@ -236,6 +236,17 @@ def test_a_disturbed_step_is_run_again_and_one_that_contradicts_higher_loads_too
     assert len(sweep(always, scales=[1, 2])) <= 6
 
 
+@pytest.mark.parametrize(("faster_above", "is_run_again"), [(1, False), (2, True)])
+def test_two_higher_loads_contradict_a_step_and_one_alone_does_not(faster_above, is_run_again):
+    """A hundred times the latency of one higher load, or of two."""
+    done = [
+        StepSummary(scale, 500 * scale, 500 * scale, 2e7 if scale == 1 else 2e5, False, True, False)
+        for scale in (1, 2, 4)[: 1 + faster_above]
+    ]
+    following = next_step(done, scales=[1, 2, 4, 8])
+    assert (following.scale == 1) is is_run_again
+
+
 @pytest.mark.parametrize("scales", [None, [1, 2, 4, 8]])
 def test_a_step_that_was_too_short_is_run_for_longer(scales):
     """At 1x latency settles only after 15 s, and a step lasts 10; then 2,000 a second are carried."""
