@@ -321,8 +321,7 @@ def _pem_of_key(key: "ec.EllipticCurvePrivateKey") -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(file, content)
+    with os.fdopen(file, "wb") as whole:  # a single write may leave a part out
+        whole.write(content)
+        whole.flush()
         os.fsync(file)
-    finally:
-        os.close(file)

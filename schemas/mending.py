@@ -22,7 +22,7 @@ from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
 from .recording import misfit_values
 from .streams import read_about, read_stream
-from .tables import misfit
+from .tables import TABLES, misfit
 
 SYNC_SECONDS: Final = 10
 """What was recorded this long ago, and as long as the disk takes to write it, is there after a power cut."""
@@ -33,7 +33,7 @@ SYNCED: Final = "synced"
 The files themselves are replaced about once a second by renaming, of which a power cut may leave an empty file.
 """
 _HIDDEN: Final = r"\.{}\.(new|partial-[0-9a-f]{{8}})"
-_SMALL: Final = r"(manifest\.json|[A-Za-z_]\w*\.parquet)"
+_SMALL: Final = rf"(manifest\.json|({'|'.join(TABLES)})\.parquet)"
 _PIECE: Final = r"((part|tail)-\d{8}\.(parquet|arrows))"
 LEFT_IN_FOLDER: Final = re.compile(rf"{_SMALL}|{_HIDDEN.format(_SMALL)}|writer\.lock|reserve")
 _LEFT_IN_TABLE: Final = re.compile(rf"{_PIECE}|{_HIDDEN.format(_PIECE)}")

@@ -36,7 +36,7 @@ _RECORDING: Final = (
     rf"manifest\.json|writer\.lock|reserve|{_TABLE}(\.parquet|/(part-\d+\.parquet|tail-\d+\.arrows))"
     rf"|synced/(manifest\.json|{_TABLE}\.parquet)"
 )
-_SWEEP: Final = rf"sweep\.json|steps/[^/]+\.iotrace(\.unfinished)?/({_RECORDING})"
+_SWEEP: Final = rf"sweep\.json|steps/\d+-[^/]+\.iotrace(\.unfinished)?/({_RECORDING})"
 _GROWING: Final = re.compile(rf"{_SWEEP}|characterization\.json|[^/]+\.iotrace/({_SWEEP})")
 _GIVEN: Final = re.compile(
     rf"{_GROWING.pattern}|([^/]+\.iotrace/)?({_RECORDING})"
@@ -66,6 +66,8 @@ class Claim:
         self._handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with suppress(OSError):  # without a lock there is to be no mark
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.fstat(self._handle)
+            _claimed.add((found.st_dev, found.st_ino))
             if hasattr(os, "setxattr"):
                 os.setxattr(self._handle, MARK, b"")
 
@@ -84,8 +86,35 @@ class Claim:
     def release(self) -> None:
         """Let go; more than once does no harm."""
         if self._handle is not None:
+            found = os.fstat(self._handle)
+            _claimed.discard((found.st_dev, found.st_ino))
             os.close(self._handle)
             self._handle = None
+
+
+_claimed: set[tuple[int, int]] = set()
+"""What this process has claimed: its own locks are as closed to it as those of others."""
+
+
+def is_claimed_elsewhere(folder: Path) -> bool:
+    """Whether another process writes the folder just now."""
+    if os.name != "posix":
+        return False
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(handle)
+        if (found.st_dev, found.st_ino) not in _claimed:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass  # a file system without locks
+    finally:
+        os.close(handle)
+    return False
 
 
 class Partial:

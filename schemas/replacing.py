@@ -28,6 +28,7 @@ from .partials import (
     Partial,
     beside,
     exchange,
+    is_claimed_elsewhere,
     is_unfinished,
     left_behind,
     mounted_as,
@@ -217,10 +218,15 @@ def check_folder(path: Path, kind: FolderKind, *, overwrite: bool) -> None:
 
     What a killed command had begun to replace there is first put in order.
     """
+    refuse_nameless(path)
     _finish_replacing(path, kind)
     found = _found(path)
     if found is None:
         return
+    if is_claimed_elsewhere(path):
+        raise IotraceError(
+            f"'{path}' is being written just now", hint="wait for its end, or choose another name"
+        )
     written = kind.written_in(path) if stat.S_ISDIR(found.st_mode) else None
     if not overwrite:
         raise _exists(path, ours=written is not None)
@@ -334,9 +340,11 @@ def grow_in_place(room: Partial, path: Path, kind: FolderKind) -> Earlier:
     if _found(path) is not None:
         room.claim.mark_unfinished()
     earlier = put_in_place(room.path, path, kind)
-    if is_unfinished(path):
-        earlier.wait_for(room.claim)
-        room.claim = None
+    if not is_unfinished(path):
+        room.claim.unmark()
+    # The lock stays: nobody else is to replace what is being written.
+    earlier.wait_for(room.claim)
+    room.claim = None
     return earlier
 
 
@@ -436,6 +444,12 @@ def _found(path: Path) -> os.stat_result | None:
         raise IotraceError(
             f"cannot look at '{path}': {problem.strerror}", hint="choose another name with -o"
         ) from problem
+
+
+def refuse_nameless(path: Path) -> None:
+    """Raise `IotraceError` for a path that ends in no name."""
+    if not path.name:  # as of "." and "/"
+        raise IotraceError(f"'{path}' is no name for a result", hint="name one: -o result.iotrace")
 
 
 def _exists(path: Path, *, ours: bool) -> IotraceError:

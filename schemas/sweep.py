@@ -22,7 +22,7 @@ from .errors import IotraceError
 from .partials import Partial
 from .plain_files import read_plain
 from .recording import Recording
-from .replacing import INDEX_BYTES_MAX, grow_in_place, seal_folder
+from .replacing import INDEX_BYTES_MAX, grow_in_place, refuse_nameless, seal_folder
 from .run import Prediction
 from .tables import FORMAT_VERSION
 from .writer import RECORDING, check_replaceable
@@ -144,7 +144,11 @@ def _leads_out(folder: str) -> bool:
 
 
 def watched_path(step: Path) -> Path:
-    """Where a recorder beside a step writes: ``000-1x.watched.iotrace`` beside ``000-1x.iotrace``."""
+    """Where a recorder beside a step writes: ``000-1x.watched.iotrace`` beside ``000-1x.iotrace``.
+
+    Raises `IotraceError` where ``step`` ends in no name.
+    """
+    refuse_nameless(step)
     return step.with_name(f"{step.name.removesuffix('.iotrace')}.watched.iotrace")
 
 

@@ -118,6 +118,13 @@ class Anonymizer:
             part if _SEPARATORS.fullmatch(part) else self.name(part) for part in _SEPARATORS.split(path)
         )
 
+    def source_path(self, path: str) -> str:
+        """A path with every part replaced: a folder may be called by its host, and that one ``12`` or ``master``."""
+        return "".join(
+            part if _SEPARATORS.fullmatch(part) or re.fullmatch("[A-Za-z]:|", part) else self._name(part)
+            for part in _SEPARATORS.split(path)
+        )
+
     def name(self, name: str) -> str:
         """A pseudonym such as ``n4f1c09ab27.mdf``; what is the same on every system stays."""
         if name.lower() in _KNOWN or _DRIVE.fullmatch(name):
@@ -161,14 +168,14 @@ class Anonymizer:
     def sources(self, sources: list[Source], quality: Quality) -> None:
         """Take names out of what the manifest says of the sources; notes may quote them, so they go."""
         for source in sources:
-            source.name = self.path(source.name)
+            source.name = self.source_path(source.name)
             source.kind = self.words(source.kind, SOURCES)
             if source.alignment:
                 source.alignment.basis = ALIGNED_BY[source.alignment.method]
                 if source.alignment.reference:
-                    source.alignment.reference = self.path(source.alignment.reference)
+                    source.alignment.reference = self.source_path(source.alignment.reference)
         quality.losses = [
-            replace(loss, source=loss.source and self.path(loss.source)) for loss in quality.losses
+            replace(loss, source=loss.source and self.source_path(loss.source)) for loss in quality.losses
         ]
         if quality.ended != "normally":
             quality.ended = "early; the words for it are left out"

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import secrets
 import subprocess
 import time
@@ -60,6 +61,8 @@ PLACE: Final = Path("/sys/kernel/tracing")
 """Where tracefs belongs."""
 _MOUNT: Final = ("mount", "-t", "tracefs", "nodev", str(PLACE))
 _PREFIX = "iotrace"
+_MADE: Final = re.compile(rf"{_PREFIX}-(\d+)-(?:[0-9a-f]{{6}}|doctor|alone)")
+"""Names of instances, with the process that made one."""
 _BUFFERS_BYTES_MAX = 256 << 20
 _BUFFER_BYTES_MAX = 128 << 20
 _BUFFER_BYTES_MIN = 1 << 20
@@ -292,14 +295,10 @@ def lockdown() -> str | None:
 def leftovers(instances: Path) -> list[Path]:
     """Instances of recorders that were killed, and which trace on."""
     try:
-        names = [entry.name.split("-") for entry in instances.iterdir()]
+        made = [(entry, _MADE.fullmatch(entry.name)) for entry in instances.iterdir()]
     except OSError:
         return []
-    return [
-        instances / "-".join(words)
-        for words in names
-        if len(words) == 3 and words[0] == _PREFIX and not Path("/proc", words[1]).exists()
-    ]
+    return [entry for entry, by in made if by is not None and not Path("/proc", by[1]).exists()]
 
 
 def remove_leftovers(instances: Path) -> list[Path]:

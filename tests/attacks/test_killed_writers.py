@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iotrace.cli.main import run
-from iotrace.schemas import Recording
+from iotrace.schemas import Recording, Sweep
 from iotrace.schemas.partials import MARK, Claim, remove_given_names
 
 from .evidence import evidence
@@ -229,7 +229,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize(
     "name",
     ["mine/payroll.parquet", "payroll.parquet", "io.parquet", "dump.sql", "deploy.ps1", "README.md", "mine/thesis.docx",
-     "steps/mine.txt", "steps/io.parquet"],
+     "steps/mine.txt", "steps/io.parquet", "steps/prod.iotrace/io.parquet"],
 )  # fmt: skip
 def test_what_somebody_put_into_a_sweep_that_was_killed_over_an_earlier_one_stays(place, name):
     """It has its name already, so people put things into it; they are found beside the earlier one, in sight."""
@@ -239,7 +239,7 @@ def test_what_somebody_put_into_a_sweep_that_was_killed_over_an_earlier_one_stay
     with watching(out, KILLED):
         pass
     mine = out / name
-    mine.parent.mkdir(exist_ok=True)
+    mine.parent.mkdir(exist_ok=True, parents=True)
     mine.write_text("ten years of work")
     assert run(words(place, "import", out)[:-1]) == 2
     assert contents(out) == earlier
@@ -247,6 +247,40 @@ def test_what_somebody_put_into_a_sweep_that_was_killed_over_an_earlier_one_stay
     assert kept.name.startswith("result.left-")
     assert (kept / name).read_text() == "ten years of work"
     assert [path for path in kept.rglob("*") if path.is_file()] == [kept / name]
+
+
+LIVING = """
+import sys
+from pathlib import Path
+sys.path[:0] = [{root!r}]
+from iotrace.schemas import SweepWriter
+from tests.attacks.test_overwrite import write_recording
+with SweepWriter(sys.argv[1], title="new", source_uuid=None, overwrite=True) as writer:
+    for scale in (1, 2):
+        writer.add(scale, write_recording(writer.step_path(scale), 60))
+        print("step", flush=True)
+        input()
+"""
+
+
+@pytest.mark.parametrize("over", ["nothing", "an earlier one"])
+def test_a_sweep_that_lives_is_not_replaced(place, over):
+    out = place / "result"
+    if over == "an earlier one":
+        write_sweep(out)
+    script = LIVING.format(root=str(Path(__file__).parents[2]))
+    command = [sys.executable, "-c", script, str(out)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout.readline() == "step\n"
+        before = contents(out)
+        assert run(words(place, "import", out)) == 2
+        assert contents(out) == before
+        running.stdin.write("\n\n")
+        running.stdin.flush()
+        assert running.wait() == 0
+    assert len(Sweep.open(out).steps) == 2
+    assert run(words(place, "import", out)) == 0
+    assert [entry.name for entry in place.iterdir()] == ["result"]
 
 
 SHORT = {

@@ -207,6 +207,17 @@ def test_an_anonymous_fleet_names_no_host(named_hosts, tmp_path, capsys):
     assert NAME not in page
 
 
+@pytest.mark.parametrize("name", ["48213", "master", "x86"])
+def test_a_folder_of_a_host_that_is_called_like_anything_is_named_nowhere(tmp_path, name, capsys):
+    (tmp_path / "hosts" / name).mkdir(parents=True)
+    shutil.copy(FIXTURES / "xperf" / "dumper.csv", tmp_path / "hosts" / name / "dumper.csv")
+    words = ("--hosts", "--anonymize-key", "secret", "-o", str(tmp_path / "fleet"))
+    assert run(["import", str(tmp_path / "hosts"), *words]) == 0, capsys.readouterr().err
+    [recording] = (tmp_path / "fleet").glob("*.iotrace")
+    for source in Recording.open(recording).manifest.sources:
+        assert name not in re.split(r"[/\\\\]", source.name)
+
+
 def test_a_terminal_alone_shows_whose_a_pseudonym_is(named_hosts, tmp_path):
     """Whoever sits at it knows both; a log of what a command said could be passed on."""
     words = (

@@ -3,6 +3,7 @@
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,15 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
 def test_two_machines_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IotraceError, match="same name"):
         make_certificates(tmp_path / "keys", ["gen", "GEN"])
+
+
+def test_one_that_cannot_be_written_whole_is_not_said_to_be_written(tmp_path):
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))\n"
+        "from iotrace.cli.main import main; main(['fleet', 'certificates', 'gen1', '-o', sys.argv[1]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "keys"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "keys" in done.stderr

@@ -266,7 +266,7 @@ def test_a_finished_recording_is_as_one_that_was_written_at_once(one):
         "device_id": 0, "name": "sda", "kind": "disk", "size_bytes": 1 << 30, "logical_block_bytes": 512,
     }]))  # fmt: skip
     one.replace("own", pa.table({"a": [1]}))
-    (one.folder / ".own.parquet.new").write_text("x")
+    (one.folder / ".waits.parquet.new").write_text("x")
     (one.folder / "synced").mkdir(exist_ok=True)
     (one.folder / "synced" / ".manifest.json.partial-0123abcd").write_text("x")
     done = one.commit(manifest())
@@ -289,6 +289,16 @@ def test_what_somebody_put_beside_it_stays(one, name):
     done = one.commit(manifest())
     assert (done.path / name).read_text() == "ten years of work"
     assert Recording.open(done.path).read("io")["issued_ns"].to_pylist() == [1]
+
+
+def test_a_table_of_somebodys_is_no_reason_to_remove_it(tmp_path):
+    path = tmp_path / "r.iotrace"
+    subprocess.run([sys.executable, "-c", WRITER, path], check=False)
+    mine = path.with_name("r.iotrace.unfinished") / "mydata.parquet"
+    mine.write_text("ten years of work")
+    with pytest.raises(IotraceError, match=r"holds 'mydata.parquet', which no recorder wrote"):
+        recover(path)
+    assert mine.read_text() == "ten years of work"
 
 
 def test_what_somebody_put_into_one_that_is_given_up_stays(one):

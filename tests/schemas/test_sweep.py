@@ -194,3 +194,9 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     assert caught.value.message == f"cannot write '{tmp_path / 's.iotrace'}': Read-only file system"
     assert caught.value.hint == "choose a folder you may write to with -o"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [".", "/", ""])
+def test_a_result_without_a_name_is_refused(path):
+    with pytest.raises(IotraceError, match="is no name for a result"):
+        watched_path(Path(path))

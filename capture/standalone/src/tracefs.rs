@@ -253,8 +253,14 @@ pub fn remove_leftovers(instances: &Path) -> Vec<String> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| {
             let words: Vec<_> = name.split('-').collect();
-            let is_ours = words.len() == 3 && words[0] == PREFIX;
-            is_ours && !Path::new("/proc").join(words[1]).exists()
+            let [PREFIX, process, made] = words[..] else {
+                return false;
+            };
+            let is_process =
+                !process.is_empty() && process.bytes().all(|digit| digit.is_ascii_digit());
+            let is_hex = made.len() == 6 && made.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let is_ours = is_process && (is_hex || made == "doctor" || made == "alone");
+            is_ours && !Path::new("/proc").join(process).exists()
         })
         .filter(|name| fs::remove_dir(instances.join(name)).is_ok())
         .collect()

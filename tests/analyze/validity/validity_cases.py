@@ -312,7 +312,7 @@ CASES = {
         "invalid",
     ),
     "too-short": Cases(
-        Case(manifest={"window_ns": 30 * SECOND - 1}), Case(manifest={"window_ns": 30 * SECOND}), "30.0 s"
+        Case(manifest={"window_ns": 29 * SECOND}), Case(manifest={"window_ns": 30 * SECOND}), "30.0 s"
     ),
     "too-few-ios": Cases(
         Case("captured", io=io(op=np.where(np.arange(COUNT) < 9_999, "read", "flush"))),

@@ -477,5 +477,11 @@ def test_what_goes_wrong_leaves_nothing_behind(loop_device, tmp_path):
 def test_leftovers_of_a_killed_recorder_are_removed(loop_device, tmp_path):
     leftover = INSTANCES / f"iotrace-{2**22 + 1}-abcdef"  # beyond the largest process number
     leftover.mkdir()
-    record([loop_device], tmp_path / "r.iotrace", seconds=0.2)
-    assert not leftover.exists()
+    somebodys = INSTANCES / "iotrace-my-debug"
+    somebodys.mkdir()
+    try:
+        record([loop_device], tmp_path / "r.iotrace", seconds=0.2)
+        assert not leftover.exists()
+        assert somebodys.exists()
+    finally:
+        somebodys.rmdir()
