@@ -212,8 +212,8 @@ def refuse_uncreatable(
 def _refuse_unmarkable(file: int, path: Path, fill_with: Fill, *, to_be_known: bool) -> None:
     if not mark(file, fill_with) and to_be_known:
         raise IotraceError(
-            f"target '{path}' lies on a file system without extended attributes, by which iotrace knows the files "
-            "that it may write",
+            f"target '{path}' lies on a file system without extended attributes or with times in whole seconds: "
+            "iotrace could not know the file again that it may write",
             hint="choose another place, or make the file yourself and pass --allow-writes",
         )
 
@@ -221,6 +221,8 @@ def _refuse_unmarkable(file: int, path: Path, fill_with: Fill, *, to_be_known: b
 def mark(file: int, fill_with: Fill) -> bool:
     """Note on the open file that iotrace made it and left it as it is now. False where the system has no such notes."""
     try:
+        if _has_coarse_times(file):
+            return False
         os.setxattr(file, MARK, note(file, fill_with))
         for _ in range(_MARK_TRIES):
             marked_ns = os.fstat(file).st_ctime_ns
@@ -230,6 +232,12 @@ def mark(file: int, fill_with: Fill) -> bool:
     except OSError:
         pass
     return False
+
+
+def _has_coarse_times(file: int) -> bool:
+    """Whether a change in the same second would not show, as on ext4 with inodes of 128 bytes."""
+    found = os.fstat(file)
+    return found.st_ctime_ns % 10**9 == 0 and found.st_mtime_ns % 10**9 == 0
 
 
 def fill_of(file: int) -> Fill | None:
@@ -263,8 +271,10 @@ def noted_fill(text: bytes, file: int, *, is_timed: bool = False) -> Fill | None
     if not all(isinstance(ratio, float | int) and 1 <= ratio <= RATIO_MAX for ratio in ratios):
         return None
     found, marked_ns = Fill(*map(float, ratios)), noted.get("marked_ns")
-    if is_timed and not (
-        isinstance(marked_ns, int) and 0 <= os.fstat(file).st_ctime_ns - marked_ns < _MARK_NS_MAX
+    if is_timed and (
+        not isinstance(marked_ns, int)
+        or not 0 <= os.fstat(file).st_ctime_ns - marked_ns < _MARK_NS_MAX
+        or _has_coarse_times(file)
     ):
         return None
     if noted != noted | _state(file, found) or noted.get("content") != _sample(file):

@@ -69,9 +69,9 @@ def refused(name: Path | str, message: str = "", *, at: Path | None = None) -> I
     return problem
 
 
-def own_file(path: Path) -> Path:
+def own_file(path: Path, permission: Permission = Permission()) -> Path:  # noqa: B008 - frozen
     """A file as a replay leaves it."""
-    target = opened(path, Permission())
+    target = opened(path, permission)
     os.pwrite(target.file, os.urandom(65536), 0)
     target.close()
     return path

@@ -886,6 +886,24 @@ def test_a_file_of_btrfs_that_is_mounted_as_a_file(tmp_path: Path, folder: str) 
         opened(path).close()
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("inode_bytes", [128, 256])
+def test_where_times_are_whole_seconds_no_file_is_known_again(tmp_path: Path, inode_bytes: int) -> None:
+    """A write in the second of the mark would not show."""
+    disk, place = image(tmp_path / "disk.img"), tmp_path / "place"
+    run("mkfs.ext4", "-q", "-F", "-I", str(inode_bytes), disk)
+    with attached(disk) as device, mounted(device, place):
+        if inode_bytes == 128:
+            with pytest.raises(IotraceError, match="with times in whole seconds"):
+                opened(place / "own", Permission())
+            assert not (place / "own").exists()
+            path = own_file(place / "own", Permission(allow_writes=True))
+            with pytest.raises(IotraceError, match=r"not made by iotrace|changed"):
+                opened(path, Permission())
+        else:
+            opened(own_file(place / "own"), Permission()).close()
+
+
 SETTINGS = (
     "/sys/kernel/mm/ksm/run",
     "/sys/power/state",
