@@ -82,4 +82,5 @@ def _row(one: RecordingFacts) -> tuple[str, ...]:
 
 def _mean(flow: Flow, metric: str) -> str:
     latency = flow.latency.get(metric)
-    return format_duration_ns(None if latency is None else latency.mean_ns)
+    # No storage answers in no time: a model that states none does.
+    return format_duration_ns(None if latency is None else latency.mean_ns or None)

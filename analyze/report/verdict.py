@@ -11,6 +11,7 @@ from iotrace.analyze.knee.need import is_no as is_no_of_knee
 from iotrace.analyze.knee.words import load_text, scale_text
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
+from iotrace.schemas.vocabulary import listed
 
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence, worst_sentence
@@ -81,7 +82,13 @@ def comparison_sentence(found: Comparison) -> str:
     directions = {one.direction for one in found.verdicts}
     words = _STANDING.get(directions.pop()) if len(directions) == 1 else None
     standing = (words or "{b} against {a}").format(a=a.label, b=b.label)
-    parts = [_part(found, one) for one in found.verdicts]
+    parts = [_part(found, one) for one in found.verdicts if one.ratio]
+    if untold := [one for one in found.verdicts if not one.ratio]:
+        quantities = listed(list(dict.fromkeys(one.quantity for one in untold)))
+        parts.append(
+            f"of {listed([_plural(one.op) for one in untold])} it cannot be told: no limit of the model holds up their "
+            f"{quantities}, and it states no time of the storage itself"
+        )
     doubts = list(
         dict.fromkeys(one.reservation.rstrip(".") for one in found.verdicts if one.reservation and one.ratio)
     )
@@ -90,11 +97,6 @@ def comparison_sentence(found: Comparison) -> str:
 
 
 def _part(found: Comparison, one: Verdict) -> str:
-    if not one.ratio:
-        return (
-            f"of {_plural(one.op)} it cannot be told, for no limit of the model holds up the {one.quantity}, and "
-            "it states no time of the storage itself"
-        )
     ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
     unsure = ", too few stretches of time to be sure" if one.direction == "unknown" else ""
     return f"at the {one.quantity} {_plural(one.op)} take {ratio} as long{_from_to(found, one)}{unsure}"

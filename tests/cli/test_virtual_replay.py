@@ -229,3 +229,12 @@ def test_a_model_that_is_far_off_is_not_one_to_size_with(tmp_path, capsys, monke
     status, said = run(capsys, "model", "fit", "a.iotrace", "-o", tmp_path / "m.toml")
     assert status == 0
     assert said.startswith("Do not size with this model: what is measured may be 5.1 times off") is not is_fit
+
+
+def test_a_report_prints_no_time_that_a_model_does_not_state(source, tmp_path, capsys):
+    output, page = tmp_path / "p30.iotrace", tmp_path / "r.md"
+    run(capsys, "replay", source, "--target", "model:azure/P30", "--window", "10s..40s", "-o", output)
+    status, said = run(capsys, "report", source, output, "-o", page)
+    assert status == 0
+    assert "of reads, writes and flushes it cannot be told: no limit of the model holds up their p" in said
+    assert not re.search(r"\b0 ns\b", page.read_text("utf-8").partition("## Comparison")[0])

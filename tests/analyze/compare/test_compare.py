@@ -336,5 +336,5 @@ def test_what_no_limit_holds_up_is_no_ratio_in_a_report(make_recording):
     said = comparison_sentence(
         compare(before, make_recording(columns, window_ns=20 * SECOND, kind="simulated"))
     )
-    assert "of reads it cannot be told, for no limit of the model holds up the p99" in said
+    assert "of reads it cannot be told: no limit of the model holds up their p99" in said
     assert "as long" not in said
