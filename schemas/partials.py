@@ -61,13 +61,15 @@ class Claim:
     def __init__(self, path: Path) -> None:
         """Claim what this process has made, or is about to replace. Raises ``OSError``."""
         self._handle: int | None = None
+        self._locked: tuple[int, int] | None = None
         if os.name != "posix":
             return
         self._handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with suppress(OSError):  # without a lock there is to be no mark
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             found = os.fstat(self._handle)
-            _claimed.add((found.st_dev, found.st_ino))
+            self._locked = (found.st_dev, found.st_ino)
+            _claimed.add(self._locked)
             if hasattr(os, "setxattr"):
                 os.setxattr(self._handle, MARK, b"")
 
@@ -86,10 +88,10 @@ class Claim:
     def release(self) -> None:
         """Let go; more than once does no harm."""
         if self._handle is not None:
-            found = os.fstat(self._handle)
-            _claimed.discard((found.st_dev, found.st_ino))
+            if self._locked is not None:  # a second claim of this process has no lock to give up
+                _claimed.discard(self._locked)
             os.close(self._handle)
-            self._handle = None
+            self._handle = self._locked = None
 
 
 _claimed: set[tuple[int, int]] = set()

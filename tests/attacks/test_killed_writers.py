@@ -12,7 +12,7 @@ import pytest
 
 from iotrace.cli.main import run
 from iotrace.schemas import Recording, Sweep
-from iotrace.schemas.partials import MARK, Claim, remove_given_names
+from iotrace.schemas.partials import MARK, Claim, is_claimed_elsewhere, remove_given_names
 
 from .evidence import evidence
 from .test_overwrite import own_folder, write_characterization, write_recording, write_sweep
@@ -435,3 +435,17 @@ def test_what_is_mounted_in_a_leftover_or_a_result_stays(place, target):
         subprocess.run(["umount", at], check=True)
     assert status == (2 if target == "result" else 0)
     assert evidence(disk) == before
+
+
+def test_a_second_claim_of_the_same_process_gives_up_nothing(place):
+    first = Claim(place)
+    Claim(place).release()
+    assert not is_claimed_elsewhere(place), "the lock is this process's own"
+    code = (
+        "import sys; from pathlib import Path; from iotrace.schemas.partials import is_claimed_elsewhere as asked\n"
+        "print(asked(Path(sys.argv[1])))"
+    )
+    for expected in ("True", "False"):
+        done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
+        first.release()
