@@ -1,6 +1,7 @@
 """The knee in words: sentences that claim no more than was measured."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from iotrace.analyze.stats.estimate import Estimate
@@ -8,7 +9,8 @@ from iotrace.analyze.units import format_bytes, format_duration_ns, format_share
 from iotrace.schemas import counted
 
 from .answer import Knee, SloKnee
-from .step import Step
+from .judged_steps import is_carried_late
+from .step import GENERATOR_LATE, Step
 
 NOT_EXCLUDED: Final = (
     "Saved credits that last longer (of a token bucket, a write cache, an SLC cache) cannot be excluded."
@@ -63,6 +65,7 @@ def _where(knee: Knee) -> str:
         return (
             f"Where the storage breaks cannot be judged: of {counted(len(knee.steps), 'step')} {len(judged) or 'none'} "
             "can be used. It takes at least two steps, and at least half of the loads that were run."
+            f"{_carried_late(knee)}"
         )
     if knee.state == "before_range":
         assert knee.sustained_iops is not None
@@ -87,6 +90,34 @@ def _where(knee: Knee) -> str:
         f"The knee was not reached: the storage kept up{time} with {top}, the highest load judged ({level}). "
         f"{NOT_EXCLUDED}"
     )
+
+
+def _carried_late(knee: Knee) -> str:
+    """What a late replay shows all the same; empty where it was not late, or not all was carried from the lowest up.
+
+    Being late makes response, which counts from when an I/O was due, longer and never shorter: where requests are
+    served in turn, one that arrives later ends no earlier, whatever the others do (Baccelli, Cohen, Olsder and Quadrat:
+    Synchronization and Linearity, 1992, monotonicity of max-plus systems).
+    """
+    carried = list(takewhile(_is_carried, knee.steps))
+    late = [step for step in carried if step.generator_limited]
+    if not late:
+        return ""
+    name = "p50" if carried[-1].response_ns["p99"] is None else "p99"
+    response_ns = carried[-1].response_ns[name]
+    if response_ns is None:
+        return ""
+    return (
+        f" All of the load was carried even so up to {step_text(carried[-1])} for "
+        f"{seconds_text(carried[-1].duration_s)}, and the {name} response there was {format_duration_ns(response_ns)} "
+        "with the replay's lateness in it: the storage itself is no slower."
+    )
+
+
+def _is_carried(step: Step) -> bool:
+    if step.left_out_because == [GENERATOR_LATE]:
+        return is_carried_late(step)
+    return step.is_judged and not step.is_saturated
 
 
 def _credits(knee: Knee) -> str:

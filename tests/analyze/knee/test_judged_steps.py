@@ -1,5 +1,6 @@
 """What a sweep may say when steps are left out, disturbed, short, or lived on saved credits."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee, knee_of_sweep
 from iotrace.analyze.knee.step import measure
 from iotrace.analyze.knee.sweep import knee_of
+from iotrace.analyze.units import format_duration_ns
 from iotrace.analyze.validity.sweep import check_sweep
 from iotrace.schemas import IotraceError, Recording, SweepWriter
 
@@ -130,6 +132,47 @@ def test_an_answer_takes_two_judged_steps_and_half_of_the_loads(tmp_path):
     assert "the load generator was late" in opening[0].text
     del late[8000], late[4000]
     assert knee(steps_of(tmp_path, bucket(40), [500, 1000, 2000, 4000, 8000], replay=late)).state == "reached"
+
+
+def late_steps(folder, loads, *, late_s):
+    """I/Os issued up to ``late_s`` late to storage that carries 2,000 a second; and the p99 had they been punctual."""
+    punctual_p99 = []
+    for index, load in enumerate(loads):
+        random = np.random.default_rng([5, index])
+        due = simulator.poisson(random, load, load * 8)
+        issued = np.maximum.accumulate(due + random.uniform(0, late_s, len(due)))
+        service = random.exponential(1 / RATE, len(due))
+        punctual = simulator.first_come_first_served(due, service) - due
+        ended = simulator.first_come_first_served(issued, service)
+        assert (ended - due >= punctual - 1e-9).all()
+        punctual_p99.append(np.quantile(punctual, 0.99))
+        simulator.write_step(
+            folder,
+            due,
+            ended,
+            scale=load / 500,
+            name=f"{index}",
+            issued_s=issued,
+            replay={"generator_limited": True},
+        )
+    return [Recording.open(folder / f"{index}.iotrace") for index in range(len(loads))], punctual_p99
+
+
+def test_what_a_late_replay_saw_carried_is_said_and_no_less_than_the_storage_takes(tmp_path):
+    steps, punctual_p99 = late_steps(tmp_path, [500, 1000, 1500], late_s=0.002)
+    answer = knee(steps)
+    assert answer.state == "not_judged"
+    p99 = answer.steps[-1].response_ns["p99"]
+    assert p99 >= 1e9 * punctual_p99[-1]
+    carried = f"carried even so up to 3x (1,5.. IOPS) for 8 s, and the p99 response there was {format_duration_ns(p99)}"
+    assert re.search(re.escape(carried).replace(r"\.\.", r"\d\d"), answer.sentence)
+    assert answer.headroom == ""
+
+
+def test_a_late_replay_shows_nothing_carried_above_a_load_that_was_not(tmp_path):
+    steps, _ = late_steps(tmp_path, [500, 1000, 4000], late_s=0.002)
+    assert "even so up to 2x" in knee(steps).sentence
+    assert "even so" not in knee(steps[2:]).sentence
 
 
 @pytest.mark.parametrize("ended", [None, "the loads were done"])
