@@ -142,7 +142,7 @@ def _mix_aspect(distance: float) -> WorkAspect:
     differs = distance > TOLERANCE
     meaning = "only classes that both have are like with like" if differs else ""
     return WorkAspect(
-        "other operations or sizes", "share", 0.0, 0.0, distance, differs=differs, meaning=meaning
+        "unlike in operation or size", "share", 0.0, 0.0, distance, differs=differs, meaning=meaning
     )
 
 
@@ -213,7 +213,7 @@ def _aspect(
 
 
 def _in_words(aspect: WorkAspect) -> str:
-    if aspect.name == "other operations or sizes":
+    if aspect.name == "unlike in operation or size":
         without = format_share(aspect.b or 0.0, 0)
         return f"the mix of operations and sizes differs: {without} of the I/Os have no counterpart"
     expected, b = aspect.expected or 0.0, aspect.b or 0.0

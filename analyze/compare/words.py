@@ -199,10 +199,24 @@ def _verdict(
     if by_service is not None and by_service.ratio is not None:
         alone = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
         sentence += f"; service alone {alone}" if alone != ratio else ""
-    sentence += "."
+    sentence += f"{_mean_apart(entry, figure, direction)}."
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
     )
+
+
+def _mean_apart(entry: ClassComparison, decided: Figure, direction: Direction) -> str:
+    """What the mean says where it does not bear out the figure that decided."""
+    mean = _same(entry, "mean")
+    if mean is None or mean is decided or mean.ratio is None or direction not in {"faster", "slower"}:
+        return ""
+    of_mean = _direction(mean.ratio_interval)
+    if of_mean == direction:
+        return ""
+    ratio = format_ratio_with_interval(mean.ratio, mean.ratio_interval)
+    if of_mean in {"faster", "slower"}:
+        return f"; the mean is {of_mean}, {ratio}"
+    return f"; the mean, {ratio}, does not tell"
 
 
 def _without_time(label: str, op: str, figure: Figure, metric: str) -> Verdict:

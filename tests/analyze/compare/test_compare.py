@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from iotrace.analyze.compare.comparison import ClassComparison, Figure
 from iotrace.analyze.compare.recordings import compare, compare_all
-from iotrace.analyze.compare.words import without_interval
+from iotrace.analyze.compare.words import verdicts, without_interval
 from iotrace.analyze.present import plain
 from iotrace.analyze.report.verdict import comparison_sentence
 from iotrace.schemas import IotraceError, Quality
@@ -326,6 +327,25 @@ def test_of_a_model_the_answer_is_what_its_limits_held_up(make_recording):
     assert verdict.ratio == pytest.approx(SECOND / np.quantile(took, 0.99), rel=0.01)
     assert f"p99 response 1.00 s against {np.quantile(took, 0.99) / MS:.2f} ms" in verdict.sentence
     assert "(1.99 ms → 1.00 s)" in comparison_sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ((0.35, 0.6), "0.47x [0.40, 0.50]."),
+        ((0.09, 1.39), "0.47x [0.40, 0.50]; the mean, 0.50x [0.09, 1.39], does not tell."),
+        (None, "0.47x [0.40, 0.50]; the mean, 0.50x, does not tell."),
+        ((1.1, 1.3), "0.47x [0.40, 0.50]; the mean is slower, 0.50x [1.10, 1.30]."),
+    ],
+)
+def test_a_median_that_decides_does_not_hide_a_mean_that_does_not(interval, words):
+    figures = [
+        Figure("mean", 2e6, 1e6, -1e6, None, 0.5, interval),
+        Figure("p50", 2e6, 0.94e6, -1.06e6, None, 0.47, (0.4, 0.5)),
+    ]
+    entry = ClassComparison("read", None, None, "all sizes", "service", "service", 900, 900, figures)
+    [verdict] = verdicts("B", [entry], "service", [])
+    assert verdict.sentence.endswith(words)
 
 
 def test_what_no_limit_holds_up_is_no_ratio_in_a_report(make_recording):
