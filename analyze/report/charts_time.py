@@ -24,6 +24,8 @@ from iotrace.schemas.arrays import Floats, Int64s
 from .parts import Chart, Level, Link, Table
 from .plot import HEAT_LIGHT, Mark, Row, TimeAxis, Trace, figure, line, numbers
 
+COURSE: Final = "over-time"
+"""Name of the chart of a recording over time."""
 SLOTS_MAX: Final = 3600
 """Stretches of time in a chart: the seconds of an hour."""
 TABLE_ROWS_MAX: Final = 72
@@ -300,7 +302,7 @@ def _chart(
     shaded = " Shaded: slow windows; a click on one leads to its tables." if marked else ""
     closer = " Zoomed in, it shows finer steps." if finer else ""
     return Chart(
-        "over-time",
+        COURSE,
         "Latency, load and I/Os in flight over time",
         f"Reads and writes at the {layer} layer, in steps of {width}: {(total * seconds).sum() / seconds.sum():,.0f} "
         f"IOPS on average and {total[busiest]:,.0f} in the busiest step, which begins {at(busiest)}; "
@@ -336,8 +338,8 @@ def _rows(course: Course, time: TimeAxis, metric: str) -> tuple[list[Row], list[
             line(style, name, y=numbers(values.tolist()), hovertemplate="%{y:.4~g} ms", **along)
             for (name, style), values in zip(_LATENCIES, latencies, strict=True)
         ]
-        rows.append(Row(f"{metric} time (ms)", 170, lines, is_log=True))
-        rows.append(Row(f"I/Os by {metric} time (ms)", 150, [_heat_map(course, time)], is_log=True))
+        rows.append(Row(f"{metric} time (ms)", 130, lines, is_log=True))
+        rows.append(Row(f"I/Os by {metric} time (ms)", 110, [_heat_map(course, time)], is_log=True))
         shown += [name for name, _ in _LATENCIES] + ["heat"]
     step = {"mode": "lines", **along}
     for title, pairs in (
@@ -357,14 +359,14 @@ def _rows(course: Course, time: TimeAxis, metric: str) -> tuple[list[Row], list[
         for one in lines:
             one["line"]["shape"] = "hvh"
             one["line"]["dash"] = "solid"
-        rows.append(Row(title, 90, lines))
+        rows.append(Row(title, 64, lines))
         shown += [name for _, name, _ in pairs]
     flight = line(
         "third", "in flight", y=numbers(course.in_flight.tolist()), hovertemplate="%{y:.4~g}", **step
     )
     flight["line"] |= {"shape": "hvh", "dash": "solid"}
     flight |= {"fill": "tozeroy", "fillcolor": "rgba(0,122,89,0.15)"}
-    rows.append(Row("in flight", 80, [flight]))
+    rows.append(Row("in flight", 60, [flight]))
     shown.append("in flight")
     return rows, shown
 
@@ -504,7 +506,7 @@ def _wait_rows(connection: duckdb.DuckDBPyConnection, time: TimeAxis, course: Co
         )
         one["line"]["shape"] = "hvh"
         lines.append(one)
-    return [Row("waits (seconds waited per second, by when they ended)", 110, lines)] if lines else []
+    return [Row("waits (seconds waited per second, by when they ended)", 80, lines)] if lines else []
 
 
 def _counter_rows(
@@ -541,7 +543,7 @@ def _counter_rows(
             hovertemplate="%{y:.4~g}",
         )
         trace["line"]["shape"] = "vh"
-        rows.append(Row(f"{name}{f' ({unit})' if unit else ''}", 90, [trace]))
+        rows.append(Row(f"{name}{f' ({unit})' if unit else ''}", 60, [trace]))
     return rows
 
 

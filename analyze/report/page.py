@@ -23,6 +23,7 @@ from iotrace.analyze.units import format_bytes, format_count, format_duration_ns
 from iotrace.schemas import distribution
 from iotrace.schemas.text import shortened
 
+from .charts_time import COURSE
 from .facts import ReportFacts
 from .parts import Chart, Point, Section, Table, plain
 from .plot import dark_of_light
@@ -60,23 +61,20 @@ def render(facts: ReportFacts, sections: Sequence[Section], *, is_served: bool =
             if len(packed) <= room:
                 room -= len(packed)
                 drawings[name] = packed
-            entry = {"id": name, "chart": chart, "is_drawn": name in drawings}
+            entry: dict[str, Any] = {"id": name, "chart": chart, "is_drawn": name in drawings}
             if chart is first and name in drawings:
                 picture = entry
             else:
                 charts.append(entry)
         # What is read at once fills a screen; the rest is a click away.
-        at_once = 0 if is_brief else 1
-        shown.append(
-            {
-                "id": f"s{number}",
-                "section": section,
-                "lead": [] if is_brief else section.lead,
-                "charts": charts[:at_once],
-                "more_tables": [*(section.lead if is_brief else []), *section.tables],
-                "more_charts": charts[at_once:],
-            }
-        )
+        if is_brief:
+            shown.append(_shown(f"s{number}", section, [], [], [*section.lead, *section.tables], charts))
+        elif section.lead and charts and charts[0]["chart"].name == COURSE:
+            shown.append(_shown(f"s{number}", section, section.lead, [], section.tables, charts[1:]))
+            of_what = section.heading.partition(": ")[2]
+            shown.append(_shown(f"s{number}-{COURSE}", Section(f"Over time: {of_what}", ""), [], charts[:1]))
+        else:
+            shown.append(_shown(f"s{number}", section, section.lead, charts[:1], section.tables, charts[1:]))
     return (
         _environment()
         .get_template("report.html.j2")
@@ -102,6 +100,25 @@ def render(facts: ReportFacts, sections: Sequence[Section], *, is_served: bool =
             is_served=is_served,
         )
     )
+
+
+def _shown(
+    name: str,
+    section: Section,
+    lead: Sequence[Table],
+    charts: Sequence[dict[str, Any]],
+    more_tables: Sequence[Table] = (),
+    more_charts: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """A section as the page lays it out: what is read at once, and what is a click away."""
+    return {
+        "id": name,
+        "section": section,
+        "lead": lead,
+        "charts": charts,
+        "more_tables": more_tables,
+        "more_charts": more_charts,
+    }
 
 
 def _first(sections: Sequence[Section]) -> Chart | None:
@@ -132,7 +149,7 @@ def _drawing(chart: Chart) -> dict[str, Any]:
             for level in chart.levels
         ],
         "group": chart.group,
-        "isCourse": chart.name == "over-time",
+        "isCourse": chart.name == COURSE,
     }
 
 

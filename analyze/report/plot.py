@@ -233,7 +233,7 @@ def _axis(axis: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vertical(row: Row) -> dict[str, Any]:
-    axis: dict[str, Any] = {"fixedrange": False, "nticks": 6}
+    axis: dict[str, Any] = {"fixedrange": False, "nticks": max(3, min(6, row.height_px // 18))}
     if row.is_log:
         # Plain decades, and 2 and 5 where they are few.
         axis |= {"type": "log", "dtick": 1 if _decades(row) > 2.6 else "D2"}

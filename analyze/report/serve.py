@@ -22,7 +22,7 @@ from iotrace.analyze import slo as slo_module
 from iotrace.analyze.units import format_bytes, format_duration_ns
 from iotrace.schemas import IotraceError, Recording, Sweep
 
-from .charts_time import course_level, read_course
+from .charts_time import COURSE, course_level, read_course
 from .page import render
 from .plot import LIGHT, SYMBOLS, TimeAxis, number, words
 from .write import tell
@@ -60,9 +60,7 @@ def served(
     """
     facts, sections = tell(inputs, slo=slo, need=need)
     recordings = [one for one in inputs if isinstance(one, Recording)]
-    charts = {
-        chart.group: chart for section in sections for chart in section.charts if chart.name == "over-time"
-    }
+    charts = {chart.group: chart for section in sections for chart in section.charts if chart.name == COURSE}
     with ExitStack() as stack:
         opened: dict[str, _Open] = {}
         for place, (recording, told) in enumerate(zip(recordings, facts.recordings, strict=True), 1):

@@ -13,6 +13,7 @@ from iotrace.analyze.describe.description import Flow
 from iotrace.analyze.units import is_dated
 from iotrace.schemas.text import shortened
 
+from .charts_time import COURSE
 from .facts import Origin, RecordingFacts, ReportFacts
 from .parts import Chart, Section, plain
 
@@ -320,7 +321,7 @@ def _over_time(writer: _Writer, sections: Sequence[Section]) -> None:
     number = 0
     for section in sections:
         for chart in section.charts:
-            if chart.name == "over-time":
+            if chart.name == COURSE:
                 number += 1
                 _course(writer, f"Over time {number}" if number > 1 else "Over time", section.heading, chart)
 

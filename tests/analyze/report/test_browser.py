@@ -148,6 +148,11 @@ def test_nothing_is_cut_off(opened):
     for width in (1200, 400):
         opened.look(width=width)
         draw_all(opened)
+        # The page draws again shortly after the last change of its width.
+        opened.wait_for(
+            "Array.from(document.querySelectorAll('.chart .main-svg'))"
+            ".every(one => one.getBoundingClientRect().width <= one.closest('.chart').clientWidth + 1)"
+        )
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
         outside = opened.evaluate(
             """Array.from(document.querySelectorAll(".chart"), (chart) => {
@@ -177,7 +182,7 @@ def test_a_value_is_read_under_the_pointer(opened):
 
 
 def test_dragging_zooms_all_that_shares_the_time(opened):
-    load = chart_called(OVER_TIME, "Recording: the night")
+    load = chart_called(OVER_TIME, "Over time: the night")
     slow = chart_called("Latency against normal", "Slow windows: the night")
     area_of(opened, load)
     area_of(opened, slow)
@@ -194,14 +199,14 @@ def test_dragging_zooms_all_that_shares_the_time(opened):
         f"Math.abs({slow}._fullLayout.xaxis.r2l({slow}._fullLayout.xaxis.range[0]) - {after[0]}) < 1"
     )
     assert range_of(opened, slow) == pytest.approx(after)
-    other = chart_called(OVER_TIME, "Recording: the candidate")
+    other = chart_called(OVER_TIME, "Over time: the candidate")
     area_of(opened, other)
     assert range_of(opened, other) == pytest.approx(before), "another recording has its own time"
 
 
 def test_what_is_zoomed_into_fills_the_height(opened):
     """Before the slow window no I/O takes as long, and the axis ends where they do."""
-    load = chart_called(OVER_TIME, "Recording: the night")
+    load = chart_called(OVER_TIME, "Over time: the night")
     left, top, right, _ = area_of(opened, load)
     ends = f"{load}._fullLayout.yaxis.range"
     before = opened.evaluate(ends)
@@ -216,7 +221,7 @@ def test_what_is_zoomed_into_fills_the_height(opened):
 
 
 def test_a_slow_window_is_zoomed_into_in_finer_steps_and_leads_to_its_table(opened):
-    load = chart_called(OVER_TIME, "Recording: the night")
+    load = chart_called(OVER_TIME, "Over time: the night")
     area_of(opened, load)
     steps = f"{load}.data[0].dx"
     coarse_ms = opened.evaluate(steps)
