@@ -13,6 +13,8 @@ from iotrace.schemas.run import Replay
 
 from .comparison import WorkAspect
 
+MIX: Final = "operations and sizes"
+"""Name of the aspect that holds the share of I/Os without a like of their operation and size on the other side."""
 TOLERANCE: Final = 0.05
 """Relative difference of rates and sizes, and absolute difference of shares, from which on it is worth a warning."""
 _TOLERANCE_OF: Final = {"footprint": 0.10, "burstiness": 0.25, "length": 0.50}
@@ -141,9 +143,7 @@ def check_same_work(
 def _mix_aspect(distance: float) -> WorkAspect:
     differs = distance > TOLERANCE
     meaning = "only classes that both have are like with like" if differs else ""
-    return WorkAspect(
-        "unlike in operation or size", "share", 0.0, 0.0, distance, differs=differs, meaning=meaning
-    )
+    return WorkAspect(MIX, "share", None, None, distance, differs=differs, meaning=meaning)
 
 
 def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
@@ -213,7 +213,7 @@ def _aspect(
 
 
 def _in_words(aspect: WorkAspect) -> str:
-    if aspect.name == "unlike in operation or size":
+    if aspect.name == MIX:
         without = format_share(aspect.b or 0.0, 0)
         return f"the mix of operations and sizes differs: {without} of the I/Os have no counterpart"
     expected, b = aspect.expected or 0.0, aspect.b or 0.0
@@ -263,7 +263,7 @@ def work_value_text(aspect: WorkAspect, value: float | None) -> str:
     if value is None:
         return DASH
     if aspect.unit == "share":
-        return format_share(value)
+        return format_share(value) + (" differ" if aspect.name == MIX else "")
     if aspect.unit == "bytes":
         return format_bytes(value)
     if aspect.unit == "ns":
