@@ -1,5 +1,5 @@
 """Run as `python -m iotrace.cli`."""
 
-from .main import main
+from .start import main
 
 main()

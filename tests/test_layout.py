@@ -69,7 +69,7 @@ def test_the_changelog_is_headed_by_this_version() -> None:
 def test_it_is_installed_under_its_own_name_and_runs_as_iotrace() -> None:
     installed = metadata.distribution(PROJECT["name"])
     assert installed.metadata["Name"] == distribution.DISTRIBUTION == PROJECT["name"]
-    assert {one.name: one.value for one in installed.entry_points} == {"iotrace": "iotrace.cli.main:main"}
+    assert {one.name: one.value for one in installed.entry_points} == {"iotrace": "iotrace.cli.start:main"}
     asks = re.compile(r"""\bmetadata\.\w+\(["']iotrace""")
     assert asks.search('metadata.version("iotrace")')
     sources = [path for folder in (*ROOMS, "tools", "tests") for path in (ROOT / folder).rglob("*.py")]
