@@ -100,8 +100,6 @@ _QUEUEING_SHARE_MIN: Final = 0.05
 _STRETCHES_MIN: Final = 8
 """A rate known from fewer stretches than this has no interval."""
 _QUANTILES: Final = ("p50", "p95", "p99", "p99_9")
-GENERATOR_LATE: Final = "the load generator was late"
-"""Why a step that the replay was late in tells nothing, where it is the only reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,7 @@ class Step:
         """
         reasons = []
         if self.generator_limited:
-            reasons.append(GENERATOR_LATE)
+            reasons.append("the load generator was late")
         if self.not_together:
             reasons.append(f"the generators did not play together: {self.not_together}")
         if self.error_count > ERROR_SHARE_MAX * (self.io_count + self.error_count):

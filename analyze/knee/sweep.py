@@ -152,6 +152,22 @@ def _judge(answer: Knee, steps: Sequence[Step], samples: Sequence[Samples], foun
         _vote(answer, curve, _tail(steps, samples, kept_up, saturated, wall, random))
     else:
         _judge_without_latency(answer, is_bounded=carried > 0)
+    if kept_up and saturated:
+        _keep_below(answer, steps[kept_up[-1]].offered_iops, steps[saturated[0]].offered_iops)
+
+
+def _keep_below(answer: Knee, kept_iops: float, failed_iops: float) -> None:
+    """A knee lies between the highest load that kept up and the lowest that fell behind, wherever the rest points.
+
+    What storage carries on average, when it is never idle, may be more than a load in bursts that already fell behind.
+    """
+    if answer.iops is None or answer.iops.value <= failed_iops or kept_iops >= failed_iops:
+        return
+    knee = answer.iops
+    answer.iops = Estimate((kept_iops + failed_iops) / 2, min(knee.low, kept_iops), knee.high)
+    onset = answer.onset_iops
+    if onset is not None and onset.value > answer.iops.value:
+        answer.onset_iops = Estimate(answer.iops.value, min(onset.low, answer.iops.value), onset.high)
 
 
 def _holds_after_overload(steps: Sequence[Step], found: Sorted, overload_iops: float) -> bool:

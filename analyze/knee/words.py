@@ -9,8 +9,7 @@ from iotrace.analyze.units import format_bytes, format_duration_ns, format_share
 from iotrace.schemas import counted
 
 from .answer import Knee, SloKnee
-from .judged_steps import is_carried_late
-from .step import GENERATOR_LATE, Step
+from .step import CARRIED_SHARE_MIN, Step
 
 NOT_EXCLUDED: Final = (
     "Saved credits that last longer (of a token bucket, a write cache, an SLC cache) cannot be excluded."
@@ -115,9 +114,9 @@ def _carried_late(knee: Knee) -> str:
 
 
 def _is_carried(step: Step) -> bool:
-    if step.left_out_because == [GENERATOR_LATE]:
-        return is_carried_late(step)
-    return step.is_judged and not step.is_saturated
+    """Whether all of a step's load ended, with whatever delayed it: a late generator, or others on the device."""
+    is_whole = not step.error_count and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
+    return is_whole and not step.is_saturated
 
 
 def _credits(knee: Knee) -> str:
@@ -270,7 +269,19 @@ def headroom(knee: Knee) -> str:
     step = carried_at(knee, knee.iops_at_1x)
     if step is not None and not knee.objectives and (waits := waiting(knee, step)):
         return f"{_capital(waits)}. The knee is one of the average rate, and leaves no headroom that can be counted on"
-    return _share_of_limit(knee, knee.iops_at_1x)
+    share = _share_of_limit(knee, knee.iops_at_1x)
+    return f"{share}{_long_at_top(knee)}" if share and not knee.objectives else share
+
+
+def _long_at_top(knee: Knee) -> str:
+    """What the slowest I/Os of the highest load that was carried take, where that is long: none of it is headroom."""
+    kept = [
+        step for step in knee.steps if step.is_judged and not step.is_saturated and not step.is_on_credits
+    ]
+    p99_ns = (kept[-1].response_ns["p99"] or 0) if kept else 0
+    if p99_ns < max(WAITS_NS_MIN, WAITS_TIMES * (knee.unloaded_ns or 0)):
+        return ""
+    return f". At {step_text(kept[-1])} the p99 response is already {format_duration_ns(p99_ns)}"
 
 
 def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
@@ -297,9 +308,10 @@ def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
     if limit.value < iops_at_1x:
         return f"{knee.baseline} is {used[0]:.2g} times the load at {name}: there is no headroom"
     more = next((factor for factor in (2, 1.5, 1.2) if factor * used[0] <= 1), 2)
+    room = scale_text(limit.scaled(1 / iops_at_1x))
     return (
         f"{knee.baseline} is {format_share_with_interval(used[0], (used[1], used[2]))} of the load at {name}, "
-        f"a headroom of {1 / used[0]:.3g}x; {more:g}x would be {percent_text(more * used[0])}"
+        f"a headroom of {room}; {more:g}x would be {percent_text(more * used[0])}"
     )
 
 

@@ -175,6 +175,48 @@ def test_a_late_replay_shows_nothing_carried_above_a_load_that_was_not(tmp_path)
     assert "even so" not in knee(steps[2:]).sentence
 
 
+def uneven(random, arrival_s):
+    """Storage that serves most of the load's I/Os, larger ones, at 1,300 a second and the others at 6,000."""
+    share = np.arange(len(arrival_s)) / len(arrival_s)
+    large = (share > 0.1) & (share < 0.8)
+    return simulator.first_come_first_served(arrival_s, np.where(large, 1 / 1300, 1 / 6000))
+
+
+def test_a_knee_lies_below_a_load_that_fell_behind_whatever_storage_carries_on_average(tmp_path):
+    answer = knee(steps_of(tmp_path, uneven, [250, 500, 900, 1200, 1450, 4000, 8000], seconds=10))
+    kept, failed = (
+        max(step.offered_iops for step in answer.steps if not step.is_saturated),
+        min(step.offered_iops for step in answer.steps if step.is_saturated),
+    )
+    assert answer.sustained_iops.value > failed
+    assert kept < answer.iops.value < failed
+    assert answer.iops.low <= 1300 <= answer.iops.high
+    assert answer.onset_iops is None or answer.onset_iops.value <= answer.iops.value
+
+
+def test_headroom_says_how_long_the_slowest_take_at_the_highest_load_carried(tmp_path):
+    """At the highest load that is carried, one I/O in thirty waits for 300 ms, and no other waits."""
+
+    def waiting(random, arrival_s):
+        in_burst = (arrival_s % 10 > 4) & (arrival_s % 10 < 4.3)
+        free = arrival_s + simulator.device_latency_s(random, len(arrival_s))
+        return np.where(in_burst & (len(arrival_s) > 1500 * 20), free + 0.3, free)
+
+    def limited(random, arrival_s):
+        return np.maximum(waiting(random, arrival_s), simulator.throttled(random, arrival_s, RATE))
+
+    loads = [500, 1000, 1600, 3000, 6000]
+    answer = knee(steps_of(tmp_path, limited, loads, seconds=20))
+    assert re.search(
+        r"a headroom of \S+x( \[.*?\])?; 2x would be .* %\. At 3\.2x .* p99 response is already 30\d ms",
+        answer.headroom,
+    )
+    calm = knee(
+        steps_of(tmp_path, lambda random, at: simulator.throttled(random, at, RATE), loads, seconds=20)
+    )
+    assert "already" not in calm.headroom
+
+
 @pytest.mark.parametrize("ended", [None, "the loads were done"])
 def test_a_sweep_that_never_came_to_its_end_says_so(tmp_path, ended):
     writer = SweepWriter(tmp_path / "sweep.iotrace", title="planted", source_uuid=None)
