@@ -70,6 +70,8 @@ class SweepFacts:
     """The knee held against what its path allows, where that was described."""
     model: str = ""
     """What must be said of the model that answered; empty where storage did."""
+    source_uuid: str | None = None
+    """Identity of the recording that it plays; None where none is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,15 @@ def tell_sweep(
     name = sweep.path.name.removesuffix(".iotrace")
     said = verdict.sweep_verdict(found, verdict.candidate(target, name))
     facts = SweepFacts(
-        name, sweep.title or name, target, asdict(sweep.settings), found, said, held, model_words(steps)
+        name,
+        sweep.title or name,
+        target,
+        asdict(sweep.settings),
+        found,
+        said,
+        held,
+        model_words(steps),
+        sweep.source_uuid,
     )
     is_closed = all(step.outstanding is not None for step in found.steps)
     section = Section(

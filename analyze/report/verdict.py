@@ -11,6 +11,7 @@ from iotrace.analyze.knee.need import is_no as is_no_of_knee
 from iotrace.analyze.knee.words import load_text, scale_text
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
+from iotrace.schemas.text import shortened
 from iotrace.schemas.vocabulary import listed
 
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
@@ -127,6 +128,7 @@ def overall(
     if sweeps:
         sentence = " ".join(sweep.verdict for sweep in sweeps)
         also = [
+            *_of_another_load(sweeps, recordings),
             *(cause.sentence for cause in series_causes(sweeps)),
             *(one.sentence for one in comparisons),
             *checks,
@@ -148,6 +150,16 @@ def overall(
             "No sweep is part of this report, so it says nothing of a knee or of headroom.",
         ]
     return (f"Not to be relied on: {'; '.join(spoiled)}. {sentence}" if spoiled else sentence), also
+
+
+def _of_another_load(sweeps: Sequence[SweepFacts], recordings: Sequence[RecordingFacts]) -> list[str]:
+    """What is said of a sweep that plays none of the recordings it stands beside: 1x is not their load."""
+    here = {one.description.uuid for one in recordings}
+    others = [one for one in sweeps if one.source_uuid and here and one.source_uuid not in here]
+    return [
+        f"{shortened(one.title, 60)} plays another recording than those here: 1x is that recording's load, not theirs."
+        for one in others
+    ]
 
 
 def _slow(recordings: Sequence[RecordingFacts]) -> list[RecordingFacts]:

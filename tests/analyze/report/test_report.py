@@ -42,6 +42,16 @@ def test_the_load_that_is_needed_is_answered_first(tmp_path, sweep, night):
         write_report([night], tmp_path / "none.html", need=2)
 
 
+@pytest.mark.parametrize("plays", ["the night", "another", None])
+def test_a_sweep_beside_a_recording_that_it_does_not_play_says_so(tmp_path, sweep, night, plays):
+    source_uuid = {"the night": night.manifest.uuid, "another": "b" * 32, None: None}[plays]
+    played = replace(sweep, source_uuid=source_uuid)
+    facts = write_report([played, night], tmp_path / "report.html", need=2)
+    said = [one for one in facts.also if "1x is that recording's load" in one]
+    assert len(said) == (plays == "another")
+    assert facts.also[: len(said)] == said
+
+
 def test_nothing_is_claimed_without_a_sweep(tmp_path, night):
     facts = write_report([night], tmp_path / "report.html", slo="p95<100ms")
     assert "knee" not in facts.verdict
