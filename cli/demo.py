@@ -18,9 +18,9 @@ from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.describe.presentation import description_sections
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.knee.next_load import StepSummary
-from iotrace.analyze.knee.presentation import knee_answer
+from iotrace.analyze.knee.presentation import knee_answer, knee_sections
 from iotrace.analyze.knee.series import knee_of_sweep
-from iotrace.analyze.present import Answer, ProgramAnswer, Sentence
+from iotrace.analyze.present import ProgramAnswer, Sentence
 from iotrace.analyze.present.program import INLINE
 from iotrace.analyze.present.trust import disqualified, has_invalid
 from iotrace.analyze.report import ReportFacts, write_report
@@ -194,18 +194,16 @@ class _Story:
             compared = validity.check(first, comparison=comparison)
         if self._quiet:
             return
-        self._show(
-            knee_answer(found, "the sweep", steps, self.findings), comparison, disqualified({"1x": compared})
-        )
-
-    def _show(self, answer: Answer, comparison: Comparison, spoiled: list[Sentence]) -> None:
-        """The knee and the steps, then the replay at 1x against the recording; the rest is in the report."""
         console.heading("Knee")
-        for sentence in answer.opening:
+        for sentence in knee_answer(found, "the sweep", steps, self.findings).opening:
             say(sentence)
-        for section in answer.sections:
-            if section.table is not None and not section.detail:
-                show_section(section)
+        for cause in found.causes:
+            say(Sentence(cause.sentence))
+        show_section(knee_sections(found)[0])
+        self._show(comparison, disqualified({"1x": compared}))
+
+    def _show(self, comparison: Comparison, spoiled: list[Sentence]) -> None:
+        """The replay at 1x against the recording; the rest is in the report."""
         console.heading("The recording (A) against its replay at 1x (B)")
         for sentence in spoiled:
             say(sentence)
