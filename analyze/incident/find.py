@@ -259,6 +259,7 @@ class _Finder:
         low, high = best.spread
         hung = self._hung(best.series.layer, window)
         is_most = span[1] - span[0] > self.slots.count / 2
+        markers = markers_beside(self.connection, span_ns)
         return SlowWindow(
             number=0,
             start_ns=span_ns[0],
@@ -269,6 +270,7 @@ class _Finder:
                 factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
                 where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
+                markers=markers,
             ),
             factor=factor,
             factor_interval=interval,
@@ -281,7 +283,7 @@ class _Finder:
             layers=times,
             seen_in=self._seen_in(group),
             blame=blame.of([index], by_load=drive.is_more_load) if blame else [],
-            markers=markers_beside(self.connection, span_ns),
+            markers=markers,
             waits=waits_beside(self.connection, span_ns, self.span_ns),
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
             blamed_by="load" if drive.is_more_load else "time",

@@ -36,7 +36,15 @@ from iotrace.schemas import Quality
 from iotrace.schemas.text import beginning, shortened
 
 from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
-from .words import TOO_FEW, is_none, level_words, normal_words, sensitivity_sentences, slower_words
+from .words import (
+    TOO_FEW,
+    beside_words,
+    is_none,
+    level_words,
+    normal_words,
+    sensitivity_sentences,
+    slower_words,
+)
 
 _STRIP_CELLS: Final = 64
 _TOLD: Final = 5
@@ -106,7 +114,8 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
         f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
     )
     levels = "" if is_none(worst.normal_ns) else f" ({level_words(worst.factor, worst.normal_ns)})"
-    yield Sentence(f"Why: {_WHY[worst.cause]}{levels}; {worst.layer} layer")
+    beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns))
+    yield Sentence("; ".join([f"Why: {_WHY[worst.cause]}{levels}", f"{worst.layer} layer", *beside]))
     if shown := _worth_showing(worst.blame):
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"

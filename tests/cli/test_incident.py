@@ -23,7 +23,10 @@ def test_the_bundled_recording_holds_what_its_readme_says(iotrace: Iotrace) -> N
     assert abs(first["start_ns"] / 1e9 - 155) <= 2
     assert abs(first["end_ns"] / 1e9 - 175.4) <= 2
     assert (first["cause"], first["layer"]) == ("service-driven", "device")
-    assert any("another program" in (marker["text"] or "") for marker in first["markers"])
+    assert "another program" in first["markers"][0]["text"]
+    assert "at the same time (cause or coincidence): another program's I/O" in first["headline"]
+    opening = " ".join(iotrace("incident", BUNDLED).out.partition("Trust:")[0].split())
+    assert "at the same time (cause or coincidence): another program's I/O" in opening
 
 
 def test_the_bundled_recording_has_no_other_window_than_what_was_done_to_it(iotrace: Iotrace) -> None:

@@ -8,7 +8,15 @@ from iotrace.analyze import library
 from iotrace.analyze.incident import context, words
 from iotrace.analyze.incident.cause import Drive
 from iotrace.analyze.incident.cut import window_to_cut
-from iotrace.analyze.incident.result import BlameRow, Change, Gradual, Incidents, LayerTime, Sensitivity
+from iotrace.analyze.incident.result import (
+    BlameRow,
+    Change,
+    Gradual,
+    Incidents,
+    LayerTime,
+    MarkerBeside,
+    Sensitivity,
+)
 from iotrace.schemas import IotraceError
 
 S = 1_000_000_000
@@ -104,6 +112,28 @@ def test_a_slow_change_is_told_by_its_course(gradual, end, said):
     whole = (10 * S, end * S)
     assert headline(drive, gradual, span=whole) == f"{said}, there: the device did it"
     assert headline(drive, gradual, "read C:", span=whole) == f"{said} (read C:), there: the device did it"
+
+
+def test_what_began_nearest_the_window_is_named_as_a_coincidence():
+    told = words.headline(
+        2.0, (1.9, 2.1), 1.0 * MS, (10 * S, 100 * S), None, Drive("service-driven", [], []), "the device did it",
+        subject=None, where="there", markers=[MarkerBeside("note", "fio begins", 9 * S, 20 * S)],
+    )  # fmt: skip
+    assert told.endswith(": the device did it; at the same time (cause or coincidence): fio begins")
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        (MarkerBeside("note", "fio\n begins", 12 * S, None), "at the same time (cause or coincidence): fio begins"),
+        (MarkerBeside("backup", None, 5 * S, 5 * S), "at the same time (cause or coincidence): backup"),
+        (MarkerBeside("backup", "full", 5 * S, 4 * S), "just before (cause or coincidence): backup: full"),
+        (MarkerBeside("note", None, 9 * S, None), "just before (cause or coincidence): note"),
+    ],
+)  # fmt: skip
+def test_a_marker_is_told_with_when_it_was(marker, said):
+    assert words.beside_words([marker], (10 * S, 100 * S)) == [said]
+    assert words.beside_words([], (10 * S, 100 * S)) == []
 
 
 def row(dimension, name, growth):
@@ -213,6 +243,7 @@ def test_what_happened_at_the_time_is_told_beside_a_window(beside):
         waits = context.waits_beside(connection, window, (0, 100 * S))
         counters = context.counters_beside(connection, window)
     assert len(markers) == 12
+    assert markers[0].kind == "m40", "what began nearest the window's beginning is named first"
     assert {one.kind for one in markers} <= {"m30", "m39", *(f"m{at}" for at in range(40, 50))}
     assert [one.wait_type for one in waits] == [f"W{number}" for number in range(8)]
     assert waits[0].slow_per_s == pytest.approx(0.2)
