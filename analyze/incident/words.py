@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from iotrace.analyze.describe.description import grade
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 from iotrace.schemas.text import beginning
 
@@ -77,6 +78,7 @@ def headline(
     *,
     subject: str | None,
     where: str,
+    grades: str = "",
     markers: Sequence[MarkerBeside] = (),
 ) -> str:
     """How much, for how long, by what (load, or which part of the way to the storage), and what else happened then."""
@@ -97,9 +99,21 @@ def headline(
         return f"{slower_words(factor, normal_ns)} for {lasted}, {where}: {why}"
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
-        return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
-    level = ", ".join(part for part in (f"typically {level_words(factor, normal_ns)}", subject) if part)
+        more = ", ".join(part for part in (subject, grades) if part)
+        return f"{_course(slower, span_ns, gradual)}{f' ({more})' if more else ''}, {where}: {why}"
+    level = ", ".join(
+        part for part in (f"typically {level_words(factor, normal_ns)}", subject, grades) if part
+    )
     return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
+
+
+def grade_words(times: Sequence[LayerTime], layer: str) -> str:
+    """What the mean latency of a layer is called in the window, by the grades of `describe`, and whether it was."""
+    time = next((time for time in times if time.layer == layer), None)
+    if time is None:
+        return ""
+    now, normally = grade(time.slow_ns), grade(time.normal_ns)
+    return f"the mean still {now}" if now == normally else f"the mean {now} instead of {normally}"
 
 
 def beside_words(markers: Sequence[MarkerBeside], span_ns: tuple[int, int]) -> list[str]:

@@ -123,6 +123,26 @@ def test_what_began_nearest_the_window_is_named_as_a_coincidence():
 
 
 @pytest.mark.parametrize(
+    ("normal_ms", "slow_ms", "said"),
+    [
+        (0.14, 0.79, "the mean still excellent"),
+        (0.14, 1.0, "the mean very good instead of excellent"),
+        (9, 700, "the mean wow instead of good"),
+    ],
+)
+def test_a_mean_is_called_what_describe_calls_it(normal_ms, slow_ms, said):
+    """Below 1 ms is excellent, below 5 ms very good, below 10 ms good, above 500 ms wow."""
+    time = replace(layer("block"), normal_ns=normal_ms * MS, slow_ns=slow_ms * MS)
+    assert words.grade_words([layer("sql"), time], "block") == said
+    assert words.grade_words([time], "device") == ""
+    slow = words.headline(
+        2.0, (1.9, 2.1), 1.0 * MS, (10 * S, 100 * S), None, Drive("service-driven", [], []), "the device did it",
+        subject="read C:", where="there", grades=said,
+    )  # fmt: skip
+    assert f"(typically 2.00 ms instead of 1.00 ms, read C:, {said}) for" in slow
+
+
+@pytest.mark.parametrize(
     ("marker", "said"),
     [
         (MarkerBeside("note", "fio\n begins", 12 * S, None), "at the same time (cause or coincidence): fio begins"),
