@@ -397,8 +397,12 @@ class _Finder:
             load = self.slots.layers[layer]
             instances = {stream.instance for stream in streams}
             rows = [index for index, stream in enumerate(load.streams) if stream.instance in instances]
-            named = ", ".join(sorted(str(name) for name in instances if name))
-            return (load.chosen(rows), named) if rows and len(named) < 40 else (load, f"the {layer} layer")
+            # Streams of other layers see the same I/Os under other names.
+            names = sorted({name for index in rows if (name := load.streams[index].instance)})
+            named = ", ".join(f'"{name}"' for name in names)
+            noun = {"block": "disk", "sql": "file"}.get(layer, "")
+            what = f"{noun}{'s' if noun and len(names) > 1 else ''} {named}".lstrip()
+            return (load.chosen(rows), what) if named and len(named) < 40 else (load, f"the {layer} layer")
         devices = {stream.device_id for stream in streams}
         if devices and None not in devices:
             rows = [index for index, stream in enumerate(load.streams) if stream.device_id in devices]
