@@ -252,7 +252,15 @@ def _table(found: Incidents, points_max: int) -> Table:
         rows.append(tuple(cells))
     columns = ["from", *(f"{one.layer}{words}" for one in shown for words in ("", ", normally"))]
     caption = "Latency and what was normal, the slowest slot of each stretch"
-    return Table(caption, tuple(columns), tuple(rows))
+    kept = frozenset(
+        index
+        for index, at_ns in enumerate(first.at_ns)
+        if any(
+            one.start_ns < at_ns + first.width_ns and at_ns < one.end_ns
+            for one in [*found.windows, *found.drifts]
+        )
+    )
+    return Table(caption, tuple(columns), tuple(rows), kept=kept)
 
 
 def _cell(value_ms: float | None) -> str:
