@@ -26,7 +26,7 @@ from .periodic import Pattern, patterns_of
 from .result import Change, Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
 from .series import LayerSlots, Series, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
-from .words import TOO_FEW, caveats, grade_words, headline, periodic_headline, what_slowed, where
+from .words import TOO_FEW, caveats, headline, periodic_headline, what_slowed, where
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _SENSITIVITY_S: Final = (60, 300)
@@ -270,7 +270,6 @@ class _Finder:
                 factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
                 where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
-                grades=grade_words(times, best.series.layer),
                 markers=markers,
             ),
             factor=factor,

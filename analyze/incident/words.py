@@ -78,7 +78,6 @@ def headline(
     *,
     subject: str | None,
     where: str,
-    grades: str = "",
     markers: Sequence[MarkerBeside] = (),
 ) -> str:
     """How much, for how long, by what (load, or which part of the way to the storage), and what else happened then."""
@@ -99,21 +98,17 @@ def headline(
         return f"{slower_words(factor, normal_ns)} for {lasted}, {where}: {why}"
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
-        more = ", ".join(part for part in (subject, grades) if part)
-        return f"{_course(slower, span_ns, gradual)}{f' ({more})' if more else ''}, {where}: {why}"
-    level = ", ".join(
-        part for part in (f"typically {level_words(factor, normal_ns)}", subject, grades) if part
-    )
+        more = ", ".join(part for part in (grade_words(gradual.from_ns, gradual.to_ns), subject) if part)
+        return f"{_course(slower, span_ns, gradual)} ({more}), {where}: {why}"
+    level = f"typically {level_words(factor, normal_ns)}, {grade_words(normal_ns, normal_ns * factor)}"
+    level = ", ".join(part for part in (level, subject) if part)
     return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
 
 
-def grade_words(times: Sequence[LayerTime], layer: str) -> str:
-    """What the mean latency of a layer is called in the window, by the grades of `describe`, and whether it was."""
-    time = next((time for time in times if time.layer == layer), None)
-    if time is None:
-        return ""
-    now, normally = grade(time.slow_ns), grade(time.normal_ns)
-    return f"the mean still {now}" if now == normally else f"the mean {now} instead of {normally}"
+def grade_words(normal_ns: float, slow_ns: float) -> str:
+    """What latency in a window is called by the grades of `describe`, and whether it was called so before."""
+    now, before = grade(slow_ns), grade(normal_ns)
+    return f"still {now}" if now == before else f"{now} instead of {before}"
 
 
 def beside_words(markers: Sequence[MarkerBeside], span_ns: tuple[int, int]) -> list[str]:
