@@ -153,9 +153,10 @@ def judge_drive(
     alike = [arrivals, size_bytes]
     if together is not None and _lower(by_name["bursts"]) > _GREW:
         alike.append(together)
+    ops = ", ".join(sorted({stream.op for stream in load.streams}))
     same_load = _same_load(alike, mine, is_normal, excess)
     evidence = [
-        _sentence(change, what, slot_ns, how_full)
+        _sentence(change, f"({ops}) of {what}", slot_ns, how_full)
         for change in changes
         if change.quantity in {"arrivals", "size", "bursts"} and change.ratio is not None
     ]
@@ -234,7 +235,8 @@ def _sentence(change: Change, what: str, slot_ns: int, how_full: _HowFull) -> st
     ratio = format_ratio_with_interval(change.ratio, change.ratio_interval)
     if change.quantity == "arrivals":
         where = f", in the slots that have any ({how_full.words})" if how_full.is_sparse else ""
-        words = f"arrivals of {what} {format_rate(change.slow)} against {format_rate(change.normal)}: {ratio}{where}"
+        level = f"{format_rate(change.slow)} against {format_rate(change.normal)}"
+        words = f"arrivals {what}, typically {level}: {ratio}{where}"
     elif change.quantity == "bursts":
         words = f"I/Os that begin together {format_figure(change.slow)} against {format_figure(change.normal)}: {ratio}"
     else:

@@ -15,10 +15,12 @@ _MARKERS: Final = 12
 
 
 def markers_beside(connection: duckdb.DuckDBPyConnection, window_ns: tuple[int, int]) -> list[MarkerBeside]:
-    """Markers under way in the window, or begun up to ten seconds before it."""
+    """Markers under way in the window or up to ten seconds before it: first those that began nearest its beginning."""
     rows = library.run(
         connection, "incident_markers", from_ns=window_ns[0], until_ns=window_ns[1], lead_ns=LEAD_NS
     ).to_pylist()
+    # A log is flushed all the time.
+    rows.sort(key=lambda row: (row["kind"] == "log_flush", abs(row["at_ns"] - window_ns[0])))
     return [
         MarkerBeside(row["kind"], row["text"], row["at_ns"], row["duration_ns"]) for row in rows[:_MARKERS]
     ]

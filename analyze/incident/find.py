@@ -259,6 +259,7 @@ class _Finder:
         low, high = best.spread
         hung = self._hung(best.series.layer, window)
         is_most = span[1] - span[0] > self.slots.count / 2
+        markers = markers_beside(self.connection, span_ns)
         return SlowWindow(
             number=0,
             start_ns=span_ns[0],
@@ -269,6 +270,7 @@ class _Finder:
                 factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
                 where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
+                markers=markers,
             ),
             factor=factor,
             factor_interval=interval,
@@ -281,7 +283,7 @@ class _Finder:
             layers=times,
             seen_in=self._seen_in(group),
             blame=blame.of([index], by_load=drive.is_more_load) if blame else [],
-            markers=markers_beside(self.connection, span_ns),
+            markers=markers,
             waits=waits_beside(self.connection, span_ns, self.span_ns),
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
             blamed_by="load" if drive.is_more_load else "time",
@@ -394,8 +396,12 @@ class _Finder:
             load = self.slots.layers[layer]
             instances = {stream.instance for stream in streams}
             rows = [index for index, stream in enumerate(load.streams) if stream.instance in instances]
-            named = ", ".join(sorted(str(name) for name in instances if name))
-            return (load.chosen(rows), named) if rows and len(named) < 40 else (load, f"the {layer} layer")
+            # Streams of other layers see the same I/Os under other names.
+            names = sorted({name for index in rows if (name := load.streams[index].instance)})
+            named = ", ".join(f'"{name}"' for name in names)
+            noun = {"block": "disk", "sql": "file"}.get(layer, "")
+            what = f"{noun}{'s' if noun and len(names) > 1 else ''} {named}".lstrip()
+            return (load.chosen(rows), what) if named and len(named) < 40 else (load, f"the {layer} layer")
         devices = {stream.device_id for stream in streams}
         if devices and None not in devices:
             rows = [index for index, stream in enumerate(load.streams) if stream.device_id in devices]

@@ -1,5 +1,6 @@
 """The answer of `incident`: when it was slow and how much, by load or by the storage, and whose it was."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -36,7 +37,15 @@ from iotrace.schemas import Quality
 from iotrace.schemas.text import beginning, shortened
 
 from .result import BlameRow, Change, Incidents, Periodic, SlowWindow, Timeline
-from .words import TOO_FEW, is_none, level_words, normal_words, sensitivity_sentences, slower_words
+from .words import (
+    TOO_FEW,
+    beside_words,
+    is_none,
+    level_words,
+    normal_words,
+    sensitivity_sentences,
+    slower_words,
+)
 
 _STRIP_CELLS: Final = 64
 _TOLD: Final = 5
@@ -45,6 +54,7 @@ _BLAMED: Final = 10
 _BESIDE: Final = 6
 _ONE_NORMAL: Final = 1.25
 """Normal latency that stays within a quarter is printed as one figure."""
+_TYPICAL: Final = "typical is the geometric mean, which a few slow I/Os hardly move; tables have means"
 _WHY: Final = {
     "load-driven": "there was more load",
     "service-driven": "slower at the same load",
@@ -105,11 +115,12 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     yield Sentence(
         f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
     )
-    levels = "" if is_none(worst.normal_ns) else f" ({level_words(worst.factor, worst.normal_ns)})"
-    yield Sentence(f"Why: {_WHY[worst.cause]}{levels}; {worst.layer} layer")
+    levels = "" if is_none(worst.normal_ns) else f" (typically {level_words(worst.factor, worst.normal_ns)})"
+    beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns))
+    yield Sentence("; ".join([f"Why: {_WHY[worst.cause]}{levels}", f"{worst.layer} layer", *beside]))
     if shown := _worth_showing(worst.blame):
         row = shown[0]
-        grew = f"{format_share(row.growth_share)} of the added {worst.blamed_by}"
+        grew = f"{format_share(row.growth_share)} of the added {_added(worst)}"
         said = "Load from" if worst.blamed_by == "load" else "Hit hardest"
         yield Sentence(f"{said}: {row.dimension} {shortened(row.name, 28)}, {grew}")
     elif known := [one for one in worst.seen_in if one.stream]:
@@ -148,10 +159,7 @@ def _words(at_ns: int, found: Incidents, start_utc_ns: int) -> str:
 
 def _axis(found: Incidents, start_utc_ns: int, cells: int) -> str:
     """When the strip begins and ends."""
-    ends = [
-        format_moment(start_utc_ns + at_ns)[11:] or str(Offset(at_ns - found.start_ns))
-        for at_ns in (found.start_ns, found.end_ns)
-    ]
+    ends = [_clock(at_ns, found, start_utc_ns) for at_ns in (found.start_ns, found.end_ns)]
     return f"{ends[0]}{ends[1].rjust(cells - len(ends[0]))}" if cells > sum(map(len, ends)) else ""
 
 
@@ -161,7 +169,10 @@ def _picture(found: Incidents, timeline: Timeline, start_utc_ns: int) -> Section
         [np.nan if value is None or usual is None else np.log(value / usual)
          for value, usual in zip(timeline.latency_ns, timeline.normal_ns, strict=True)]
     )  # fmt: skip
-    cells = np.array_split(np.arange(len(ratio)), min(_STRIP_CELLS, len(ratio)))
+    # Every layer has the same slots, so that a column is the same stretch of time in all strips.
+    count = min(_STRIP_CELLS, len(ratio))
+    edges = np.arange(count + 1) * len(ratio) // count
+    cells = [np.arange(first, end) for first, end in itertools.pairwise(edges)]
     worst = [float(np.nanmax(ratio[cell])) if np.isfinite(ratio[cell]).any() else None for cell in cells]
     top = max([value for value in worst if value is not None], default=0.0)
     scale = max(top, float(np.log(3)))
@@ -190,12 +201,33 @@ def _picture(found: Incidents, timeline: Timeline, start_utc_ns: int) -> Section
         else f"{format_ratio_with_interval(float(np.exp(top)))} that"
     )
     words = f"normally {normal}; {most} in the slowest {format_duration_ns(found.slot_ns)}"
+    words += _unseen(timeline, found, start_utc_ns, (found.end_ns - found.start_ns) / len(cells))
     heights = [None if value is None else value / scale for value in worst]
     return Section(
         f"Latency at the {timeline.layer} layer, against normal",
         sentences=[Sentence(f"  {words}")],
         strip=Strip(heights, marked, "".join(marks).rstrip(), axis=_axis(found, start_utc_ns, len(cells))),
+        notes=[_TYPICAL] if timeline is found.timelines[0] and slow else [],
     )
+
+
+def _unseen(timeline: Timeline, found: Incidents, start_utc_ns: int, least_ns: float) -> str:
+    """From when to when a layer was seen, where that is not the whole recording: the rest of its strip is blank."""
+    seen = [at for at, value in zip(timeline.at_ns, timeline.latency_ns, strict=True) if value is not None]
+    if not seen:
+        return ""
+    what = "sample" if found.basis == "means" else "I/O"
+    parts = []
+    if seen[0] - found.start_ns > least_ns:
+        parts.append(f"before {_clock(seen[0], found, start_utc_ns)}")
+    if found.end_ns - (end_ns := seen[-1] + found.slot_ns) > least_ns:
+        parts.append(f"after {_clock(end_ns, found, start_utc_ns)}")
+    return f"; no {what} {' or '.join(parts)}" if parts else ""
+
+
+def _clock(at_ns: int, found: Incidents, start_utc_ns: int) -> str:
+    """The time of day, or where no date is known the time since the recording's start."""
+    return format_moment(start_utc_ns + at_ns)[11:] or str(Offset(at_ns - found.start_ns))
 
 
 def _normal_words(timeline: Timeline) -> str:
@@ -268,7 +300,7 @@ def _load(window: SlowWindow) -> Iterable[Section]:
         )
         for change in window.load
     ]
-    heads = columns("load", "normally", "in it", "ratio", "grew earlier by")
+    heads = columns("typical load", "normally", "in it", "ratio", "grew earlier by")
     return section(f"Window {window.number}: whether the load grew", heads, rows, detail=True)
 
 
@@ -296,9 +328,18 @@ def _blame(heading: str, window: SlowWindow | Periodic) -> Iterable[Section]:
         )
         for row in [*worth, *others][: max(_BLAMED, len(worth))]
     ]
-    heads = ("", "", f"of the added {window.blamed_by}", "normally", "in it", "slower", "+latency normally",
-             "+latency in it")  # fmt: skip
+    heads = ("", "", f"of the added {_added(window)}", "mean I/Os normally", "in it", "slower (mean)",
+             "+mean latency normally", "+mean latency in it")  # fmt: skip
     return section(heading, columns(*heads, text=2), rows, shown=len(worth))
+
+
+def _added(window: SlowWindow | Periodic) -> str:
+    """What ``growth_share`` is a share of: time in flight, or of load bytes where these grew, else I/Os."""
+    if window.blamed_by == "time":
+        return "time"
+    rows = [row for row in window.blame if row.dimension == "operation"] or window.blame
+    grew = sum(row.slow_bytes_per_s - row.normal_bytes_per_s for row in rows)
+    return "bytes" if grew > 0 else "I/Os"
 
 
 def _worth_showing(rows: list[BlameRow]) -> list[BlameRow]:

@@ -81,7 +81,10 @@ class BlameRow:
 
 @dataclass(frozen=True, slots=True)
 class MarkerBeside:
-    """A checkpoint, backup, autogrow or note that was under way, or began shortly before."""
+    """A checkpoint, backup, autogrow or note that was under way, or shortly before.
+
+    Of several the first one is that which began nearest the window's beginning.
+    """
 
     kind: str
     text: str | None

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from iotrace.analyze.describe.description import grade
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
+from iotrace.schemas.text import beginning
 
 from .cause import Drive
-from .result import BlameRow, Gradual, Incidents, Interval, LayerTime
+from .result import BlameRow, Gradual, Incidents, Interval, LayerTime, MarkerBeside
 
 TOO_FEW: Final = "too few seconds hold I/Os to say what is normal"
 """Why nothing was looked for."""
@@ -76,8 +78,9 @@ def headline(
     *,
     subject: str | None,
     where: str,
+    markers: Sequence[MarkerBeside] = (),
 ) -> str:
-    """How much, for how long, and by what: load, or which part of the way to the storage."""
+    """How much, for how long, by what (load, or which part of the way to the storage), and what else happened then."""
     why = {
         "load-driven": (
             "the same load makes it as slow at other times"
@@ -89,14 +92,35 @@ def headline(
         "service-driven": slowed,
         "cannot tell": "whether load or the storage did it, the recording cannot show",
     }[drive.cause]
+    why = "; ".join([why, *beside_words(markers, span_ns)])
     lasted = format_duration_ns(span_ns[1] - span_ns[0])
     if is_none(normal_ns):
         return f"{slower_words(factor, normal_ns)} for {lasted}, {where}: {why}"
     slower = format_ratio_with_interval(factor, interval)
     if gradual is not None:
-        return f"{_course(slower, span_ns, gradual)}{f' ({subject})' if subject else ''}, {where}: {why}"
-    level = ", ".join(part for part in (f"typically {level_words(factor, normal_ns)}", subject) if part)
+        more = ", ".join(part for part in (grade_words(gradual.from_ns, gradual.to_ns), subject) if part)
+        return f"{_course(slower, span_ns, gradual)} ({more}), {where}: {why}"
+    level = f"typically {level_words(factor, normal_ns)}, {grade_words(normal_ns, normal_ns * factor)}"
+    level = ", ".join(part for part in (level, subject) if part)
     return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
+
+
+def grade_words(normal_ns: float, slow_ns: float) -> str:
+    """What latency in a window is called by the grades of `describe`, and whether it was called so before."""
+    now, before = grade(slow_ns), grade(normal_ns)
+    return f"still {now}" if now == before else f"{now} instead of {before}"
+
+
+def beside_words(markers: Sequence[MarkerBeside], span_ns: tuple[int, int]) -> list[str]:
+    """The first of the markers beside a window in words; that it was then does not prove that it is the cause."""
+    if not markers:
+        return []
+    marker = markers[0]
+    text = " ".join((marker.text or "").split())
+    what = text if text and marker.kind == "note" else f"{marker.kind}{f': {text}' if text else ''}"
+    is_over = marker.start_ns + (marker.duration_ns or 0) < span_ns[0]
+    when = "just before" if is_over else "at the same time"
+    return [f"{when} (cause or coincidence): {beginning(what, 100)}"]
 
 
 def _course(slower: str, span_ns: tuple[int, int], gradual: Gradual) -> str:

@@ -466,6 +466,7 @@ def _table(course: Course, rows_max: int) -> Table:
             )
             for row in range(few.count)
         ),
+        kept=frozenset(),
     )
 
 

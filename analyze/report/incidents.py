@@ -10,10 +10,11 @@ import duckdb
 
 from iotrace.analyze.incident import Incidents, NoLatencyError, incident
 from iotrace.analyze.incident.presentation import incident_sections
-from iotrace.analyze.incident.result import Timeline
+from iotrace.analyze.incident.result import SlowWindow, Timeline
 from iotrace.analyze.incident.words import sensitivity_sentences, slower_words
 from iotrace.analyze.units import DASH, format_duration_ns, format_moment
 from iotrace.schemas import Recording
+from iotrace.schemas.vocabulary import listed
 
 from .charts_time import SLOTS_MAX, CounterName, Marked, table_rows
 from .parts import Chart, Link, Point, Section, Table
@@ -155,12 +156,8 @@ def incident_chart(
     first = shown[0]
     kept = "the slowest slot" if first.step > 1 else "each slot"
     length = format_duration_ns(found.slot_ns * first.step)
-    worst = max([*found.windows, *found.drifts], key=lambda one: one.factor, default=None)
-    said = (
-        f"At most {slower_words(worst.factor, worst.normal_ns)}, in window {worst.number}."
-        if worst
-        else "No window stands out."
-    )
+    worst = max([*found.windows, *found.drifts], key=lambda one: one.lost_ns, default=None)
+    said = f"{_how_slow(worst, found)}." if worst else "No window stands out."
     windows = marked(found, prefix)
     return Chart(
         "slow-windows",
@@ -176,6 +173,22 @@ def incident_chart(
         tuple(Link(time.at(one.from_ns), time.at(one.until_ns), one.words, one.anchor) for one in windows),
         group=group,
     )
+
+
+def _how_slow(window: SlowWindow, found: Incidents) -> str:
+    """How slow a window was over all of it, and in its slowest slot, as the chart shows it layer by layer."""
+    most = []
+    for one in found.timelines[:_PANELS_MAX]:
+        slots = [
+            (latency / normal, normal)
+            for at_ns, latency, normal in zip(one.at_ns, one.latency_ns, one.normal_ns, strict=True)
+            if latency and normal and window.start_ns <= at_ns < window.end_ns
+        ]
+        if slots:
+            most.append(f"{slower_words(*max(slots))} in {one.layer}")
+    whole = f"{slower_words(window.factor, window.normal_ns)} over window {window.number}"
+    slowest = f"in its slowest {format_duration_ns(found.slot_ns)} {listed(most)}"
+    return f"{whole}; {slowest}" if most else whole
 
 
 def _row(one: "_Course", time: TimeAxis, *, is_first: bool) -> Row:
@@ -239,7 +252,15 @@ def _table(found: Incidents, points_max: int) -> Table:
         rows.append(tuple(cells))
     columns = ["from", *(f"{one.layer}{words}" for one in shown for words in ("", ", normally"))]
     caption = "Latency and what was normal, the slowest slot of each stretch"
-    return Table(caption, tuple(columns), tuple(rows))
+    kept = frozenset(
+        index
+        for index, at_ns in enumerate(first.at_ns)
+        if any(
+            one.start_ns < at_ns + first.width_ns and at_ns < one.end_ns
+            for one in [*found.windows, *found.drifts]
+        )
+    )
+    return Table(caption, tuple(columns), tuple(rows), kept=kept)
 
 
 def _cell(value_ms: float | None) -> str:

@@ -247,13 +247,29 @@ def _items(lines: Sequence[str | Point]) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    rows = table.rows[:_ROWS_MAX]
+    rows = [table.rows[place] for place in _places(table)]
     left_out = f" ({len(rows)} of {len(table.rows)} rows)" if len(rows) < len(table.rows) else ""
     yield from (f"{_text(table.caption)}{left_out}:", "")
+    yield from _items(table.points)
     yield f"| {' | '.join(_text(name) or ' ' for name in table.columns)} |"
     yield f"|{'|'.join(':--' if place < table.text_columns else '--:' for place in range(len(table.columns)))}|"
     yield from (f"| {' | '.join(_text(cell) for cell in row)} |" for row in rows)
     yield ""
+
+
+def _places(table: Table) -> list[int]:
+    """The rows that fit: the first ones, or over time those to be kept, and of the others every so many."""
+    every = range(len(table.rows))
+    if table.kept is None:
+        return [*every[:_ROWS_MAX]]
+    kept = _thinned([place for place in every if place in table.kept], _ROWS_MAX)
+    others = [place for place in every if place not in table.kept]
+    return sorted([*kept, *_thinned(others, _ROWS_MAX - len(kept))])
+
+
+def _thinned(places: list[int], most: int) -> list[int]:
+    count = min(most, len(places))
+    return [places[step * len(places) // count] for step in range(count)]
 
 
 def _text(text: str) -> str:

@@ -20,6 +20,10 @@ class Table:
     text_columns: int = 1
     anchor: str = ""
     """What links to the table name it by; letters, digits and dashes."""
+    points: tuple[str, ...] = ()
+    """A list between the caption and the rows."""
+    kept: frozenset[int] | None = None
+    """Of rows over time, those that stay first where not all fit; None where the first rows are the ones to keep."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,14 +32,21 @@ def page_tables(sections: Iterable[Section], rows_max: int = _ROWS_MAX) -> list[
     """The tables of sections of an answer, details too, with what is said of them as their captions."""
     return [
         Table(
-            "; ".join([section.heading, *(one.text for one in section.sentences), *section.notes]),
+            "; ".join([section.heading, *_said(section, is_listed=False), *section.notes]),
             tuple(column.head.replace(" /", "/") for column in table.columns),
             tuple(tuple(shortened(str(cell)) for cell in row) for row in table.rows[:rows_max]),
             table.text_columns,
+            points=tuple(text.removeprefix("- ") for text in _said(section, is_listed=True)),
         )
         for section in sections
         if (table := section.table) is not None
     ]
+
+
+def _said(section: Section, *, is_listed: bool) -> list[str]:
+    """Its sentences that are items of a list, or the others."""
+    texts = [one.text.strip() for one in section.sentences]
+    return [text for text in texts if text.startswith("- ") == is_listed]
 
 
 def glance_table(recordings: Sequence[RecordingFacts]) -> Table | None:

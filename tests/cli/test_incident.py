@@ -23,7 +23,12 @@ def test_the_bundled_recording_holds_what_its_readme_says(iotrace: Iotrace) -> N
     assert abs(first["start_ns"] / 1e9 - 155) <= 2
     assert abs(first["end_ns"] / 1e9 - 175.4) <= 2
     assert (first["cause"], first["layer"]) == ("service-driven", "device")
-    assert any("another program" in (marker["text"] or "") for marker in first["markers"])
+    assert "another program" in first["markers"][0]["text"]
+    assert "at the same time (cause or coincidence): another program's I/O" in first["headline"]
+    arrived = "arrivals (flush, read, write) of the block layer, typically 365/s against 432/s: "
+    assert first["evidence"][0].startswith(arrived)
+    opening = " ".join(iotrace("incident", BUNDLED).out.partition("Trust:")[0].split())
+    assert "at the same time (cause or coincidence): another program's I/O" in opening
 
 
 def test_the_bundled_recording_has_no_other_window_than_what_was_done_to_it(iotrace: Iotrace) -> None:
@@ -184,6 +189,19 @@ def test_dmv_snapshots_alone(iotrace: Iotrace, tmp_path: Path) -> None:
     assert (window["cause"], window["layer"]) == ("service-driven", "sql")
     streams = [entry["stream"] for entry in window["seen_in"] if entry["stream"]]
     assert streams == ["read D:\\sales.mdf"]
+
+
+def test_a_disk_and_its_files_are_not_added_up(iotrace: Iotrace, tmp_path: Path) -> None:
+    """The disk had 200 reads and 50 writes a second; the file on it has some of the same."""
+    log, files = tmp_path / "counters.csv", tmp_path / "files.csv"
+    log.write_text(perfmon_log(np.random.default_rng(1), range(121, 145), factor=4.0, load=1.0), newline="")
+    files.write_text(dmv_snapshots(np.random.default_rng(2), range(61, 73)))
+    assert iotrace("import", log, files, "-o", tmp_path / "both.iotrace").status == 0
+    (window,) = json.loads(iotrace("incident", tmp_path / "both.iotrace", "--json").out)["windows"]
+    assert {one["layer"] for one in window["seen_in"]} == {"block", "sql"}
+    assert window["evidence"][0].startswith(
+        'arrivals (read, write) of disk "0 D:", typically 249/s against 249/s'
+    )
 
 
 def test_neither_io_nor_latency_counters(iotrace: Iotrace, tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from iotrace.analyze import library
 from iotrace.analyze.incident import context, words
 from iotrace.analyze.incident.cause import Drive
 from iotrace.analyze.incident.cut import window_to_cut
-from iotrace.analyze.incident.result import BlameRow, Change, Gradual, Incidents, LayerTime, Sensitivity
+from iotrace.analyze.incident.result import (
+    BlameRow,
+    Change,
+    Gradual,
+    Incidents,
+    LayerTime,
+    MarkerBeside,
+    Sensitivity,
+)
 from iotrace.schemas import IotraceError
 
 S = 1_000_000_000
@@ -83,7 +91,7 @@ def headline(drive, gradual=None, subject=None, span=(10 * S, 100 * S)):
     ],
 )
 def test_a_headline_says_how_much_for_how_long_and_why(drive, why):
-    slower = "2.00x [1.90, 2.10] slower than normal (typically 2.00 ms instead of 1.00 ms"
+    slower = "2.00x [1.90, 2.10] slower than normal (typically 2.00 ms instead of 1.00 ms, still very good"
     assert headline(drive) == f"{slower}) for 90.0 s, there: {why}"
     assert headline(drive, subject="read C:") == f"{slower}, read C:) for 90.0 s, there: {why}"
 
@@ -102,8 +110,45 @@ def test_a_headline_says_how_much_for_how_long_and_why(drive, why):
 def test_a_slow_change_is_told_by_its_course(gradual, end, said):
     drive = Drive("service-driven", [], [])
     whole = (10 * S, end * S)
-    assert headline(drive, gradual, span=whole) == f"{said}, there: the device did it"
-    assert headline(drive, gradual, "read C:", span=whole) == f"{said} (read C:), there: the device did it"
+    still = "(still very good"
+    assert headline(drive, gradual, span=whole) == f"{said} {still}), there: the device did it"
+    of_c = headline(drive, gradual, "read C:", span=whole)
+    assert of_c == f"{said} {still}, read C:), there: the device did it"
+
+
+def test_what_began_nearest_the_window_is_named_as_a_coincidence():
+    told = words.headline(
+        2.0, (1.9, 2.1), 1.0 * MS, (10 * S, 100 * S), None, Drive("service-driven", [], []), "the device did it",
+        subject=None, where="there", markers=[MarkerBeside("note", "fio begins", 9 * S, 20 * S)],
+    )  # fmt: skip
+    assert told.endswith(": the device did it; at the same time (cause or coincidence): fio begins")
+
+
+@pytest.mark.parametrize(
+    ("normal_ms", "slow_ms", "said"),
+    [
+        (0.14, 0.79, "still excellent"),
+        (0.14, 1.0, "very good instead of excellent"),
+        (9, 700, "wow instead of good"),
+    ],
+)
+def test_latency_is_called_what_describe_calls_it(normal_ms, slow_ms, said):
+    """Below 1 ms is excellent, below 5 ms very good, below 10 ms good, above 500 ms wow."""
+    assert words.grade_words(normal_ms * MS, slow_ms * MS) == said
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        (MarkerBeside("note", "fio\n begins", 12 * S, None), "at the same time (cause or coincidence): fio begins"),
+        (MarkerBeside("backup", None, 5 * S, 5 * S), "at the same time (cause or coincidence): backup"),
+        (MarkerBeside("backup", "full", 5 * S, 4 * S), "just before (cause or coincidence): backup: full"),
+        (MarkerBeside("note", None, 9 * S, None), "just before (cause or coincidence): note"),
+    ],
+)  # fmt: skip
+def test_a_marker_is_told_with_when_it_was(marker, said):
+    assert words.beside_words([marker], (10 * S, 100 * S)) == [said]
+    assert words.beside_words([], (10 * S, 100 * S)) == []
 
 
 def row(dimension, name, growth):
@@ -213,6 +258,7 @@ def test_what_happened_at_the_time_is_told_beside_a_window(beside):
         waits = context.waits_beside(connection, window, (0, 100 * S))
         counters = context.counters_beside(connection, window)
     assert len(markers) == 12
+    assert markers[0].kind == "m40", "what began nearest the window's beginning is named first"
     assert {one.kind for one in markers} <= {"m30", "m39", *(f"m{at}" for at in range(40, 50))}
     assert [one.wait_type for one in waits] == [f"W{number}" for number in range(8)]
     assert waits[0].slow_per_s == pytest.approx(0.2)

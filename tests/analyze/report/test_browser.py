@@ -296,6 +296,29 @@ def test_it_prints_whole_on_few_pages(opened):
     assert opened.evaluate("document.documentElement.scrollWidth") <= width_px
 
 
+WIDEST = (
+    "Array.from(document.querySelectorAll('section .scroll'))"
+    ".reduce((a, b) => b.scrollWidth - b.clientWidth > a.scrollWidth - a.clientWidth ? b : a)"
+)
+
+
+def edge(page, scrolled_px):
+    """What most of the right edge of the widest table is: 255 is the paper."""
+    page.evaluate(f"{WIDEST}.scrollLeft = {scrolled_px}")
+    right, top, height = page.evaluate(
+        f"(({{right, y, height}}) => [right, y + scrollY, height])({WIDEST}.getBoundingClientRect())"
+    )
+    shown = pixels(page.screenshot(top=round(top), height=round(height), width=390))
+    return np.median(shown[:, round(right) - 4 : round(right) - 1])
+
+
+def test_a_table_that_goes_on_beyond_a_narrow_screen_is_shaded_there(opened):
+    opened.look(width=390)
+    draw_all(opened)
+    assert edge(opened, 0) < 240
+    assert edge(opened, 100_000) > 250
+
+
 def test_what_is_folded_stands_open_on_paper_and_only_there(opened):
     """Paper cannot be clicked on."""
     folded = "document.querySelectorAll('details.rest, details.paper')"

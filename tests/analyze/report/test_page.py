@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -12,9 +13,13 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from iotrace.analyze.present import Section, Sentence
+from iotrace.analyze.present import Table as AnswerTable
+from iotrace.analyze.present.answer import columns
 from iotrace.analyze.report import page, write_report
-from iotrace.analyze.report.parts import plain
+from iotrace.analyze.report.parts import Table, plain
 from iotrace.analyze.report.plot import DARK, LIGHT
+from iotrace.analyze.report.tables import page_tables
 from iotrace.analyze.report.write import tell
 from iotrace.schemas.text import shortened
 
@@ -292,3 +297,52 @@ def test_of_many_recordings_the_verdict_counts_the_slow_ones_and_names_them(tmp_
     assert met == [True, True, True, True, False]
     (missed,) = [words for words in facts.also if "above the objective of 5 ms" in words]
     assert missed.startswith(titles[-1])
+
+
+def rows_shown(table):
+    return [line.split("|")[1].strip() for line in page._table(table) if line.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize(
+    ("kept", "held"),
+    [
+        ({*range(60, 70)}, {*range(60, 70)}),
+        ({*range(10, 100)}, {10, 12, 14, 97}),
+        (set(), {0, 2, 5, 97}),
+        (None, {*range(40)}),
+    ],
+)
+def test_of_rows_over_time_markdown_keeps_the_slow_ones_and_thins_the_others(kept, held):
+    rows = tuple((str(number), "1") for number in range(100))
+    kept = None if kept is None else frozenset(kept)
+    shown = [int(row) for row in rows_shown(Table("Over time", ("from", "n"), rows, kept=kept))]
+    assert len(shown) == 40
+    assert shown == sorted(shown)
+    assert held <= {*shown}
+    if kept is not None and len(kept) < 40:
+        others = [number for number in range(100) if number not in kept]
+        places = [others.index(number) for number in shown if number not in kept]
+        assert {2, 3} >= {after - before for before, after in itertools.pairwise(places)}
+
+
+def test_a_list_above_a_table_is_a_list_in_markdown_and_on_the_page():
+    column = columns("", "n")
+    section = Section(
+        "What else",
+        AnswerTable(column, [("a", "1")]),
+        [Sentence("in all"), Sentence("  - <i>"), Sentence("  - b")],
+    )
+    (table,) = page_tables([section])
+    assert (table.caption, table.points) == ("What else; in all", ("<i>", "b"))
+    assert [*page._table(table)][:5] == ["What else; in all:", "", r"- &lt;i\>", "- b", ""]
+
+
+def test_markdown_tells_a_slow_window_whole(tmp_path, night):
+    """It lasts from 20 to 28 s of 60 s, in as many rows as there are seconds."""
+    write_report([night], tmp_path / "r.md")
+    text = (tmp_path / "r.md").read_text("utf-8")
+    table = text[text.index("| from | block |") :].partition("\n\n")[0]
+    seconds = [float(line.split("|")[1].split()[0]) for line in table.splitlines()[2:]]
+    assert {*range(20, 28)} <= {*seconds}
+    assert len(seconds) == 40
+    assert seconds[-1] > 55

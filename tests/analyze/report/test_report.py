@@ -116,6 +116,17 @@ def test_a_slow_window_is_told_and_marked(whole_report):
     section = text[text.index("Slow windows: the night</h2>") : text.index("Recording: the night</h2>")]
     assert "Latency against normal over time" in section
     assert "Window 1: what it hit" in section
+    most = [
+        max(
+            latency / normal
+            for at_ns, latency, normal in zip(one.at_ns, one.latency_ns, one.normal_ns, strict=True)
+            if latency and window.start_ns <= at_ns < window.end_ns
+        )
+        for one in night.slow_times.timelines
+    ]
+    of_each = f"{most[0]:.2f}x slower in block and {most[1]:.2f}x slower in device"
+    said = f"{window.factor:.2f}x slower over window 1; in its slowest 1.00 s {of_each}."
+    assert said in section, "what the chart reaches"
     grounds = "".join(f"<li>{html.escape(words)}</li>" for words in window.evidence)
     assert f': {html.escape(window.headline)}.<ul class="evidence">{grounds}</ul></li>' in section.replace(
         "\n", ""
