@@ -52,6 +52,7 @@ _TOLD: Final = 5
 """Windows, the costliest first, that are told of one by one."""
 _BLAMED: Final = 10
 _BESIDE: Final = 6
+_BESIDE_CHARACTERS: Final = 80
 _ONE_NORMAL: Final = 1.25
 """Normal latency that stays within a quarter is printed as one figure."""
 _TYPICAL: Final = "typical is the geometric mean, which a few slow I/Os hardly move; tables have means"
@@ -115,10 +116,13 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     yield Sentence(
         f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
     )
-    levels = "" if is_none(worst.normal_ns) else f" (typically {level_words(worst.factor, worst.normal_ns)})"
-    beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns))
-    yield Sentence("; ".join([f"Why: {_WHY[worst.cause]}{levels}", f"{worst.layer} layer", *beside]))
-    if shown := _worth_showing(worst.blame):
+    levels = "" if is_none(worst.normal_ns) else f" ({level_words(worst.factor, worst.normal_ns)})"
+    yield Sentence(f"Why: {_WHY[worst.cause]}{levels}; {worst.layer} layer")
+    beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns), _BESIDE_CHARACTERS)
+    if beside and worst.blamed_by != "load":
+        # Who may have done it says more than who was hit.
+        yield Sentence(f"{beside[:1].upper()}{beside[1:]}")
+    elif shown := _worth_showing(worst.blame):
         row = shown[0]
         grew = f"{format_share(row.growth_share)} of the added {_added(worst)}"
         said = "Load from" if worst.blamed_by == "load" else "Hit hardest"

@@ -92,7 +92,8 @@ def headline(
         "service-driven": slowed,
         "cannot tell": "whether load or the storage did it, the recording cannot show",
     }[drive.cause]
-    why = "; ".join([why, *beside_words(markers, span_ns)])
+    if beside := beside_words(markers, span_ns):
+        why = f"{why}; {beside}"
     lasted = format_duration_ns(span_ns[1] - span_ns[0])
     if is_none(normal_ns):
         return f"{slower_words(factor, normal_ns)} for {lasted}, {where}: {why}"
@@ -111,16 +112,16 @@ def grade_words(normal_ns: float, slow_ns: float) -> str:
     return f"still {now}" if now == before else f"{now} instead of {before}"
 
 
-def beside_words(markers: Sequence[MarkerBeside], span_ns: tuple[int, int]) -> list[str]:
+def beside_words(markers: Sequence[MarkerBeside], span_ns: tuple[int, int], characters: int = 120) -> str:
     """The first of the markers beside a window in words; that it was then does not prove that it is the cause."""
     if not markers:
-        return []
+        return ""
     marker = markers[0]
     text = " ".join((marker.text or "").split())
     what = text if text and marker.kind == "note" else f"{marker.kind}{f': {text}' if text else ''}"
     is_over = marker.start_ns + (marker.duration_ns or 0) < span_ns[0]
-    when = "just before" if is_over else "at the same time"
-    return [f"{when} (cause or coincidence): {beginning(what, 100)}"]
+    when = "just before, cause or not" if is_over else "meanwhile, cause or not"
+    return f"{when}: {beginning(what, characters - len(when) - 2)}"
 
 
 def _course(slower: str, span_ns: tuple[int, int], gradual: Gradual) -> str:

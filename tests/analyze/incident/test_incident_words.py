@@ -121,7 +121,7 @@ def test_what_began_nearest_the_window_is_named_as_a_coincidence():
         2.0, (1.9, 2.1), 1.0 * MS, (10 * S, 100 * S), None, Drive("service-driven", [], []), "the device did it",
         subject=None, where="there", markers=[MarkerBeside("note", "fio begins", 9 * S, 20 * S)],
     )  # fmt: skip
-    assert told.endswith(": the device did it; at the same time (cause or coincidence): fio begins")
+    assert told.endswith(": the device did it; meanwhile, cause or not: fio begins")
 
 
 @pytest.mark.parametrize(
@@ -140,15 +140,15 @@ def test_latency_is_called_what_describe_calls_it(normal_ms, slow_ms, said):
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        (MarkerBeside("note", "fio\n begins", 12 * S, None), "at the same time (cause or coincidence): fio begins"),
-        (MarkerBeside("backup", None, 5 * S, 5 * S), "at the same time (cause or coincidence): backup"),
-        (MarkerBeside("backup", "full", 5 * S, 4 * S), "just before (cause or coincidence): backup: full"),
-        (MarkerBeside("note", None, 9 * S, None), "just before (cause or coincidence): note"),
+        (MarkerBeside("note", "fio\n begins", 12 * S, None), "meanwhile, cause or not: fio begins"),
+        (MarkerBeside("backup", None, 5 * S, 5 * S), "meanwhile, cause or not: backup"),
+        (MarkerBeside("backup", "full", 5 * S, 4 * S), "just before, cause or not: backup: full"),
+        (MarkerBeside("note", None, 9 * S, None), "just before, cause or not: note"),
     ],
 )  # fmt: skip
 def test_a_marker_is_told_with_when_it_was(marker, said):
-    assert words.beside_words([marker], (10 * S, 100 * S)) == [said]
-    assert words.beside_words([], (10 * S, 100 * S)) == []
+    assert words.beside_words([marker], (10 * S, 100 * S)) == said
+    assert words.beside_words([], (10 * S, 100 * S)) == ""
 
 
 def row(dimension, name, growth):
