@@ -48,6 +48,8 @@ CREATE TABLE hosts (
 )
 """
 _NOT_OURS: Final = re.compile(r"^[A-Za-z ]+ Error: ")
+_TOP: Final = re.compile(r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b\s*\(?\s*(\d+)", re.IGNORECASE)
+"""SQL Server's."""
 _TIME: Final = re.compile(r"(-?\d+)(ns|us|ms|s|m|h)?")
 _NS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
@@ -145,7 +147,7 @@ def select(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Recor
 
     Raises `IotraceError` with DuckDB's words, which name the user's.
     """
-    with _mistakes_named("SHOW TABLES lists the tables, DESCRIBE io their columns"):
+    with _mistakes_named("SHOW TABLES lists the tables, DESCRIBE io their columns", sql):
         statements = connection.extract_statements(sql)
         # Not EXPLAIN, which may carry out a COPY: the recording's files may be opened, so DuckDB lets it write them.
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -424,7 +426,7 @@ def select_all(places: Sequence[Place], sql: str, seconds: float) -> pa.Table:
 
 
 @contextmanager
-def _mistakes_named(hint: str) -> Iterator[None]:
+def _mistakes_named(hint: str, sql: str = "") -> Iterator[None]:
     """DuckDB's complaint about a user's words as an error for users."""
     try:
         yield
@@ -442,4 +444,6 @@ def _mistakes_named(hint: str) -> Iterator[None]:
         lines = [line.strip() for line in told.splitlines() if line.strip()]
         first = _NOT_OURS.sub("", lines[0] if lines else type(problem).__name__)[:300].rstrip("!.")
         near = next((line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))), hint)
+        if top := _TOP.search(sql):
+            near = f"DuckDB's SQL has LIMIT: SELECT … LIMIT {top[1]}"
         raise IotraceError(f"the query does not run: {first}", hint=near[:300]) from problem

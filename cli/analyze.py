@@ -171,7 +171,9 @@ def compare_command(
     ],
     others: Annotated[
         list[Path],
-        typer.Argument(metavar="B…", help="One or more recordings to compare with it.", show_default=False),
+        typer.Argument(
+            metavar="B…", help="A second recording to compare with, or several.", show_default=False
+        ),
     ],
     full: Full = False,
     json: Json = False,

@@ -315,7 +315,7 @@ def _print_load(workload: Workload, facts: DiskSpdFacts | FioFacts) -> None:
     if facts.tool == "diskspd":
         columns = ["class", "size", "I/Os", "bytes", "IOPS", "limited to", "-g", "-o"]
     else:
-        columns = ["job", "reads/s", "writes/s", "MB/s", "I/Os", "sizes r/w", "random r/w"]
+        columns = ["job", "reads/s", "writes/s", "MB/s", "I/Os", "distinct sizes r/w", "random r/w"]
     console.table(columns, rows)
     of = facts.workload
     console.paragraph(

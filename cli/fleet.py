@@ -85,8 +85,8 @@ def plan_command(
     load = load_of(read_plan(plan), plan.parent)
     play = "plays" if len(load.parts) == 1 else "play"
     console.paragraph(
-        f"{counted(len(load.parts), 'generator')} {play} {load.name} at {load.options.scale:g}x ({load.options.mode}): "
-        + ", ".join(load.options.targets)
+        f"{counted(len(load.parts), 'generator')} {play} '{load.name}' at {load.options.scale:g}x "
+        f"({load.options.mode}): {', '.join(load.options.targets)}"
     )
     return 0
 

@@ -125,6 +125,13 @@ class LiveMeter(console.Meter):
         self._points: dict[float, Point] = {}
         self._gauges: list[Gauge] = []
         self._history: dict[str, deque[float | None]] = {}
+        self._filled: set[str] = set()
+
+    def fills(self, target: str, size_bytes: int) -> None:
+        """Say once of each target that it is being made: it takes room, in a folder under a name of its own."""
+        if target not in self._filled:
+            self._filled.add(target)
+            console.say(f"making the test file {target} ({format_bytes(size_bytes)})")
 
     def point(self, point: Point) -> None:
         """Add a step to the curve; run again it takes the place of the earlier one. In a pipe it is a line."""
@@ -250,6 +257,7 @@ def show_replay(meter: LiveMeter, state: ReplayProgress, prefix: str = "") -> No
         meter.update(0, 1, f"{prefix}waiting for {state.target} to answer")
         return
     if state.phase == "fill":
+        meter.fills(str(state.target), state.fill_bytes_total)
         detail = f"filling {state.target}, {format_bytes(state.fill_bytes)}"
         meter.update(state.fill_bytes, state.fill_bytes_total, prefix + detail)
         return

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 from typer._click import Context
-from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
+from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from iotrace.schemas import IotraceError, distribution, stopping
 from iotrace.schemas.errors import NEEDS_MEMORY
@@ -151,8 +152,10 @@ def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> 
         typer.echo(nothing.format_message())
         return 0
     except ClickException as problem:
-        command = problem.ctx.command_path if isinstance(problem, UsageError) and problem.ctx else "iotrace"
-        fail(problem.format_message().rstrip("."), f"{command} --help lists what it takes")
+        words = problem.format_message().rstrip(".")
+        if isinstance(problem, MissingParameter) and (what := getattr(problem.param, "help", "")):
+            words += f": {what[:1].lower()}{what[1:].rstrip('.')}"
+        fail(words, f"{_command(arguments)} --help lists what it takes")
         return 2
     except BrokenPipeError:
         # The reader went away (head, a closed pager): that ends the work without a word.
@@ -162,6 +165,18 @@ def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> 
         if debug:
             raise
         return _tell(problem)
+
+
+def _command(arguments: list[str]) -> str:
+    """The command that ``arguments`` name: not every complaint of the parser knows which it was."""
+    words = "iotrace"
+    found: Any = get_command(app)
+    for argument in arguments:
+        found = getattr(found, "commands", {}).get(argument)
+        if found is None:
+            break
+        words += f" {argument}"
+    return words
 
 
 def _tell(problem: Exception) -> int:

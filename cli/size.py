@@ -158,7 +158,7 @@ def size_command(
 def _size_one(
     path: Path,
     asked: _Asked,
-    slo: str | None,
+    slo: str,
     machine: str | None,
     report: Path | None,
     *,
@@ -189,7 +189,7 @@ def _size_one(
 def _size_fleet(
     paths: Sequence[Place],
     asked: _Asked,
-    slo: str | None,
+    slo: str,
     scheduler: str | None,
     certificates: Path | None,
     *,

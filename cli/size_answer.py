@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from iotrace.analyze import slo as objectives
 from iotrace.analyze.fleet import Unread, hosts_text, left_out
 from iotrace.analyze.present import Answer, Cell, Duration, Number, Ratio, Section, Sentence, Table
 from iotrace.analyze.present.answer import columns
 from iotrace.analyze.present.program import ProgramAnswer
-from iotrace.analyze.units import DASH, format_share
+from iotrace.analyze.units import DASH
 from iotrace.replay.virtual.size import Sized, Tried
 from iotrace.schemas import counted
 from iotrace.schemas.models import Disk, Machine, catalogue_names
@@ -17,8 +18,8 @@ from iotrace.schemas.text import shortened
 
 from .model import advice, age_words
 
-UNTESTED: Final = ", never held against real storage"
-"""What must be said of the catalogue's models: their figures are what providers state."""
+_ON_CREDITS: Final = "on credits"
+_IN_BURSTS: Final = "no: bursts"
 _ROOM_MAX: Final = 100
 _HOST_CHARACTERS: Final = 24
 _SHOWN: Final = 10
@@ -40,12 +41,16 @@ class Candidate:
     throttled_seconds: float
     response_ns_p50: int | None
     response_ns_p99: int | None
+    response_ns_slo: int | None
+    """Of the I/Os, and at the percentile, of the objective's first clause."""
     headroom: float | None
     """Sustained rate over the demand of the busiest minute, of the limit where that is least."""
     binds: str
     """The limit that made I/Os wait longest, or has the least headroom where none did."""
     credits_end_share: float | None
     """Least of what is left of any credits."""
+    credits_last_seconds: float | None
+    """For how long full credits would carry the mean demand; None where what comes back carries it."""
     price: float | None
     source: str
     """Where the provider states its limits."""
@@ -90,31 +95,42 @@ class SizeFleetAnswer(ProgramAnswer):
     unread: list[Unread]
 
 
-def size_answer(
-    sized: Sized, scale: float, slo: str | None, costs: dict[str, float], machine: str | None
-) -> Answer:
+def size_answer(sized: Sized, scale: float, slo: str, costs: dict[str, float], machine: str | None) -> Answer:
     """The answer on one recording."""
-    load = f"{scale:g}x" + (f" with {slo}" if slo else "")
+    load = f"{scale:g}x with {slo}"
     order = "cheapest" if costs else "smallest"
     best = best_of(sized, costs)
     if best is None:
         count = len(sized.disks) + len(sized.splits)
-        said = [Sentence(f"None of {count} candidates carries {load}, by their models{UNTESTED}.", "bad")]
-    elif best.on_credits:
         said = [
-            Sentence(
-                f"Only on burst credits is {load} carried: by {best.name}, for as long as was recorded, by its model"
-                f"{UNTESTED}.",
-                "doubt",
-            )
+            Sentence(f"None of {count} candidates carries {load}.", "bad"),
+            Sentence("By their models, never held against real storage.", "doubt"),
         ]
     else:
-        said = [Sentence(f"{best.name} is the {order} that carries {load}, by its model{UNTESTED}.", "good")]
-    if best is not None and slo is not None and not best.response_ns_p50:
-        said.append(_without_latency(slo))
-    sections = [_candidates(sized.disks, costs, machine)]
+        if not best.on_credits:
+            first = f"{best.name} is the {order} " + (
+                f"that carries {load}"
+                if best.response_ns_p50
+                else f"whose limits keep {scale:g}x within {slo}"
+            )
+        elif best.response_ns_p50:
+            first = f"Only on burst credits is {load} carried: by {best.name}, for as long as was recorded"
+        else:
+            first = (
+                f"Only on burst credits do limits keep {scale:g}x within {slo}: those of {best.name}, for as long as "
+                "was recorded"
+            )
+        own = "" if best.response_ns_p50 else "; the disk's own latency is not stated and comes on top"
+        said = [
+            Sentence(f"{first}{own}.", "doubt" if best.on_credits else "good"),
+            Sentence(
+                "By its model, never held against real storage; whether the database fits was not checked.",
+                "doubt",
+            ),
+        ]
+    sections = [_candidates(sized.disks, costs, machine, slo)]
     if any(one.carries for one in sized.splits):
-        sections.append(_splits(sized.splits, costs))
+        sections.append(_splits(sized.splits, costs, slo))
     behind = best_with_machine(sized)
     if best is not None and sized.machines_tried:
         if behind is None:
@@ -124,7 +140,7 @@ def size_answer(
             uncounted = ", the machine's own price left out" if costs and not _has_machines(costs) else ""
             sentence = f"With a machine, {behind.name} is the {order}{for_ever}{uncounted}."
             said.append(Sentence(sentence, "plain"))
-            sections.append(_machines(sized, costs))
+            sections.append(_machines(sized, costs, slo))
     return Answer(said, sections)
 
 
@@ -132,21 +148,27 @@ def fleet_answer(
     hosts: Sequence[HostSized],
     unread: Sequence[Unread],
     scale: float,
-    slo: str | None,
+    slo: str,
     costs: dict[str, float],
     machine: Machine | None,
 ) -> Answer:
     """The answer on many hosts: how many are carried and what that costs, who is not, then a row for each."""
-    load = f"{scale:g}x" + (f" with {slo}" if slo else "")
     order = "cheapest" if costs else "smallest"
     carried = [one for one in hosts if one.disks is not None]
     behind = f" behind {machine.name}" if machine is not None else ""
+    unstated = any(one.disks is not None and not one.disks.response_ns_p50 for one in carried)
+    own = "as far as their limits go: the disks' own latency is not stated and comes on top"
+    count = counted(len(hosts) + len(unread), "recording")
     said = [
         Sentence(
-            f"{len(carried)} of {counted(len(hosts) + len(unread), 'recording')} carried at {load}, each by disks of "
-            f"its own{behind}, by their models{UNTESTED}.",
+            f"{len(carried)} of {count} carried at {scale:g}x with {slo}, each by disks of its own{behind}"
+            f"{f', {own}' if unstated else ''}.",
             "good" if len(carried) == len(hosts) and not unread else "bad",
-        )
+        ),
+        Sentence(
+            "By their models, never held against real storage; whether the databases fit was not checked.",
+            "doubt",
+        ),
     ]
     said += left_out(unread)
     if len(carried) < len(hosts):
@@ -163,29 +185,24 @@ def fleet_answer(
         unknown = len(prices) - len(known)
         without = f", without {counted(unknown, 'host')} whose disks have no price" if unknown else ""
         said.append(Sentence(f"The cheapest disks come to {sum(known):,.2f} together{without}."))
-    if slo is not None and any(one.disks is not None and not one.disks.response_ns_p50 for one in carried):
-        said.append(_without_latency(slo))
     days = [one.disks.date for one in carried if one.disks is not None]
     notes = [_no_storage(min(days))] if days else []
     rows = [(one.host, one.disks) for one in hosts]
-    sections = [_fleet_table(f"The {order} disks of each host", rows, costs, notes)]
+    sections = [_fleet_table(f"The {order} disks of each host", rows, costs, slo, notes)]
     if machine is None and any(one.with_machine is not None for one in hosts):
         rows = [(one.host, one.with_machine) for one in hosts]
-        sections.append(_fleet_table("With a machine", rows, costs))
+        sections.append(_fleet_table("With a machine", rows, costs, slo))
     return Answer(said, sections)
-
-
-def _without_latency(slo: str) -> Sentence:
-    return Sentence(f"The provider states no latency: of {slo}, only what limits add was checked.", "doubt")
 
 
 def _fleet_table(
     heading: str,
     rows: Sequence[tuple[str, Candidate | None]],
     costs: dict[str, float],
+    slo: str,
     notes: Sequence[str] = (),
 ) -> Section:
-    heads = ["host", "", "carries", *(["price"] if costs else []), "p99", "headroom", "seconds held"]
+    heads = ["host", "", "carries", *(["price"] if costs else []), _percentile(slo), "headroom", "held"]
     return Section(
         heading, Table(columns(*heads, text=3), [tuple(_fleet_row(*row, costs)) for row in rows]), notes=notes
     )
@@ -194,15 +211,15 @@ def _fleet_table(
 def _fleet_row(host: str, one: Candidate | None, costs: dict[str, float]) -> Iterator[Cell]:
     yield shortened(host, _HOST_CHARACTERS)
     yield one.name.partition("/")[2] if one is not None else "none"
-    yield "no" if one is None else "on credits" if one.on_credits else "yes"
+    yield "no" if one is None else _ON_CREDITS if one.on_credits else "yes"
     if costs:
         yield Number(one.price if one is not None else None, 2)
-    yield Duration(one.response_ns_p99 or None if one is not None else None)
+    yield DASH if one is None else _response(one)
     yield DASH if one is None else _room(one)
-    yield Number(one.throttled_seconds if one is not None else None, 1)
+    yield DASH if one is None else _held(one)
 
 
-def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None) -> Section:
+def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None, slo: str) -> Section:
     carrying = [one for one in tried if one.carries]
     best = _best(tried)
     chosen = [*[one for one in tried if not one.carries][-_SHOWN_NOT:], *carrying[:_SHOWN]]
@@ -211,11 +228,27 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     if machine is not None:
         notes.append(f"All of them are behind {machine}.")
     notes.append(
-        "binds: the limit that I/Os waited for longest; headroom: the least that any limit's rate is of its load in "
-        "the busiest minute; held: how long any kept I/Os waiting; p99: of reads and writes"
+        "nearest limit: the one that I/Os waited for longest, or the one with the least headroom; headroom: the least "
+        "that any limit's rate is of its load in the busiest minute; held: how long limits kept I/Os waiting"
     )
-    if any(one.carries and one.on_credits for one in shown):
-        notes.append("on credits: carried for as long as was recorded, by saved credits, not for ever")
+    first, *others = objectives.parse(slo)
+    of = first.subject.partition(" of ")[2] or "reads and writes"
+    notes.append(
+        f"{first.percentile_name}: response of {of}" + (f"; {slo} is judged in full" if others else "")
+    )
+    said = {_carries(one) for one in shown}
+    if _IN_BURSTS in said:
+        notes.append("bursts: the busiest minute is below every limit, but I/Os wait in bursts within it")
+    if _ON_CREDITS in said:
+        notes.append(f"{_ON_CREDITS}: carried for as long as was recorded, by saved credits, not for ever")
+    if any(
+        one.carries and not one.on_credits and one.credits_end_share is not None and (one.headroom or 1) < 1
+        for one in shown
+    ):
+        notes.append("yes below 1x: saved credits carry the busiest minute, and come back")
+    lasting = any(one.credits_last_seconds is not None for one in shown)
+    if lasting:
+        notes.append("credits last: how long full credits carry the mean load")
     if any("burst" in one.binds for one in shown):
         notes.append("* a burst rate: above it no credits help")
     left_out = catalogue_of(tried[0].name.partition("/")[0]).left_out()
@@ -224,15 +257,17 @@ def _candidates(tried: list[Tried], costs: dict[str, float], machine: str | None
     heads = [
         "",
         "carries",
-        "binds",
+        "nearest limit",
         *(["price"] if costs else []),
-        "p99",
+        _percentile(slo),
         "headroom",
-        "seconds held",
-        "credit left",
+        "held",
+        *(["credits last"] if lasting else []),
     ]
     return Section(
-        "Candidates", Table(columns(*heads, text=3), [_row(one, costs) for one in shown]), notes=notes
+        "Candidates",
+        Table(columns(*heads, text=3), [_row(one, costs, lasting=lasting) for one in shown]),
+        notes=notes,
     )
 
 
@@ -245,23 +280,31 @@ def _no_storage(day: str) -> str:
     )
 
 
-def _p99(one: Tried) -> Duration:
+def _percentile(slo: str) -> str:
+    return objectives.parse(slo)[0].percentile_name
+
+
+def _response(one: Tried | Candidate) -> Duration:
     """A dash for 0 ns: no limit held that I/O up, and its provider states no latency."""
-    return Duration(one.response_ns_p99 or None)
+    return Duration(one.response_ns_slo or None)
 
 
-def _splits(tried: list[Tried], costs: dict[str, float]) -> Section:
+def _held(one: Tried | Candidate) -> Duration:
+    return Duration(one.throttled_seconds * 1e9 or None)
+
+
+def _splits(tried: list[Tried], costs: dict[str, float], slo: str) -> Section:
     carrying = [one for one in tried if one.carries]
     rows: list[tuple[Cell, ...]] = [
         (
             *_disks(one),
             *([Number(_price(one, costs), 2)] if costs else []),
             _carries(one),
-            _p99(one),
+            _response(one),
         )
         for one in carrying[:_COMBINED_SHOWN]
     ]
-    heads = ["", "log", *(["price"] if costs else []), "carries", "p99"]
+    heads = ["", "log", *(["price"] if costs else []), "carries", _percentile(slo)]
     notes = [f"The smallest disks that carry the log, and all else, of {len(tried)} combinations."]
     return Section("The log on a disk of its own", Table(columns(*heads, text=2), rows), notes=notes)
 
@@ -271,19 +314,19 @@ def _disks(one: Tried) -> tuple[str, str]:
     return rest, log.partition("=")[2]
 
 
-def _machines(sized: Sized, costs: dict[str, float]) -> Section:
+def _machines(sized: Sized, costs: dict[str, float], slo: str) -> Section:
     rows: list[tuple[Cell, ...]] = [
         (
             one.name.partition("/")[2].partition("+")[0],
             one.name.partition("+")[2],
             _carries(one),
             *([Number(_price(one, costs), 2)] if costs else []),
-            _p99(one),
+            _response(one),
             _room(one),
         )
         for one in sized.machines[:_COMBINED_SHOWN]
     ]
-    heads = ["", "machine", "carries", *(["price"] if costs else []), "p99", "headroom"]
+    heads = ["", "machine", "carries", *(["price"] if costs else []), _percentile(slo), "headroom"]
     notes = [
         f"The smallest of {sized.machines_tried} machines that carry the load, with the smallest disks that do."
     ]
@@ -291,7 +334,11 @@ def _machines(sized: Sized, costs: dict[str, float]) -> Section:
 
 
 def _carries(one: Tried) -> str:
-    return "no" if not one.carries else "on credits" if one.on_credits else "yes"
+    if one.carries:
+        return _ON_CREDITS if one.on_credits else "yes"
+    if one.headroom is not None and one.headroom < 1:
+        return "no"
+    return _IN_BURSTS if one.throttled_seconds else "no: too slow"
 
 
 def _room(one: Tried | Candidate) -> Cell:
@@ -305,16 +352,20 @@ def _binds(one: Tried) -> str:
     return f"{of}{rate}".replace(" burst", "*")
 
 
-def _row(one: Tried, costs: dict[str, float]) -> tuple[Cell, ...]:
+def _row(one: Tried, costs: dict[str, float], *, lasting: bool) -> tuple[Cell, ...]:
     return (
         one.name.partition("/")[2].partition("+")[0],
         _carries(one),
         _binds(one) or "nothing",
         *([Number(_price(one, costs), 2)] if costs else []),
-        _p99(one),
+        _response(one),
         _room(one),
-        Number(one.throttled_seconds, 1),
-        format_share(one.credits_end_share, 0),
+        _held(one),
+        *(
+            [Duration(None if (last_s := one.credits_last_seconds) is None else last_s * 1e9)]
+            if lasting
+            else []
+        ),
     )
 
 
@@ -328,9 +379,11 @@ def candidate_of(one: Tried, costs: dict[str, float]) -> Candidate:
         throttled_seconds=one.throttled_seconds,
         response_ns_p50=one.response_ns_p50,
         response_ns_p99=one.response_ns_p99,
+        response_ns_slo=one.response_ns_slo,
         headroom=one.headroom,
         binds=one.binds,
         credits_end_share=one.credits_end_share,
+        credits_last_seconds=one.credits_last_seconds,
         price=_price(one, costs),
         source=one.model.source,
         date=str(one.model.date),

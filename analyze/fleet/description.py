@@ -49,6 +49,8 @@ class Host:
     """One row: a recording of the fleet."""
 
     host: str
+    own_host: str
+    """The machine, which is the same for several recordings of it; ``host`` tells these apart."""
     path: str
     uuid: str
     kind: str
@@ -108,13 +110,17 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
     """
     found = without_misfits(found)
     unread = [one for one in found if isinstance(one, Unread)]
-    summaries = _with_distinct_names([one for one in found if isinstance(one, HostSummary)])
+    read = [one for one in found if isinstance(one, HostSummary)]
+    summaries = _with_distinct_names(read)
+    own_host = {one.path: one.host for one in read}
     if not summaries:
         raise IotraceError(
             f"none of {len(unread)} recordings can be read; {unread[0].problem}",
             hint="iotrace validate RECORDING tells what is left of one",
         )
-    hosts = sorted((_host(one) for one in summaries), key=lambda one: (-one.ios_per_s, one.host))
+    hosts = sorted(
+        (_host(one, own_host[one.path]) for one in summaries), key=lambda one: (-one.ios_per_s, one.host)
+    )
     dated = [one for one in summaries if one.start_utc_ns is not None]
     own = {one.path: peak for one in dated if (peak := busiest(one.seconds, one.window_ns)) is not None}
     placed = [one for one in dated if one.path in own]
@@ -200,9 +206,10 @@ def _with_distinct_names(summaries: Sequence[HostSummary]) -> list[HostSummary]:
     return [replace(one, host=name) for one, name in zip(summaries, names, strict=True)]
 
 
-def _host(one: HostSummary) -> Host:
+def _host(one: HostSummary, own_host: str) -> Host:
     return Host(
         host=one.host,
+        own_host=own_host or one.host,
         path=one.path,
         uuid=one.uuid,
         kind=one.kind,

@@ -45,6 +45,8 @@ class SweptHost:
     """Whether it is not a YES: by ``need``, else because an objective is missed at 1x, or it cannot be told."""
     spoilt_by: tuple[str, ...]
     """Titles of the validity rules that say that its figures must not be used."""
+    doubted_by: tuple[str, ...]
+    """Titles of those that fired besides."""
     sentence: str
 
 
@@ -62,6 +64,7 @@ def _swept(sweep: Sweep, path: str, slo: str | None, needed: float | None) -> Sw
     steps = sweep.recordings()
     findings = check_sweep(steps)
     titles = tuple(dict.fromkeys(entry.title for entry in disqualifying(findings)))
+    every = dict.fromkeys(entry.title for entry in findings)
     need = judge_need(found, needed, spoiled=titles, model=model_words(steps)) if needed is not None else None
     return SweptHost(
         sweep=sweep.path.name.removesuffix(".iotrace"),
@@ -74,6 +77,7 @@ def _swept(sweep: Sweep, path: str, slo: str | None, needed: float | None) -> Sw
         need=need,
         is_no=is_no(found, need, is_spoiled=bool(titles)),
         spoilt_by=titles,
+        doubted_by=tuple(title for title in every if title not in titles),
         sentence=need.sentence if need is not None else found.sentence,
     )
 
@@ -89,12 +93,22 @@ def fleet_knees_answer(
                 "Each sweep",
                 Table(
                     columns(
-                        "sweep", "carries it", "knee", "from", "to IOPS", "knee at load", "headroom", text=2
+                        "sweep",
+                        "carries it",
+                        "knee IOPS",
+                        "95 % from",
+                        "to",
+                        "knee at",
+                        *([] if needed is None else [f"over {needed:g}x"]),
+                        text=2,
                     ),
                     [tuple(_row(one)) for one in hosts],
                     _SHOWN,
                 ),
-                notes=["iotrace knee SWEEP says more of one"],
+                notes=[
+                    *([] if needed is None else [f"over {needed:g}x: the headroom over what is needed"]),
+                    "iotrace knee SWEEP says more of one",
+                ],
             )
         ],
     )
@@ -126,6 +140,13 @@ def _opening(
     if spoilt:
         names = hosts_text([one.sweep for one in spoilt])
         yield Sentence(f"Not to be relied on: {names} ({spoilt[0].spoilt_by[0]})", "bad")
+        return
+    doubts = list(dict.fromkeys(title for one in hosts for title in one.doubted_by))
+    if doubts:
+        more = f"; {len(doubts) - 1} more, see iotrace knee SWEEP" if len(doubts) > 1 else ""
+        doubted = [one.sweep for one in hosts if doubts[0] in one.doubted_by]
+        of = f" ({hosts_text(doubted)})" if len(doubted) < len(hosts) else ""
+        yield Sentence(f"Before you trust it: {doubts[0]}{of}{more}", "doubt")
 
 
 def _row(one: SweptHost) -> Iterator[Cell]:
@@ -143,11 +164,15 @@ def _row(one: SweptHost) -> Iterator[Cell]:
         Number(at.high if at else None),
     )
     yield f"{one.knee_scale.value:.3g}x" if one.knee_scale is not None else _kept_up(one)
-    room = one.need.headroom if one.need is not None else None
-    least = one.need.headroom_at_least if one.need is not None else None
-    yield (
-        f"{room.value:.2f}x" if room is not None else f"at least {least:.2f}x" if least is not None else DASH
-    )
+    if one.need is not None:
+        room, least = one.need.headroom, one.need.headroom_at_least
+        yield (
+            f"{room.value:.2f}x"
+            if room is not None
+            else f"at least {least:.2f}x"
+            if least is not None
+            else DASH
+        )
 
 
 def _kept_up(one: SweptHost) -> str:

@@ -61,6 +61,12 @@ def left_out(unread: Sequence[Unread]) -> Iterator[Sentence]:
 
 def _opening(found: Fleet) -> Iterator[Sentence]:
     yield Sentence(f"{counted(len(found.hosts), 'recording')}{_when(found)}", "answer")
+    if len(found.hosts) > 1 and len({one.own_host for one in found.hosts}) == 1:
+        together = "" if found.together_most > 1 else ", at different times"
+        yield Sentence(
+            f"All are recordings of one machine{together}: what is summed is not the load of several hosts",
+            "doubt",
+        )
     if found.undated:
         yield Sentence(f"No date, so not in the peak: {hosts_text(found.undated)}", "doubt")
     if not found.io_count:

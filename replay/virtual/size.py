@@ -68,12 +68,16 @@ class Tried:
     response_ns_p50: int | None
     """Of reads and writes."""
     response_ns_p99: int | None
+    response_ns_slo: int | None
+    """Of the I/Os, and at the percentile, of what is wanted first."""
     headroom: float | None
     """Sustained rate over the demand of the busiest minute, of the limit where that is least."""
     binds: str
     """The limit that made I/Os wait longest, or where none did the one with the least headroom."""
     credits_end_share: float | None
     """Least of what is left of any credits."""
+    credits_last_seconds: float | None
+    """For how long full credits would carry the mean demand; None where what comes back carries it."""
     iops: float
     mb_per_s: float
     """Sustained rates of all its disks together: by these candidates are smaller and larger."""
@@ -351,11 +355,11 @@ def _tried(
     last_ns: int,
 ) -> Tried:
     figures = simulator.figures()
+    responses_ns = [simulator.response_ns_of(one.classes(), [one.quantile])[0] for one in wanted]
     missed = [
         one.words
-        for one in wanted
-        if (worst := simulator.response_ns_of(one.classes(), [one.quantile])[0]) is not None
-        and worst > one.limit_ns
+        for one, response_ns in zip(wanted, responses_ns, strict=True)
+        if response_ns is not None and response_ns > one.limit_ns
     ]
     behind_s = ((figures["last_completed_ns"] or last_ns) - last_ns) / 1e9
     if behind_s > max(BEHIND_SECONDS, (last_ns - first_ns) / 1e11):
@@ -378,6 +382,11 @@ def _tried(
     reads_and_writes = [class_of(role, op) for role in (None, *Role) for op in (0, 1)]
     p50_ns, p99_ns = simulator.response_ns_of(reads_and_writes, [0.5, 0.99])
     left = [(one.credits_end or 0.0) / one.credits for one in facts if one.credits]
+    lasting = [
+        bound.credits / (_mean_demand(bound, figures) - bound.rate)
+        for bound in made.bounds
+        if bound.credits is not None and is_over(bound, figures)
+    ]
     iops, mb_per_s = (
         sum(disk.count * _least(disk.limits, rate) for disk in model.disks) for rate in ("iops", "mb_per_s")
     )
@@ -385,20 +394,28 @@ def _tried(
         name=model.title,
         ios=figures["issued"],
         carries=not missed,
-        on_credits=any(is_over(bound, figures) for bound in made.bounds if bound.credits is not None),
+        on_credits=bool(lasting),
         why_not="; ".join(missed),
         throttled_seconds=max(gates, default=0) / 1e9,
         response_ns_p50=p50_ns,
         response_ns_p99=p99_ns,
+        response_ns_slo=next(iter(responses_ns), None),
         headroom=min((room for room, _ in known), default=None),
         binds=binds,
         credits_end_share=min(left, default=None),
+        credits_last_seconds=min(lasting, default=None),
         iops=iops,
         mb_per_s=mb_per_s,
         model=model,
         made=made,
         simulator=simulator,
     )
+
+
+def _mean_demand(bound: Bound, figures: Mapping[str, Any]) -> float:
+    """I/Os or MB a second that were asked of it."""
+    asked = figures["gates"][bound.gate]["buckets"][bound.bucket]["demand"]
+    return float(asked["sum"] / asked["seconds"] / unit_of(bound))
 
 
 def _headroom(bound: Bound, figures: Mapping[str, Any]) -> float | None:

@@ -48,6 +48,19 @@ def make_zip_bomb(path: Path) -> None:
             member.write(bytes(1 << 20))
 
 
+def test_what_is_missing_is_said_with_what_it_is(iotrace: Callable[..., Result], tmp_path: Path) -> None:
+    told = iotrace("compare", tmp_path / "a.iotrace")
+    assert_refused(told, "Missing argument 'B…': a second recording to compare with")
+    assert "hint: iotrace compare --help" in told.err
+
+
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(iotrace: Callable[..., Result]) -> None:
+    for words in (["demo", "--recording"], ["model", "list", "--nothing"]):
+        told = iotrace(*words)
+        assert_refused(told, words[-1])
+        assert f"hint: iotrace {' '.join(words[:-1])} --help" in told.err
+
+
 @pytest.mark.parametrize(
     "words", ["import a.blg -o", "replay a.iotrace --target t -o", "characterize --target t -o"]
 )

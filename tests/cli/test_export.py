@@ -41,6 +41,7 @@ def test_fio_warns_of_its_versions(iotrace: Run, mixed: Recording, tmp_path: Pat
     result = iotrace("export", mixed.path, "--to", "fio", "-o", tmp_path / "out", "--seconds", 5)
     assert result.status == 0
     assert "3.31 and later" in result.err
+    assert "distinct" in result.out
     assert (tmp_path / "out/replay.iolog").is_file()
     assert "runtime=5\n" in (tmp_path / "out/workload.fio").read_text()
     without = iotrace("export", mixed.path, "--to", "fio", "-o", tmp_path / "two", "--no-iolog", "--json")

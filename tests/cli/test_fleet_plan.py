@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from iotrace.cli import main as command_line
 from iotrace.cli.fleet_plan import example, load_of, read_plan
 from iotrace.schemas import Clock, IotraceError, Manifest, Recording, RecordingWriter
 
@@ -108,3 +109,12 @@ def test_what_cannot_be_played_is_refused(tmp_path: Path, words: str, said: str)
     path = plan(tmp_path, f'recording = "prod.iotrace"\n{words}\n{TWO}')
     with pytest.raises(IotraceError, match=said):
         load_of(read_plan(path), tmp_path)
+
+
+def test_the_name_of_what_is_played_stands_in_quotes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many_threads(tmp_path / "prod.iotrace", ios_per_second=100, seconds=1)
+    assert command_line.run(["fleet", "plan", str(plan(tmp_path, f'recording = "prod.iotrace"\n{TWO}'))]) == 0
+    title = Recording.open(tmp_path / "prod.iotrace").manifest.title
+    assert capsys.readouterr().out.startswith(f"2 generators play '{title}' at 1x")

@@ -126,6 +126,13 @@ def test_a_folder_of_sweeps_is_a_row_each(iotrace, tmp_path):
     assert facts["is_yes"]
     assert facts["sweeps"][0]["need"] == alone["need"]
     assert facts["sweeps"][0]["knee_iops"] == alone["iops"]
+    assert facts["sweeps"][0]["doubted_by"] == list(
+        dict.fromkeys(one["title"] for one in alone["findings"] if one["level"] != "invalid")
+    )
+    said = " ".join(iotrace("knee", folder, "--need", "2x").out.split())
+    assert "Before you trust it: the footprint may fit the storage's own cache; 3 more, see" in said
+    assert "carries knee 95 % knee over sweep it IOPS from to at 2x" in said
+    assert "over" not in iotrace("knee", folder).out.partition("Each sweep")[2]
 
     damaged = folder / "broken.iotrace"
     damaged.mkdir()

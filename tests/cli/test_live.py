@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from iotrace.cli import console, live
-from iotrace.cli.live import LiveMeter, Load, Point, sparkline
+from iotrace.cli.live import LiveMeter, Load, Point, show_replay, sparkline
+from iotrace.replay import Progress
 
 SECOND_NS = 1_000_000_000
 
@@ -102,6 +103,17 @@ def test_in_a_pipe_there_are_plain_lines(
     assert meter.line() == "sweep: step 1 at 1x, load 90 of 100 IOPS, latency 0.40 ms, in flight 3"
     meter.point(Point(1, 90, 100, 4e5, " (too short to tell)"))
     assert capsys.readouterr().err == "1x (too short to tell): 90 of 100 IOPS, response 0.40 ms\n"
+
+
+def test_a_file_that_is_made_is_said_once_with_its_size(capsys: pytest.CaptureFixture[str]) -> None:
+    meter = LiveMeter("replay")
+    for done in (0, 0, 1 << 20):
+        for name in ("/new/data.target", "/new/log.target"):
+            show_replay(meter, Progress("fill", target=name, fill_bytes=done, fill_bytes_total=800 << 20))
+    assert capsys.readouterr().err.splitlines() == [
+        "making the test file /new/data.target (800 MiB)",
+        "making the test file /new/log.target (800 MiB)",
+    ]
 
 
 def test_a_model_that_states_no_latency_does_not_answer_in_0_ns():

@@ -138,6 +138,15 @@ def test_nothing_but_the_recordings_of_a_folder_can_be_read(
     assert "does not run" in found.err
 
 
+@pytest.mark.parametrize("sql", ["SELECT TOP 5 * FROM io", "select distinct top (5) op from io"])
+def test_who_asks_as_of_sql_server_is_told_of_limit(
+    iotrace: Callable[..., Result], reads: Recording, sql: str
+) -> None:
+    found = iotrace("query", reads.path, sql)
+    assert found.status == 2
+    assert "hint: DuckDB's SQL has LIMIT: SELECT … LIMIT 5" in found.err
+
+
 def test_a_question_of_the_library_is_asked_of_each_recording(
     iotrace: Callable[..., Result], tmp_path: Path
 ) -> None:

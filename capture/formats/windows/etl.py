@@ -98,6 +98,7 @@ def inspect(path: Path, name: str) -> dict[str, Any]:
         "events": found["events"],
         "events_by_group": groups,
         "events_by_provider": found["by_provider"],
+        "other_events": found["events"] - sum(groups.values()) - sum(found["by_provider"].values()),
     }
 
 

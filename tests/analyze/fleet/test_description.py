@@ -181,3 +181,14 @@ def test_replays_alone_are_a_fleet():
     found = describe_fleet([summarise(SIMULATED)])
     assert found.metric == "response"
     assert not found.unread
+
+
+def test_recordings_of_one_machine_keep_its_name_beside_their_own(plant, tmp_path):
+    for name, machine, seed in (("a", "sql01", 1), ("b", "sql01", 2), ("c", "sql02", 3)):
+        shutil.move(plant(machine, seed, count=100).path, tmp_path / f"{name}.iotrace")
+    fleet = describe_fleet([summarise(tmp_path / f"{name}.iotrace") for name in "abc"])
+    assert sorted((one.own_host, one.host != one.own_host) for one in fleet.hosts) == [
+        ("sql01", True),
+        ("sql01", True),
+        ("sql02", False),
+    ]

@@ -18,10 +18,10 @@ NIGHT_NS = 1_767_400_000_000_000_000
 def host(name: str, ios_per_s: float, **more: object) -> Host:
     latency = Latency(1000, 400_000.0, 9_000_000, {"p50": 300_000, "p99": 2_000_000}, "excellent")
     one = Host(
-        host=name, path=f"{name}.iotrace", uuid=name, kind="captured", start_utc_ns=NIGHT_NS, window_ns=300 * 10**9,
-        io_count=1000, size_bytes=8_192_000, ios_per_s=ios_per_s, bytes_per_s=ios_per_s * 8192, read_share_of_ios=0.7,
-        queue_length_mean=0.5, read=latency, write=latency, peak=Peak(1_767_400_100, 2 * ios_per_s), quality="good",
-        spoilt_by=(),
+        host=name, own_host=name, path=f"{name}.iotrace", uuid=name, kind="captured", start_utc_ns=NIGHT_NS,
+        window_ns=300 * 10**9, io_count=1000, size_bytes=8_192_000, ios_per_s=ios_per_s, bytes_per_s=ios_per_s * 8192,
+        read_share_of_ios=0.7, queue_length_mean=0.5, read=latency, write=latency,
+        peak=Peak(1_767_400_100, 2 * ios_per_s), quality="good", spoilt_by=(),
     )  # fmt: skip
     return replace(one, **more)
 
@@ -49,6 +49,14 @@ def test_the_opening_says_when_how_busy_and_how_slow(fleet):
         "Latency: reads 0.40 ms, p99 2.00 ms; writes 0.40 ms, p99 2.00 ms",
         "Trust: recorded without known loss, all of them",
     ]
+
+
+def test_several_recordings_of_one_machine_are_said_to_be_no_several_hosts(fleet):
+    of_one = [replace(one, own_host="sql") for one in fleet.hosts]
+    words = "All are recordings of one machine: what is summed is not the load of several hosts"
+    assert said(replace(fleet, hosts=of_one))[1] == words
+    assert words not in said(fleet)
+    assert words not in said(replace(fleet, hosts=of_one[:1]))
 
 
 def test_what_cannot_be_read_or_relied_on_comes_second(fleet):

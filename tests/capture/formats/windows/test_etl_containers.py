@@ -361,11 +361,15 @@ def test_inspection_names_what_is_in_a_log(tmp_path):
         *reads(1, 2),
         etl.system(etl.OPERATIONS["read"], T0 + 3, etl.operation("read")),
         etl.manifest(etl.STORPORT_GUID, 201, T0 + 4, etl.request_timed(duration=1), version=2),
+        etl.system(0x0F2E, T0 + 5, b""),
+        etl.manifest("00000000-0000-0000-0000-000000000005", 1, T0 + 6, b"", version=1),
     ]
     path.write_bytes(etl.log(events, reads(9), sequences=[1, 3], events_lost=2))
     found = reader.FORMAT.inspect(path, "a.etl")
     assert found["events_by_group"] == {"header": 1, "disk I/O": 3, "file I/O": 1}
     assert found["events_by_provider"] == {"Microsoft-Windows-StorPort": 1}
+    assert found["other_events"] == 2, "of a group and of a provider that are not known"
+    assert found["events"] == 8
     assert found["problems"] == ["2 events lost", "1 hole in the buffer sequence"]
     with pytest.raises(IotraceError, match="no file 'gone'"):
         reader.inspect(tmp_path / "gone", "gone")
