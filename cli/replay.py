@@ -42,7 +42,7 @@ from iotrace.analyze.units import (
 )
 from iotrace.analyze.validity import Finding
 from iotrace.replay import parse_scale, replay
-from iotrace.schemas import Recording
+from iotrace.schemas import Manifest, Recording
 from iotrace.schemas.host import Host
 from iotrace.schemas.run import Replay, Scaling
 from iotrace.schemas.sweep import watched_path
@@ -172,7 +172,8 @@ def replay_answer(
     expected = model_sentences(model) if model is not None and model.predicted is not None else ()
     return Answer(
         opening=[
-            *disqualified({name: findings}),
+            *_stopped(manifest, run),
+            *disqualified({name: [one for one in findings if one.rule != "interrupted"]}),
             Sentence(_what(result, run), "answer"),
             Sentence(_played(run)),
             Sentence(_slow(run)),
@@ -184,13 +185,29 @@ def replay_answer(
             Section("How exactly it was played", sentences=[Sentence(words) for words in _exactly(run)]),
             *_together(run),
             *(_fidelity(found, on_model=model is not None) if found is not None else []),
-            *([_scaling(run.scaling, run.ramp_seconds)] if run.scaling else []),
+            *([_scaling(run.scaling, run)] if run.scaling else []),
             *([_places(run, manifest.host), *_pacing(run)] if model is None else model_sections(model)),
             *notes_section(
                 [*manifest.quality.shared_time, *clock_sentences(manifest), *manifest.quality.notes]
             ),
             *findings_section(name, manifest.quality, findings),
         ],
+    )
+
+
+def _stopped(manifest: Manifest, run: Replay) -> Iterator[Sentence]:
+    """What must not be concluded from a part of the load."""
+    if not run.stopped_early:
+        return
+    share = format_share(run.issued_ios / max(run.planned_ios, 1))
+    ended = manifest.quality.ended
+    if manifest.was_interrupted and ended.startswith("interrupted"):
+        of = f" of {format_duration_ns(run.planned_duration_ns)}" if run.mode != "think" else ""
+        ended = f"stopped by you after {format_duration_ns(run.issued_span_ns)}{of}"
+    yield Sentence(
+        f"STOPPED EARLY: {share} of the load was played ({ended}); how the storage takes the rest is not known: do not "
+        "hold this run against the whole recording",
+        "bad",
     )
 
 
@@ -210,7 +227,7 @@ def _played(run: Replay) -> str:
         return said
     # Held back by the cap in flight, the load takes longer than was planned, and its rate is lower.
     after, planned_ns, span_ns = run.scaling.after, run.planned_duration_ns, run.issued_span_ns
-    kept = min(1.0, planned_ns / span_ns) if planned_ns and span_ns else 1.0
+    kept = min(1.0, planned_ns / span_ns) if planned_ns and span_ns and not run.stopped_early else 1.0
     rates = [None if one is None else kept * one for one in (after.rate_per_s, after.rate_bytes_per_s)]
     return f"{said}; {format_rate(rates[0])}, {format_rate(rates[1], 'B')}"
 
@@ -350,14 +367,14 @@ def _fidelity(found: Fidelity, *, on_model: bool) -> list[Section]:
     return list(section("Recorded against played, 95 % interval of the ratio", heads, rows, notes=said))
 
 
-def _scaling(scaling: Scaling, ramp_seconds: float | None) -> Section:
+def _scaling(scaling: Scaling, run: Replay) -> Section:
     """The load before and after scaling, and what it was multiplied by."""
     before, after = scaling.before, scaling.after
 
     def row(
         title: str, was: float | None, now: float | None, cell: Callable[[float | None], Cell] = _ratio
     ) -> tuple[Cell, ...]:
-        times = now / was if was and now is not None else None
+        times = now / was if was and now is not None and not run.stopped_early else None
         return title, cell(was), cell(now), Number(times, 2)
 
     rows = [
@@ -374,7 +391,11 @@ def _scaling(scaling: Scaling, ramp_seconds: float | None) -> Section:
         row("sequential", before.sequential_share, after.sequential_share, Share),
         row("touched", before.footprint_bytes, after.footprint_bytes, Bytes),
     ]
-    notes = [f"the first {ramp_seconds:g} s are a ramp, and left out of the table"] if ramp_seconds else []
+    notes = []
+    if run.ramp_seconds and not run.stopped_early:
+        notes.append(f"the first {run.ramp_seconds:g} s are a ramp, and left out of the table")
+    if run.stopped_early:
+        notes.append("as recorded: all that was to be played; as played: what was, before it stopped")
     heads = columns("", "as recorded", "as played", "times")
     return Section("What scaling did to the load", Table(heads, rows), notes=notes)
 

@@ -176,7 +176,7 @@ def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
 
 def _scaled(replay: Replay | None, name: str) -> float:
     """By how much scaling was to change a figure of the load; 1 where the replay does not say."""
-    if replay is None or replay.scaling is None:
+    if replay is None or replay.scaling is None or replay.stopped_early:
         return 1.0
     before, after = getattr(replay.scaling.before, name), getattr(replay.scaling.after, name)
     return float(after) / float(before) if before and after else 1.0

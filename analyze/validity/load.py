@@ -52,15 +52,20 @@ def not_together(subject: Subject) -> Finding | None:
 def interrupted(subject: Subject) -> Finding | None:
     """A run that stopped early lacks what came after."""
     issued, planned = subject.played.issued_ios, subject.played.planned_ios
-    if not subject.played.interrupted and issued >= planned:
+    if not subject.played.stopped_early:
         return None
-    detail = f"{format_count(issued)} of {format_count(planned)} planned I/Os were issued"
-    if subject.scope == "characterization":
-        detail = f"it ended after {format_count(issued)} I/Os"
+    title, detail = f"the {subject.run} did not run to its end", f"it ended after {format_count(issued)} I/Os"
+    is_partial = issued < planned and subject.scope != "characterization"
+    if is_partial:
+        title = f"stopped early: {format_share(issued / planned)} of the load was played"
+        detail = (
+            f"{format_count(issued)} of {format_count(planned)} planned I/Os were issued: the rest may be busier or of "
+            "another kind, so no figure stands for the whole load"
+        )
     return Finding(
         "interrupted",
-        "warning",
-        f"the {subject.run} did not run to its end",
+        "invalid" if is_partial else "warning",
+        title,
         detail,
         f"{subject.again} again to the end before judging by it",
     )
@@ -256,7 +261,7 @@ RULES: Final = (
     Rule(
         "interrupted",
         "a run ended before its plan did",
-        "no figure covers the rest of the plan",
+        "no figure covers the rest of the plan; invalid if a part of the load was not played",
         RUNS | SIMULATIONS,
         interrupted,
     ),

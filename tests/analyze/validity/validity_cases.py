@@ -252,7 +252,7 @@ CASES = {
         "starts may lie 601 ms apart",
         "invalid",
     ),
-    "interrupted": Cases(Case(replay={"issued_ios": 11_000}), Case(), "11,000 of 12,000"),
+    "interrupted": Cases(Case(replay={"issued_ios": 11_000}), Case(), "11,000 of 12,000", "invalid"),
     "delayed-by-cap": Cases(Case(replay={"delayed_ios": 1}), Case(), "1,024"),
     "not-as-recorded": Cases(
         Case(replay={"skipped_ios": 61, "adjusted_ios": 61, "skipped": {"over 256 MiB": 61}}),
@@ -380,6 +380,7 @@ FURTHER = [
         "/dev/sdx",
     ),
     ("interrupted", Case(replay={"interrupted": True}), "warning", "12,000"),
+    ("interrupted", Case("characterization", replay={"issued_ios": 11_000}), "warning", "11,000"),
     ("not-as-recorded", Case(replay={"adjusted_ios": 500}), "warning", "500"),
     ("load-not-as-asked", Case(replay={"thinning": {"error": 0.2}}), "warning", "1.20 times"),
     ("processor-slowed", Case(manifest={"host": Host(cpu_governor="")}), "warning", "unknown"),
