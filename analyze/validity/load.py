@@ -245,6 +245,13 @@ def not_steady(subject: Subject) -> Finding | None:
 
 RULES: Final = (
     Rule(
+        "interrupted",
+        "a run ended before its plan did",
+        "no figure covers the rest of the plan; invalid if a part of the load was not played",
+        RUNS | SIMULATIONS,
+        interrupted,
+    ),
+    Rule(
         "generator-limited",
         "lateness caused by the replay itself exceeds a tenth of response, at the median or the p99",
         "the replaying machine was too slow: response says nothing about the storage",
@@ -257,13 +264,6 @@ RULES: Final = (
         "the storage was not under the load that the figures describe",
         REPLAYS,
         not_together,
-    ),
-    Rule(
-        "interrupted",
-        "a run ended before its plan did",
-        "no figure covers the rest of the plan; invalid if a part of the load was not played",
-        RUNS | SIMULATIONS,
-        interrupted,
     ),
     Rule(
         "delayed-by-cap",
