@@ -349,7 +349,7 @@ class _Watch:
         self.finished += 1
         console.say(
             f"{result.cell.name}: {result.step.achieved_iops:,.0f} IOPS, "
-            f"{format_duration_ns(result.step.response_ns_mean)}"
+            f"mean response {format_duration_ns(result.step.response_ns_mean)}"
         )
 
 

@@ -32,9 +32,10 @@ from iotrace.schemas.models import model_words
 from iotrace.schemas.replacing import check_file
 
 from . import console
-from .live import Point, live, show_replay
+from .live import live, show_replay
 from .options import Json, finite
 from .show import say, show_section
+from .sweep import point_of
 from .sweep_run import run_sweep, was_interrupted
 
 WINDOW_NS: Final = (50_000_000_000, 70_000_000_000)
@@ -247,7 +248,7 @@ class _Story:
                 return lambda state: show_replay(meter, state, f"step {number} at {scale:g}x: ")
 
             def done(step: StepSummary, _recording: Recording) -> None:
-                meter.point(Point(step.scale, step.achieved_iops, step.offered_iops, step.latency_ns))
+                meter.point(replace(point_of(step), remark=""))
 
             return run_sweep(
                 self._recording,

@@ -84,10 +84,11 @@ class Load:
         if elapsed <= 0:
             return []
         achieved, offered = completed * 1e9 / elapsed, due * 1e9 / elapsed
-        of_offered = f" of {offered:,.0f}" if self._is_offered else ""
+        # A replay counts its flushes, too, which the load in its answer leaves out.
+        unit = f" of {offered:,.0f}/s with flushes" if self._is_offered else " IOPS"
         mean = latency / completed if completed else None
         gauges = [
-            Gauge("load", f"{achieved:,.0f}{of_offered} IOPS", achieved),
+            Gauge("load", f"{achieved:,.0f}{unit}", achieved),
             Gauge("latency", format_duration_ns(mean), mean),
         ]
         if self._in_flight is not None:
@@ -102,16 +103,16 @@ class Point:
     scale: float
     achieved_iops: float
     offered_iops: float
-    latency_ns: float
+    latency_ns: float | None
     remark: str = ""
+    is_mean: bool = False
 
     def __str__(self) -> str:
         load = f"{self.achieved_iops:,.0f} of {self.offered_iops:,.0f} IOPS"
-        # A model of limits alone adds no time to an I/O that meets none: that is no response of 0 ns.
-        response = (
-            f"response {format_duration_ns(self.latency_ns)}" if self.latency_ns else "no latency stated"
+        figure = "mean" if self.is_mean else "median"
+        return (
+            f"{self.scale:g}x{self.remark}: {load}, {figure} response {format_duration_ns(self.latency_ns)}"
         )
-        return f"{self.scale:g}x{self.remark}: {load}, {response}"
 
 
 class LiveMeter(console.Meter):
@@ -182,13 +183,13 @@ def _curve(points: Sequence[Point], width: int) -> Iterator[Text]:
     """Response time over load, a line a step."""
     if not points:
         return
-    top = max(point.latency_ns for point in points)
+    top = max(point.latency_ns or 0.0 for point in points)
     loads = [f"{point.achieved_iops:,.0f} of {point.offered_iops:,.0f} IOPS" for point in points]
     widest = max(map(len, loads))
     for point, load in zip(points, loads, strict=True):
         words = f"{point.scale:>6g}x  {load:>{widest}}  {format_duration_ns(point.latency_ns):>8}"
         room = max(width - len(words) - len(point.remark) - 2, 0)
-        length = max(round(point.latency_ns / top * min(room, 40)), 1) if top else 0
+        length = max(round((point.latency_ns or 0.0) / top * min(room, 40)), 1) if top else 0
         bar = "█" * min(length, room)
         yield Text.assemble(
             words, (f"  {bar}", "cyan"), (printable(point.remark), "yellow"), no_wrap=True, overflow="crop"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -42,7 +42,7 @@ from iotrace.analyze.units import (
 )
 from iotrace.analyze.validity import Finding
 from iotrace.replay import parse_scale, replay
-from iotrace.schemas import Recording
+from iotrace.schemas import Manifest, Recording, counted
 from iotrace.schemas.host import Host
 from iotrace.schemas.run import Replay, Scaling
 from iotrace.schemas.sweep import watched_path
@@ -172,7 +172,9 @@ def replay_answer(
     expected = model_sentences(model) if model is not None and model.predicted is not None else ()
     return Answer(
         opening=[
-            *disqualified({name: findings}),
+            *_stopped(manifest, run),
+            *_on_credits(run),
+            *disqualified({name: [one for one in findings if one.rule != "interrupted"]}),
             Sentence(_what(result, run), "answer"),
             Sentence(_played(run)),
             Sentence(_slow(run)),
@@ -184,13 +186,29 @@ def replay_answer(
             Section("How exactly it was played", sentences=[Sentence(words) for words in _exactly(run)]),
             *_together(run),
             *(_fidelity(found, on_model=model is not None) if found is not None else []),
-            *([_scaling(run.scaling, run.ramp_seconds)] if run.scaling else []),
+            *([_scaling(run.scaling, run)] if run.scaling else []),
             *([_places(run, manifest.host), *_pacing(run)] if model is None else model_sections(model)),
             *notes_section(
                 [*manifest.quality.shared_time, *clock_sentences(manifest), *manifest.quality.notes]
             ),
             *findings_section(name, manifest.quality, findings),
         ],
+    )
+
+
+def _stopped(manifest: Manifest, run: Replay) -> Iterator[Sentence]:
+    """What must not be concluded from a part of the load."""
+    if not run.stopped_early:
+        return
+    share = format_share(run.issued_ios / max(run.planned_ios, 1))
+    ended = manifest.quality.ended
+    if manifest.was_interrupted and ended.startswith("interrupted"):
+        of = f" of {format_duration_ns(run.planned_duration_ns)}" if run.mode != "think" else ""
+        ended = f"stopped by you after {format_duration_ns(run.issued_span_ns)}{of}"
+    yield Sentence(
+        f"STOPPED EARLY: {share} of the load was played ({ended}); how the storage takes the rest is not known: do not "
+        "hold this run against the whole recording",
+        "bad",
     )
 
 
@@ -204,23 +222,52 @@ def _what(result: Recording, run: Replay) -> str:
 
 
 def _played(run: Replay) -> str:
-    issued = f"{format_count(run.issued_ios)} of {format_count(run.planned_ios)} I/Os issued"
-    said = f"Load: {issued} in {format_duration_ns(run.issued_span_ns)}"
-    if run.scaling is None:
-        return said
-    # Held back by the cap in flight, the load takes longer than was planned, and its rate is lower.
-    after, planned_ns, span_ns = run.scaling.after, run.planned_duration_ns, run.issued_span_ns
-    kept = min(1.0, planned_ns / span_ns) if planned_ns and span_ns else 1.0
-    rates = [None if one is None else kept * one for one in (after.rate_per_s, after.rate_bytes_per_s)]
-    return f"{said}; {format_rate(rates[0])}, {format_rate(rates[1], 'B')}"
+    """How much was played and how fast. Flushes are no load: rates, here as in `describe`, leave them out."""
+    span = format_duration_ns(run.issued_span_ns)
+    rate_per_s, bytes_per_s = _rates(run)
+    rates = f"{format_rate(rate_per_s)}, {format_rate(bytes_per_s, 'B')}"
+    if not _is_counted(run):
+        issued = (
+            f"Load: {format_count(run.issued_ios)} of {format_count(run.planned_ios)} I/Os issued in {span}"
+        )
+        return issued if rate_per_s is None else f"{issued}; reads and writes {rates}"
+    flushes = run.planned_by_op.get("flush", 0)
+    also = f" and {counted(flushes, 'flush', 'flushes')}" if flushes else ""
+    return f"Load: {format_count(run.issued_ios - flushes)} reads and writes ({rates}){also} issued in {span}"
+
+
+def _is_counted(run: Replay) -> bool:
+    """Whether it is known how many I/Os of each operation were issued: as many as were planned."""
+    return run.issued_ios == run.planned_ios == sum(run.planned_by_op.values())
+
+
+def _rates(run: Replay) -> tuple[float | None, float | None]:
+    """Reads and writes per second, and their bytes."""
+    after = run.scaling.after if run.scaling is not None else None
+    if after is None or not after.rate_per_s or not run.issued_span_ns:
+        return None, None
+    rate_per_s = after.rate_per_s
+    if _is_counted(run):
+        rate_per_s = (run.issued_ios - run.planned_by_op.get("flush", 0)) * 1e9 / run.issued_span_ns
+    of_plan = rate_per_s / after.rate_per_s
+    return rate_per_s, None if after.rate_bytes_per_s is None else of_plan * after.rate_bytes_per_s
+
+
+def _on_credits(run: Replay) -> Iterator[Sentence]:
+    """What a model carried, and would not for ever."""
+    if run.model is not None and (spent := [one for one in run.model.limits if one.overspent]):
+        waited = any(one.waited_ios for one in run.model.limits)
+        carried = (
+            "saved credits carried some of it, the rest waited" if waited else "only saved credits carried it"
+        )
+        rate_per_s, bytes_per_s = _rates(run)
+        rate = format_rate(rate_per_s) if spent[0].counted == "iops" else format_rate(bytes_per_s, "B")
+        yield Sentence(f"{rate} exceeds what the model sustains ({spent[0].name}): {carried}", "doubt")
 
 
 def _slow(run: Replay) -> str:
     if run.model is not None and run.response_ns_p50 == 0:
         waits = sum(one.waited_ios for one in run.model.limits)
-        spent = [one.name for one in run.model.limits if one.overspent]
-        if not waits and spent:
-            return f"Latency: the model states none; saved credits kept the limit off ({spent[0]})"
         if not waits:
             return "Latency: the model states none; no limit held an I/O back"
         mean_ns = sum(one.wait_ns_sum for one in run.model.limits) / waits
@@ -350,18 +397,24 @@ def _fidelity(found: Fidelity, *, on_model: bool) -> list[Section]:
     return list(section("Recorded against played, 95 % interval of the ratio", heads, rows, notes=said))
 
 
-def _scaling(scaling: Scaling, ramp_seconds: float | None) -> Section:
+_SHARE_MIN: Final = 0.01
+
+
+def _scaling(scaling: Scaling, run: Replay) -> Section:
     """The load before and after scaling, and what it was multiplied by."""
     before, after = scaling.before, scaling.after
 
     def row(
         title: str, was: float | None, now: float | None, cell: Callable[[float | None], Cell] = _ratio
     ) -> tuple[Cell, ...]:
-        times = now / was if was and now is not None else None
+        # Two shares near zero are both chance, and so would their ratio be.
+        is_chance = cell is Share and min(was or 0, now or 0) < _SHARE_MIN
+        times = now / was if was and now is not None and not (is_chance or run.stopped_early) else None
         return title, cell(was), cell(now), Number(times, 2)
 
+    shares = before.sequential_share, after.sequential_share
     rows = [
-        row("I/Os", before.ios, after.ios, Count),
+        row("I/Os, flushes too" if run.planned_by_op.get("flush") else "I/Os", before.ios, after.ios, Count),
         row("I/Os per second", before.rate_per_s, after.rate_per_s, Rate),
         row(
             "bytes per second", before.rate_bytes_per_s, after.rate_bytes_per_s, lambda rate: Rate(rate, "B")
@@ -371,10 +424,20 @@ def _scaling(scaling: Scaling, ramp_seconds: float | None) -> Section:
             row(f"peak/mean {width}", was, after.peak_to_mean[width])
             for width, was in before.peak_to_mean.items()
         ),
-        row("sequential", before.sequential_share, after.sequential_share, Share),
+        row("sequential", *shares, Share),
         row("touched", before.footprint_bytes, after.footprint_bytes, Bytes),
     ]
-    notes = [f"the first {ramp_seconds:g} s are a ramp, and left out of the table"] if ramp_seconds else []
+    notes = []
+    if run.ramp_seconds and not run.stopped_early:
+        notes.append(f"the first {run.ramp_seconds:g} s are a ramp, and left out of the table")
+    if run.stopped_early:
+        notes.append("as recorded: all that was to be played; as played: what was, before it stopped")
+    elif run.mode == "compress" and run.scale not in {None, 1.0} and any(before.peak_to_mean.values()):
+        lower = "lower" if (run.scale or 1.0) > 1 else "higher"
+        notes.append(
+            f"peak/mean is {lower} because 10 ms hold {run.scale:g}x as much of the recorded time; gaps CV shows "
+            "whether the bursts kept their shape"
+        )
     heads = columns("", "as recorded", "as played", "times")
     return Section("What scaling did to the load", Table(heads, rows), notes=notes)
 

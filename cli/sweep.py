@@ -219,13 +219,18 @@ def parse_ladder(scales: str | None) -> list[float] | None:
 
 
 def point_of(summary: StepSummary) -> Point:
-    """A step that is done, as the live display shows it."""
+    """A step that is done, as the live display shows it.
+
+    A model of limits alone adds no time to an I/O that meets none: that is no response of 0 ns.
+    """
+    is_mean = summary.response_ns_p50 is None
     return Point(
         summary.scale,
         summary.achieved_iops,
         summary.offered_iops,
-        summary.latency_ns,
+        summary.latency_ns if is_mean else summary.response_ns_p50 or None,
         _why_again(summary),
+        is_mean,
     )
 
 

@@ -46,5 +46,8 @@ def validate_command(recording: RecordingPath, json: Json = False) -> int:
             console.paragraph(f"{entry.level}: {entry.where}: {entry.what}")
         if not findings:
             console.paragraph(f"{recording} is whole: {row_words(opened)}")
+        run = opened.manifest.replay
+        if run is not None and run.stopped_early:
+            console.paragraph("The files are whole, the run is not: it was stopped early, see below.")
         console.quality(recording.name, opened.manifest.quality)
     return 1 if findings else 0

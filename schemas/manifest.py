@@ -27,6 +27,8 @@ HEAVY_LOSS: Final = 0.01
 _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 SHARED_TIME: Final = "time in common"
 """How reasons end that are about what sources share of their time."""
+ENDED_EARLY: Final = "recording ended early"
+"""How the reason begins that says that it did."""
 
 
 @dataclass(slots=True)
@@ -171,7 +173,7 @@ class Quality:
         if self.truncated_tail:
             usable.append("the source file is truncated")
         if self.ended != "normally":
-            usable.append(f"recording ended early: {self.ended}")
+            usable.append(f"{ENDED_EARLY}: {self.ended}")
         self.verdict = "poor" if poor else "usable" if usable else "good"
         self.reasons = poor + usable
         return self

@@ -95,6 +95,11 @@ class Run:
     device_counters: dict[str, DeviceLook] = field(default_factory=dict)
     cpu_seconds: float | None = None
 
+    @property
+    def stopped_early(self) -> bool:
+        """Whether it lacks what came after, whoever or whatever ended it."""
+        return self.interrupted or self.issued_ios < self.planned_ios
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:

@@ -42,12 +42,13 @@ class Fidelity:
 
 
 def fidelity(source: Recording, played: Recording, *, seed: int = 0) -> Fidelity | None:
-    """Hold ``played``, a replay of ``source`` at 1x in step, against it; None for any other, or without I/Os."""
+    """Hold ``played``, a whole replay of ``source`` at 1x in step, against it; None for any other, or without I/Os."""
     replay = played.manifest.open_replay
     if (
         replay.source_uuid != source.manifest.uuid
         or replay.scale != 1
         or not is_in_step(replay)
+        or replay.stopped_early
         or not played.row_count("io")
     ):
         return None

@@ -26,7 +26,7 @@ from iotrace.analyze.present.trust import (
     trust_of_findings,
 )
 from iotrace.analyze.units import DASH, format_moment
-from iotrace.analyze.validity import Finding
+from iotrace.analyze.validity import Finding, danger
 from iotrace.schemas import LOAD_OPS, Recording
 from iotrace.schemas.manifest import QUALITY_WORDS
 from iotrace.schemas.text import shortened
@@ -51,7 +51,10 @@ def compare_answer(
     bad = {label for label, entries in findings.items() if disqualifying(entries)}
     spoiled = [one for one in found if {one.a.label, one.b.label} & bad]
     starts = {label: recording.manifest.clock.start_utc_ns for label, (_, recording) in recordings.items()}
-    every = [entry for entries in findings.values() for entry in entries]
+    every = sorted(
+        (entry for entries in findings.values() for entry in entries),
+        key=lambda one: danger(one.level, one.rule),
+    )
     return Answer(
         opening=[
             *disqualified({named[label]: entries for label, entries in findings.items()}),

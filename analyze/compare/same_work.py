@@ -17,8 +17,8 @@ MIX: Final = "operations and sizes"
 """Name of the aspect that holds the share of I/Os without a like of their operation and size on the other side."""
 TOLERANCE: Final = 0.05
 """Relative difference of rates and sizes, and absolute difference of shares, from which on it is worth a warning."""
-_TOLERANCE_OF: Final = {"footprint": 0.10, "burstiness": 0.25, "length": 0.50}
-"""Coarser ones: a few strays widen a footprint, and burstiness rests on the longest gaps."""
+_TOLERANCE_OF: Final = {"footprint": 0.10, "gaps CV": 0.25, "length": 0.50}
+"""Coarser ones: a few strays widen a footprint, and a CV of gaps rests on the longest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ _MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
         "merging and full stripes help {b} less",
         "b",
     ),
-    "burstiness": (
+    "gaps CV": (
         "{b}'s I/Os came in sharper bursts and queued for one another",
         "{b}'s I/Os came more evenly and queued less for one another",
         "a",
@@ -148,7 +148,7 @@ def _mix_aspect(distance: float) -> WorkAspect:
 
 def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
     closed = replay is not None and replay.mode == "think"
-    footprint, burstiness = (
+    footprint, gaps_cv = (
         None if one is None else one * _scaled(replay, name)
         for one, name in ((a.footprint_bytes, "footprint_bytes"), (a.interarrival_cv, "cv_interarrival"))
     )
@@ -167,7 +167,7 @@ def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
             _aspect(f"sequential {op}s", "share", sequential_a.get(op), sequential_a.get(op), sequential_b.get(op))
             for op in ("read", "write")
         ),
-        _aspect("burstiness", "CV of gaps", a.interarrival_cv, burstiness, b.interarrival_cv, asked=not closed),
+        _aspect("gaps CV", "CV of gaps", a.interarrival_cv, gaps_cv, b.interarrival_cv, asked=not closed),
     ]  # fmt: skip
     if replay is None:
         found.append(_aspect("length", "ns", a.span_ns, a.span_ns, b.span_ns))
@@ -176,7 +176,7 @@ def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
 
 def _scaled(replay: Replay | None, name: str) -> float:
     """By how much scaling was to change a figure of the load; 1 where the replay does not say."""
-    if replay is None or replay.scaling is None:
+    if replay is None or replay.scaling is None or replay.stopped_early:
         return 1.0
     before, after = getattr(replay.scaling.before, name), getattr(replay.scaling.after, name)
     return float(after) / float(before) if before and after else 1.0

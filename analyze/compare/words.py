@@ -216,7 +216,9 @@ def _mean_apart(entry: ClassComparison, decided: Figure, direction: Direction) -
     ratio = format_ratio_with_interval(mean.ratio, mean.ratio_interval)
     if of_mean in {"faster", "slower"}:
         return f"; the mean is {of_mean}, {ratio}"
-    return f"; the mean, {ratio}, does not tell"
+    if of_mean == "unknown":
+        return f"; the mean, {ratio}, is inconclusive: too few stretches of time for an interval"
+    return f"; the mean, {ratio}, is inconclusive: its interval holds 1"
 
 
 def _without_time(label: str, op: str, figure: Figure, metric: str) -> Verdict:

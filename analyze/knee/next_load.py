@@ -62,6 +62,8 @@ class StepSummary:
     """What it carried while never idle, after it broke if it did."""
     times: float = 1.0
     """Its length, in ordinary steps."""
+    response_ns_p50: float | None = None
+    """0 where a model states no latency."""
 
 
 def summarise_step(recording: Recording, scale: float | None = None, *, times: float = 1.0) -> StepSummary:
@@ -84,6 +86,7 @@ def summary_of(step: Step, *, times: float = 1.0) -> StepSummary:
         step.credits_ios is not None or step.latency_break is not None,
         step.sustained_iops,
         times,
+        step.response_ns["p50"],
     )
 
 

@@ -27,9 +27,9 @@ def has_invalid(findings: Sequence[Finding]) -> bool:
 def disqualified(findings: Mapping[str, Sequence[Finding]]) -> list[Sentence]:
     """What is said before any figure where a rule forbids to use them, for each recording by its name."""
     return [
-        Sentence(f"Not to be relied on: {shortened(name, 36)}: {_titles(spoiling)}", "bad")
+        Sentence(f"Not to be relied on: {shortened(name, 36)}: {'; '.join(titles)}", "bad")
         for name, entries in findings.items()
-        if (spoiling := disqualifying(entries))
+        if (titles := dict.fromkeys(entry.title for entry in disqualifying(entries)))
     ]
 
 
@@ -41,7 +41,8 @@ def trust(quality: Quality, findings: Sequence[Finding], *, is_judged: bool = Tr
     if disqualifying(findings):
         return []
     # The reasons stand below, and need not be said twice.
-    recorded = f"recorded {_judged(quality, findings).words}"
+    judged = _judged(quality, findings)
+    recorded = f"recorded {judged.words}{f' ({judged.reasons[0]})' if judged.reasons else ''}"
     is_clean = not findings
     findings = [entry for entry in findings if entry.rule != "data-lost"]
     if not findings:

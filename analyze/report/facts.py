@@ -168,7 +168,7 @@ def findings_of(
         else:
             name = one.path.name.removesuffix(".iotrace")
             found += [facts_of(name, finding) for finding in check_sweep(one.recordings())]
-    return sorted(found, key=lambda finding: finding.level != "invalid")
+    return sorted(found, key=lambda one: validity.danger(one.level, one.rule))
 
 
 def facts_of(name: str, finding: validity.Finding) -> FindingFacts:

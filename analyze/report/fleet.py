@@ -23,6 +23,7 @@ from iotrace.analyze.fleet.presentation import hosts_text
 from iotrace.analyze.fleet.summary import HostSummary, Seconds
 from iotrace.analyze.present import Answer
 from iotrace.analyze.units import format_count, format_duration_ns, format_moment
+from iotrace.analyze.validity import danger
 from iotrace.schemas import counted
 from iotrace.schemas.replacing import check_file, new_file
 
@@ -111,7 +112,7 @@ def findings_of_many(findings: Sequence[FindingFacts]) -> list[FindingFacts]:
             detail = first.detail if of_all else f"in {first.name} {first.detail}"
             first = replace(first, name=name, detail=detail)
         found.append(first)
-    return sorted(found, key=lambda one: one.level != "invalid")
+    return sorted(found, key=lambda one: danger(one.level, one.rule))
 
 
 def _section(heading: str, sentence: str, answer: Answer, charts: list[Chart]) -> Section:

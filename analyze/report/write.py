@@ -176,8 +176,10 @@ def _facts(
         {one.comparison.b.uuid: one.comparison for one in comparisons},
         {one.path: facts.description for one, facts in zip(named, recordings, strict=True)},
     )
-    spoiled = sorted(
-        {f"{finding.name} ({finding.title})" for finding in findings if finding.level == "invalid"}
+    spoiled = list(
+        dict.fromkeys(
+            f"{finding.name} ({finding.title})" for finding in findings if finding.level == "invalid"
+        )
     )
     sentence, also = verdict.overall(sweeps, comparisons, recordings, spoiled)
     is_enough = None if spoiled else verdict.is_enough(sweeps, checks)

@@ -18,15 +18,22 @@ from . import load, target
 from . import recording as recording_rules
 from .subject import Finding, Rule, Subject
 
-__all__ = ["RULES", "Finding", "Rule", "Subject", "check"]
+__all__ = ["RULES", "Finding", "Rule", "Subject", "check", "danger"]
 
 RULES: Final[tuple[Rule, ...]] = (
     *target.RULES,
+    *comparison_rules.RULES,
     *load.RULES,
     *recording_rules.RULES,
-    *comparison_rules.RULES,
 )
-"""Every rule, in the order findings are shown."""
+"""Every rule, those first that endanger an answer most: whether storage answered, and whether its work was the same,
+come before how exactly it was measured."""
+_PLACES: Final = {rule.id: place for place, rule in enumerate(RULES)}
+
+
+def danger(level: str, rule: str) -> tuple[bool, int]:
+    """The order of findings wherever several are shown: first what forbids to use figures, then as in `RULES`."""
+    return level != "invalid", _PLACES.get(rule, len(_PLACES))
 
 
 def check(
@@ -37,7 +44,7 @@ def check(
     description: Description | None = None,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> list[Finding]:
-    """Findings of every rule that fires for ``recording``, the invalidating ones first.
+    """Findings of every rule that fires for ``recording``, in the order of `danger`.
 
     ``comparison`` adds the rules on what was compared (the recording is its b); ``quantile`` is the highest one quoted;
     ``description`` is what `describe` found of it, if it was asked; ``connection`` has it open, if anything has.
@@ -46,4 +53,4 @@ def check(
     with Subject(recording, comparison, quantile, description, connection) as subject:
         scopes = {subject.scope} | ({"comparison"} if comparison is not None else set())
         fired = [rule.judge(subject) for rule in RULES if rule.scopes & scopes]
-    return sorted((finding for finding in fired if finding), key=lambda finding: finding.level != "invalid")
+    return sorted((finding for finding in fired if finding), key=lambda one: danger(one.level, one.rule))

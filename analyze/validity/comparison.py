@@ -85,8 +85,8 @@ def clock_error(subject: Subject) -> Finding | None:
 RULES: Final = (
     Rule(
         "unlike-work",
-        "mix, rate, sizes, footprint, sequentiality, burstiness or length differ (by 5 % or 5 points; "
-        "footprint 10 %, burstiness 25 %, length 50 %), or a replay did not do what was planned",
+        "mix, rate, sizes, footprint, sequentiality, gaps CV or length differ (by 5 % or 5 points; "
+        "footprint 10 %, gaps CV 25 %, length 50 %), or a replay did not do what was planned",
         "latencies differ because of the work; invalid if the mix differs by 20 % or the rate by a factor "
         "of two",
         COMPARISONS,

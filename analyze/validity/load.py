@@ -52,15 +52,20 @@ def not_together(subject: Subject) -> Finding | None:
 def interrupted(subject: Subject) -> Finding | None:
     """A run that stopped early lacks what came after."""
     issued, planned = subject.played.issued_ios, subject.played.planned_ios
-    if not subject.played.interrupted and issued >= planned:
+    if not subject.played.stopped_early:
         return None
-    detail = f"{format_count(issued)} of {format_count(planned)} planned I/Os were issued"
-    if subject.scope == "characterization":
-        detail = f"it ended after {format_count(issued)} I/Os"
+    title, detail = f"the {subject.run} did not run to its end", f"it ended after {format_count(issued)} I/Os"
+    is_partial = issued < planned and subject.scope != "characterization"
+    if is_partial:
+        title = f"stopped early: {format_share(issued / planned)} of the load was played"
+        detail = (
+            f"{format_count(issued)} of {format_count(planned)} planned I/Os were issued: the rest may be busier or of "
+            "another kind, so no figure stands for the whole load"
+        )
     return Finding(
         "interrupted",
-        "warning",
-        f"the {subject.run} did not run to its end",
+        "invalid" if is_partial else "warning",
+        title,
         detail,
         f"{subject.again} again to the end before judging by it",
     )
@@ -240,6 +245,13 @@ def not_steady(subject: Subject) -> Finding | None:
 
 RULES: Final = (
     Rule(
+        "interrupted",
+        "a run ended before its plan did",
+        "no figure covers the rest of the plan; invalid if a part of the load was not played",
+        RUNS | SIMULATIONS,
+        interrupted,
+    ),
+    Rule(
         "generator-limited",
         "lateness caused by the replay itself exceeds a tenth of response, at the median or the p99",
         "the replaying machine was too slow: response says nothing about the storage",
@@ -252,13 +264,6 @@ RULES: Final = (
         "the storage was not under the load that the figures describe",
         REPLAYS,
         not_together,
-    ),
-    Rule(
-        "interrupted",
-        "a run ended before its plan did",
-        "no figure covers the rest of the plan",
-        RUNS | SIMULATIONS,
-        interrupted,
     ),
     Rule(
         "delayed-by-cap",

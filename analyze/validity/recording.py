@@ -5,7 +5,7 @@ from typing import Final
 from iotrace.analyze.stats.histogram import is_printable
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns, format_share
 from iotrace.schemas import LOAD_OPS
-from iotrace.schemas.manifest import HEAVY_LOSS, SHARED_TIME
+from iotrace.schemas.manifest import ENDED_EARLY, HEAVY_LOSS, SHARED_TIME
 from iotrace.schemas.tables import KEYS
 
 from .subject import ANY, CAPTURED, Finding, Rule, Subject
@@ -43,7 +43,13 @@ def nothing_recorded(subject: Subject) -> Finding | None:
 def data_lost(subject: Subject) -> Finding | None:
     """Events that were lost are missing from every count, and slow moments lose most."""
     quality = subject.recording.manifest.quality
-    reasons = [reason for reason in quality.reasons if not reason.endswith(SHARED_TIME)]
+    reasons = [
+        reason
+        for reason in quality.reasons
+        if not reason.endswith(SHARED_TIME)
+        # That a run was stopped early is another rule's.
+        and not (subject.played.stopped_early and reason.startswith(ENDED_EARLY))
+    ]
     if quality.verdict == "good" or (quality.reasons and not reasons):
         return None
     hint = {
@@ -55,7 +61,7 @@ def data_lost(subject: Subject) -> Finding | None:
     return Finding(
         "data-lost",
         "invalid" if quality.verdict == "poor" else "warning",
-        f"it was recorded {quality.words}",
+        f"it was recorded {quality.words}{f': {reasons[0]}' if reasons else ''}",
         "; ".join(reasons) or "no reason is given",
         f"{hint}; until then counts are lower bounds and tails are uncertain",
     )

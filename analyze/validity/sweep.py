@@ -6,7 +6,7 @@ from dataclasses import replace
 from iotrace.schemas import Recording
 from iotrace.schemas.run import ClosedLoop
 
-from . import Finding, check
+from . import Finding, check, danger
 
 
 def check_sweep(steps: Sequence[Recording]) -> list[Finding]:
@@ -19,8 +19,10 @@ def check_sweep(steps: Sequence[Recording]) -> list[Finding]:
     for step in steps:
         for finding in check(step):
             by_rule.setdefault(finding.rule, []).append((step, finding))
-    findings = [_joined(fired, len(steps)) for fired in by_rule.values()]
-    return sorted(findings, key=lambda finding: finding.level != "invalid")
+    findings = [(_joined(fired, len(steps)), fired[0][1].level) for fired in by_rule.values()]
+    # What invalidates some steps comes before what is a warning for all.
+    findings.sort(key=lambda one: (one[0].level != "invalid", danger(one[1], one[0].rule)))
+    return [found for found, _ in findings]
 
 
 _NAMED_MOST = 8

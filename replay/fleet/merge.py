@@ -17,9 +17,7 @@ import pyarrow.parquet as pq
 
 from iotrace.replay import _engine
 from iotrace.replay.options import ReplayOptions
-from iotrace.replay.plan.selection import select
-from iotrace.replay.plan.source import Source
-from iotrace.replay.plan.survey import survey
+from iotrace.replay.plan.survey import shape_of
 from iotrace.replay.run.result import is_generator_limited
 from iotrace.schemas import (
     IoFlags,
@@ -31,7 +29,7 @@ from iotrace.schemas import (
     counted,
 )
 from iotrace.schemas import Source as ManifestSource
-from iotrace.schemas.run import DeviceCounters, DeviceLook, LoadShape, Quantiles, Replay, Scaling, Shard
+from iotrace.schemas.run import DeviceCounters, DeviceLook, Quantiles, Replay, Scaling, Shard
 from iotrace.schemas.writer import rewrite_manifest
 
 from .conductor import PlayedPart, Together
@@ -353,16 +351,9 @@ def _with_shape(merged: Recording, options: ReplayOptions, source: Recording | N
     """What scaling did to the load, where one recording was shared: seen in what was played."""
     if source is None or not merged.manifest.open_replay.issued_ios:
         return merged
-    before = _shape(source, options)
-    after = _shape(merged, ReplayOptions())
+    before = shape_of(source, options)
+    after = shape_of(merged)
     if before is not None and after is not None:
         merged.manifest.open_replay.scaling = Scaling(before, after)
         return rewrite_manifest(merged)
     return merged
-
-
-def _shape(recording: Recording, options: ReplayOptions) -> LoadShape | None:
-    try:
-        return survey(Source.open(recording, select(recording, options))).shape
-    except IotraceError:
-        return None

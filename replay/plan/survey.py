@@ -13,13 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iotrace.replay import _engine
-from iotrace.schemas import IotraceError
+from iotrace.replay.options import ReplayOptions
+from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.run import LoadShape
 
 from .addresses import EXTENTS_MAX, Places, Slots, Touched, granule_of
 from .log_stream import Ring, is_log, log_key
 from .rows import NO_ID, READ, WRITE, Rows
-from .selection import log_files
+from .selection import log_files, select
 from .source import Source
 from .streams import StreamCounts
 
@@ -219,6 +220,14 @@ def survey(
         unattributed_ios=unattributed,
         _log_touched=log_touched,
     )
+
+
+def shape_of(recording: Recording, options: ReplayOptions | None = None) -> LoadShape | None:
+    """The shape of what a recording holds, as ``options`` choose of it; None where it cannot be told."""
+    try:
+        return survey(Source.open(recording, select(recording, options or ReplayOptions()))).shape
+    except IotraceError:
+        return None
 
 
 def _distinct(values: npt.NDArray[np.int32]) -> list[int]:

@@ -18,7 +18,7 @@ from iotrace.replay.plan.schedule import Schedule, allowed_processors, refuse_en
 from iotrace.replay.plan.selection import select
 from iotrace.replay.plan.shards import narrow
 from iotrace.replay.plan.source import Source, space_names
-from iotrace.replay.plan.survey import Survey, survey
+from iotrace.replay.plan.survey import Survey, shape_of, survey
 from iotrace.replay.targets.fill import Fill
 from iotrace.replay.targets.refusals import Permission, refuse_output_as_target, refuse_recording
 from iotrace.replay.targets.silent_storage import refuse_silent
@@ -29,8 +29,8 @@ from iotrace.replay.virtual.play import play_on_model, volume_of_files
 from iotrace.schemas import Clock, IoFlags, IotraceError, Kind, Manifest, Recording, RecordingWriter, stopping
 from iotrace.schemas import Source as ManifestSource
 from iotrace.schemas.models import is_model_target, model_named
-from iotrace.schemas.run import Filters, MappedSpace, ModelFacts, Replay
-from iotrace.schemas.writer import refuse_over_source
+from iotrace.schemas.run import Filters, LoadShape, MappedSpace, ModelFacts, Replay, Scaling
+from iotrace.schemas.writer import refuse_over_source, rewrite_manifest
 
 from . import result
 from .pacing import VIRTUAL, Pacing, choose_pacing
@@ -140,7 +140,16 @@ def replay(
         writer.append("devices", result.devices_table(disks))
         writer.append("files", files)
         writer.append("processes", result.processes_table(recording))
-        return writer.commit(manifest)
+        return _with_played_shape(writer.commit(manifest), found.shape)
+
+
+def _with_played_shape(done: Recording, before: LoadShape) -> Recording:
+    """Of a run that was stopped early the load as it was played: the plan was made ahead of it."""
+    after = shape_of(done) if done.manifest.open_replay.stopped_early else None
+    if after is None:
+        return done
+    done.manifest.open_replay.scaling = Scaling(before, after)
+    return rewrite_manifest(done)
 
 
 def check_targets(

@@ -61,6 +61,17 @@ def test_compare_of_what_is_valid_begins_with_the_answer(two, capsys):
     assert text.startswith("Reads: these recordings show no difference between A and B")
 
 
+def test_compare_names_first_what_endangers_its_answer_most(two, capsys):
+    """A has too few I/Os for a p99, which leaves the median; B's every latency is partly the replay's own."""
+    manifest = two[1] / "manifest.json"
+    text = manifest.read_text("utf-8").replace('"generator_limited": true', '"generator_limited": false')
+    manifest.write_text(text.replace('"backend": null', '"backend": "threads"'), "utf-8")
+    run(["compare", *map(str, two)])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Before you trust it: threads played the I/O, not io_uring; 1 more below" in text
+    assert "warning: too few I/Os for a p99" in text
+
+
 def test_describe_and_incident_say_it_first_too_and_json_has_it_first(two, capsys):
     for command in ("describe", "incident"):
         run([command, str(two[1])])

@@ -6,8 +6,11 @@ import threading
 import pytest
 from rich.console import Console
 
+from iotrace.analyze.knee.next_load import StepSummary
+from iotrace.analyze.units import DASH
 from iotrace.cli import console, live
 from iotrace.cli.live import LiveMeter, Load, Point, show_replay, sparkline
+from iotrace.cli.sweep import point_of
 from iotrace.replay import Progress
 
 SECOND_NS = 1_000_000_000
@@ -36,7 +39,7 @@ def test_figures_are_of_the_time_since_the_last_look() -> None:
     load.take(2 * SECOND_NS, 400, 1e6, due=500, in_flight=7)
     load.take(3 * SECOND_NS, 500, 5e6, due=700, in_flight=9)
     assert [(gauge.label, gauge.words) for gauge in load.look()] == [
-        ("load", "200 of 300 IOPS"),
+        ("load", "200 of 300/s with flushes"),
         ("latency", "2.00 ms"),
         ("in flight", "9"),
     ]
@@ -100,9 +103,9 @@ def test_in_a_pipe_there_are_plain_lines(
     meter.update(1, 2, "step 1 at 1x")
     meter.load.take(SECOND_NS, 90, 4e5, due=100, in_flight=3)
     meter.look()
-    assert meter.line() == "sweep: step 1 at 1x, load 90 of 100 IOPS, latency 0.40 ms, in flight 3"
+    assert meter.line() == "sweep: step 1 at 1x, load 90 of 100/s with flushes, latency 0.40 ms, in flight 3"
     meter.point(Point(1, 90, 100, 4e5, " (too short to tell)"))
-    assert capsys.readouterr().err == "1x (too short to tell): 90 of 100 IOPS, response 0.40 ms\n"
+    assert capsys.readouterr().err == "1x (too short to tell): 90 of 100 IOPS, median response 0.40 ms\n"
 
 
 def test_a_file_that_is_made_is_said_once_with_its_size(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,5 +120,12 @@ def test_a_file_that_is_made_is_said_once_with_its_size(capsys: pytest.CaptureFi
 
 
 def test_a_model_that_states_no_latency_does_not_answer_in_0_ns():
-    assert str(Point(2, 200, 200, 0)) == "2x: 200 of 200 IOPS, no latency stated"
-    assert str(Point(2, 200, 200, 1e6)) == "2x: 200 of 200 IOPS, response 1.00 ms"
+    """Where a limit held a few I/Os back, their mean is 5 ns, and the median is still none."""
+
+    def said(p50: float | None, latency_ns: float) -> str:
+        step = StepSummary(2, 200, 200, latency_ns, False, True, False, response_ns_p50=p50)
+        return str(point_of(step)).partition("IOPS, ")[2]
+
+    assert said(0, 5) == f"median response {DASH}"
+    assert said(1e6, 1e6) == "median response 1.00 ms"
+    assert said(None, 5.55e6) == "mean response 5.55 ms"

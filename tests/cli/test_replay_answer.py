@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from iotrace.analyze.present import Number
 from iotrace.cli import console
+from iotrace.cli.replay import _scaling
 from iotrace.schemas import Recording
+from iotrace.schemas.run import LoadShape, Replay, Scaling
 
 from .conftest import Result
 
@@ -20,13 +23,16 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--scale", "2x"), ["Played at 2x (compress)", "2.00"]),
+        (
+            ("--scale", "2x"),
+            ["Played at 2x (compress)", "2.00", "peak/mean is lower because 10 ms hold 2x as much"],
+        ),
         (("--mode", "superpose", "--scale", "2x"), ["superpose, 2 copies, disjoint footprint"]),
         (
             ("--mode", "think"),
             ["were recorded, and the storage decides", "0 % of the I/Os waited for another"],
         ),
-        (("--op", "read"), ["800 of 800 I/Os issued"]),
+        (("--op", "read"), ["800 reads and writes ("]),
         (("--ramp", "1s"), ["the first 1 s are a ramp, and left out of the table"]),
         (("--addresses", "identity", "--compressible", "2:1"), ["identity", "compressible 2:1"]),
     ],
@@ -60,3 +66,11 @@ def test_a_fraction_that_cannot_be_had_is_refused(
     assert result.status == 2
     assert "no whole stream is as small as 0.5 of this workload" in result.err
     assert [entry.name for entry in tmp_path.iterdir()] == ["reads.iotrace"]
+
+
+def test_two_shares_near_zero_have_no_ratio() -> None:
+    before, after = (LoadShape(10, 5, sequential_share=share) for share in (0.0002, 0.005))
+    answer = _scaling(Scaling(before, after), Replay(scale=2.0, mode="compress"))
+    assert answer.table is not None
+    (times,) = (row[-1] for row in answer.table.rows if row[0] == "sequential")
+    assert times == Number(None, 2)

@@ -33,7 +33,26 @@ def test_a_replay(iotrace: Callable[..., Result], reads: Recording, tmp_path: Pa
     result = iotrace("replay", reads.path, "--target", tmp_path / "t.bin", "--buffered", "-o", output)
     assert result.status == STOPPED, result.err
     assert validate(output) == []
-    assert 0 < Recording.open(output).row_count("io") < reads.row_count("io")
+    played = Recording.open(output).row_count("io")
+    assert 0 < played < reads.row_count("io")
+    assert result.out.startswith(
+        f"STOPPED EARLY: {played / 8:.1f} % of the load was played (stopped by you after"
+    )
+    load = " ".join(line for line in result.out.splitlines() if line.startswith("I/Os  ")).split()
+    assert load[:3] == ["I/Os", "800", f"{played}"]
+    assert "Recorded against played" not in result.out
+    said = f"stopped early: {played / 8:.1f} % of the load was played"
+    page = tmp_path / "report.html"
+    for words in (
+        ("describe", output),
+        ("compare", reads.path, output),
+        ("report", reads.path, output, "-o", page),
+    ):
+        opening = " ".join(iotrace(*words).out.split())[:300]
+        assert opening.startswith("Not to be relied on: "), opening
+        assert said in opening
+    assert said in page.read_text("utf-8")
+    assert "the run is not: it was stopped early" in " ".join(iotrace("validate", output).out.split())
 
 
 def test_a_sweep(iotrace: Callable[..., Result], reads: Recording, tmp_path: Path) -> None:
@@ -41,6 +60,8 @@ def test_a_sweep(iotrace: Callable[..., Result], reads: Recording, tmp_path: Pat
     result = iotrace("sweep", reads.path, *words)
     assert result.status == STOPPED, result.err
     assert len(Sweep.open(tmp_path / "s.iotrace").steps) == 1
+    knee = iotrace("knee", tmp_path / "s.iotrace").out
+    assert "stopped early: " in knee[: knee.index("\n\n")].replace("\n", " ")
 
 
 def test_the_demo_tells_no_story_of_half_a_step(iotrace: Callable[..., Result], tmp_path: Path) -> None:

@@ -333,8 +333,14 @@ def test_of_a_model_the_answer_is_what_its_limits_held_up(make_recording):
     ("interval", "words"),
     [
         ((0.35, 0.6), "0.47x [0.40, 0.50]."),
-        ((0.09, 1.39), "0.47x [0.40, 0.50]; the mean, 0.50x [0.09, 1.39], does not tell."),
-        (None, "0.47x [0.40, 0.50]; the mean, 0.50x, does not tell."),
+        (
+            (0.09, 1.39),
+            "0.47x [0.40, 0.50]; the mean, 0.50x [0.09, 1.39], is inconclusive: its interval holds 1.",
+        ),
+        (
+            None,
+            "0.47x [0.40, 0.50]; the mean, 0.50x, is inconclusive: too few stretches of time for an interval.",
+        ),
         ((1.1, 1.3), "0.47x [0.40, 0.50]; the mean is slower, 0.50x [1.10, 1.30]."),
     ],
 )

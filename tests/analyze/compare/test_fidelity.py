@@ -17,7 +17,7 @@ WORK = {
     "size_bytes": np.array([8192, 65536])[np.arange(COUNT) // 2 % 2],
 }
 """Of two sizes, which are told together."""
-IN_STEP = {"scale": 1.0, "mode": "compress", "layer": "block", "planned_ios": COUNT}
+IN_STEP = {"scale": 1.0, "mode": "compress", "layer": "block", "planned_ios": COUNT, "issued_ios": COUNT}
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_the_distance_of_two_mixes_is_their_total_variation(mix, distance):
         ("footprint", {"footprint_bytes": 200 << 20}, "a"),
         ("sequential reads", {"sequential_share": {"read": 0.8}}, "b"),
         ("sequential reads", {"sequential_share": {"read": 0.1}}, "a"),
-        ("burstiness", {"interarrival_cv": 1.0}, "b"),
+        ("gaps CV", {"interarrival_cv": 1.0}, "b"),
         ("rate", {"span_ns": 2 * SECOND}, "b"),
         ("bytes per read", {"mix": {("read", 4096): 1000}}, "b"),
         ("read share", {"mix": {("read", 8192): 500, ("write", 8192): 500}}, None),

@@ -244,6 +244,29 @@ CASES = {
         Case(replay={"device_counters": {"sdx": {"before": None, "after": None}}}),
         "20.0 GiB",
     ),
+    "unlike-work": Cases(
+        Case("captured", io=io(size_bytes=np.full(COUNT, 8192)), other=CAPTURED),
+        Case("captured", other=CAPTURED),
+        "mix of operations and sizes differs",
+        "invalid",
+    ),
+    "unlike-layers": Cases(
+        Case("captured", io=io(layer=np.full(COUNT, "filesystem")), other=CAPTURED),
+        Case("captured", other=CAPTURED),
+        "B at the filesystem layer",
+    ),
+    "same-recording": Cases(
+        Case("captured", manifest={"uuid": UUID}, other=Case("captured", manifest={"uuid": UUID})),
+        Case("captured", other=CAPTURED),
+        "no difference",
+    ),
+    "clock-error": Cases(
+        Case("captured", io=both_layers(700, 900), other=Case("captured", io=both_layers(700, 500))),
+        Case("captured", io=both_layers(700, 500), other=Case("captured", io=both_layers(700, 500))),
+        "block cannot take less time than device",
+        "invalid",
+    ),
+    "interrupted": Cases(Case(replay={"issued_ios": 11_000}), Case(), "11,000 of 12,000", "invalid"),
     "generator-limited": Cases(Case(replay=LATE_BY_A_TENTH), Case(), "p99 30.0 µs", "invalid"),
     "not-together": Cases(
         # Of the run's 60 s, 1 % is 600 ms: from 300 ms early to 301 ms late, or just that.
@@ -252,7 +275,6 @@ CASES = {
         "starts may lie 601 ms apart",
         "invalid",
     ),
-    "interrupted": Cases(Case(replay={"issued_ios": 11_000}), Case(), "11,000 of 12,000"),
     "delayed-by-cap": Cases(Case(replay={"delayed_ios": 1}), Case(), "1,024"),
     "not-as-recorded": Cases(
         Case(replay={"skipped_ios": 61, "adjusted_ios": 61, "skipped": {"over 256 MiB": 61}}),
@@ -339,28 +361,6 @@ CASES = {
         Case("captured", manifest=source(1_000_000)),
         "files.xel (unknown)",
     ),
-    "unlike-work": Cases(
-        Case("captured", io=io(size_bytes=np.full(COUNT, 8192)), other=CAPTURED),
-        Case("captured", other=CAPTURED),
-        "mix of operations and sizes differs",
-        "invalid",
-    ),
-    "unlike-layers": Cases(
-        Case("captured", io=io(layer=np.full(COUNT, "filesystem")), other=CAPTURED),
-        Case("captured", other=CAPTURED),
-        "B at the filesystem layer",
-    ),
-    "same-recording": Cases(
-        Case("captured", manifest={"uuid": UUID}, other=Case("captured", manifest={"uuid": UUID})),
-        Case("captured", other=CAPTURED),
-        "no difference",
-    ),
-    "clock-error": Cases(
-        Case("captured", io=both_layers(700, 900), other=Case("captured", io=both_layers(700, 500))),
-        Case("captured", io=both_layers(700, 500), other=Case("captured", io=both_layers(700, 500))),
-        "block cannot take less time than device",
-        "invalid",
-    ),
 }
 """Under the identifier of each rule."""
 
@@ -380,6 +380,7 @@ FURTHER = [
         "/dev/sdx",
     ),
     ("interrupted", Case(replay={"interrupted": True}), "warning", "12,000"),
+    ("interrupted", Case("characterization", replay={"issued_ios": 11_000}), "warning", "11,000"),
     ("not-as-recorded", Case(replay={"adjusted_ios": 500}), "warning", "500"),
     ("load-not-as-asked", Case(replay={"thinning": {"error": 0.2}}), "warning", "1.20 times"),
     ("processor-slowed", Case(manifest={"host": Host(cpu_governor="")}), "warning", "unknown"),
