@@ -33,7 +33,7 @@ from iotrace.schemas.text import shortened
 
 from .comparison import ClassComparison, Comparison, Figure, Side
 from .same_work import work_value_text
-from .words import without_interval
+from .words import inconclusive_means, without_interval
 
 _TITLE_CHARACTERS: Final = 24
 _DIFFERENCES_NAMED: Final = 3
@@ -327,6 +327,7 @@ def _waterfall(side: Side) -> Iterator[Section]:
 def _notes(found: Sequence[Comparison]) -> list[str]:
     missing = without_interval([entry for one in found for entry in one.classes])
     return [
+        *(words for one in found if (words := inconclusive_means(one))),
         *([missing] if missing else []),
         *(f"not compared: {'; '.join(one.unmatched)}" for one in found if one.unmatched),
     ]

@@ -11,8 +11,18 @@ from iotrace.analyze.units import (
     format_share_with_interval,
 )
 from iotrace.schemas.run import Replay
+from iotrace.schemas.vocabulary import listed
 
-from .comparison import ClassComparison, Figure, Interval, Paired, Side, Verdict, WorkAspect
+from .comparison import (
+    ClassComparison,
+    Comparison,
+    Figure,
+    Interval,
+    Paired,
+    Side,
+    Verdict,
+    WorkAspect,
+)
 
 _CLOCKS: Final = {
     "sql": "from the worker's request until SQL Server saw the completion",
@@ -199,26 +209,54 @@ def _verdict(
     if by_service is not None and by_service.ratio is not None:
         alone = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
         sentence += f"; service alone {alone}" if alone != ratio else ""
-    sentence += f"{_mean_apart(entry, figure, direction)}."
+    sentence += f"{_mean_apart(entry, direction)}."
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
     )
 
 
-def _mean_apart(entry: ClassComparison, decided: Figure, direction: Direction) -> str:
-    """What the mean says where it does not bear out the figure that decided."""
+def _mean_apart(entry: ClassComparison, direction: Direction) -> str:
+    """What the mean says where it points the other way than the figure that decided."""
     mean = _same(entry, "mean")
-    if mean is None or mean is decided or mean.ratio is None or direction not in {"faster", "slower"}:
-        return ""
-    of_mean = _direction(mean.ratio_interval)
-    if of_mean == direction:
+    if (
+        mean is None
+        or mean.ratio is None
+        or {direction, _direction(mean.ratio_interval)} != {"faster", "slower"}
+    ):
         return ""
     ratio = format_ratio_with_interval(mean.ratio, mean.ratio_interval)
-    if of_mean in {"faster", "slower"}:
-        return f"; the mean is {of_mean}, {ratio}"
-    if of_mean == "unknown":
-        return f"; the mean, {ratio}, is inconclusive: too few stretches of time for an interval"
-    return f"; the mean, {ratio}, is inconclusive: its interval holds 1"
+    return f"; the mean is {_direction(mean.ratio_interval)}, {ratio}"
+
+
+def inconclusive_means(found: Comparison) -> str:
+    """The operations that a quantile decides and the mean does not; empty where there are none."""
+    decided = {
+        one.op
+        for one in found.verdicts
+        if one.direction in {"faster", "slower"} and one.quantity not in {"mean", "typical"}
+    }
+    means = {
+        entry.op: mean
+        for entry in found.classes
+        if entry.op in decided
+        and entry.role is None
+        and entry.b_metric == found.headline_metric
+        and (mean := _same(entry, "mean")) is not None
+        and mean.ratio is not None
+        and _direction(mean.ratio_interval) in {"no difference", "unknown"}
+    }
+    if not means:
+        return ""
+    said = listed(
+        [
+            f"{_DOING[op].lower()} ({format_ratio_with_interval(mean.ratio or 0.0, mean.ratio_interval)})"
+            for op, mean in means.items()
+        ]
+    )
+    return (
+        f"whether the mean of {said} differs from A's cannot be told: its interval holds 1, or there are too few "
+        "stretches of time for one. A quantile says what single I/Os take, not what all of them cost together"
+    )
 
 
 def _without_time(label: str, op: str, figure: Figure, metric: str) -> Verdict:

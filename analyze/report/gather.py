@@ -12,7 +12,7 @@ from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.compare.presentation import comparison_sections, verdict_sentences
 from iotrace.analyze.compare.recordings import compare_all
 from iotrace.analyze.compare.waterfall import waterfall
-from iotrace.analyze.compare.words import without_interval
+from iotrace.analyze.compare.words import inconclusive_means, without_interval
 from iotrace.analyze.describe.presentation import opening
 from iotrace.analyze.describe.recording import describe_opened
 from iotrace.analyze.describe.simulated import model_sections, model_sentences
@@ -271,6 +271,7 @@ def _tell_comparison(
             *found.basis,
             *(f"{warning[:1].upper()}{warning[1:]}." for warning in found.warnings),
             *([f"Not compared: {'; '.join(found.unmatched[:12])}."] if found.unmatched else []),
+            *([f"{words[:1].upper()}{words[1:]}."] if (words := inconclusive_means(found)) else []),
             *([missing] if (missing := without_interval(found.classes)) else []),
         ],
         lead=shown[:2],
