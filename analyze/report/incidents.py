@@ -13,7 +13,7 @@ from iotrace.analyze.incident.presentation import incident_sections
 from iotrace.analyze.incident.result import SlowWindow, Timeline
 from iotrace.analyze.incident.words import sensitivity_sentences, slower_words
 from iotrace.analyze.units import DASH, format_duration_ns, format_moment
-from iotrace.schemas import Recording
+from iotrace.schemas import Recording, counted
 from iotrace.schemas.vocabulary import listed
 
 from .charts_time import SLOTS_MAX, CounterName, Marked, table_rows
@@ -89,11 +89,24 @@ def incident_section(
     chart = incident_chart(found, time, prefix=prefix, group=group, points_max=points_max)
     return Section(
         f"Slow windows: {found.title}",
-        incident_sentence(found),
+        _how_many(found) if slow else incident_sentence(found),
         points=points,
         notes=list(found.notes),
         charts=[chart] if chart else [],
         tables=_anchored(page_tables(incident_sections(found, start_utc_ns)), prefix),
+    )
+
+
+def _how_many(found: Incidents) -> str:
+    """How many windows and slow changes there are, each of which is told of below, and what recurs, which is not."""
+    counts = [
+        counted(len(some), what)
+        for some, what in ((found.windows, "slow window"), (found.drifts, "slow change"))
+        if some
+    ]
+    recurring = [f"It was slow {pattern.headline}." for pattern in found.periodic]
+    return " ".join(
+        [f"{listed(counts)}{', the costliest first' if len(found.windows) > 1 else ''}.", *recurring]
     )
 
 
