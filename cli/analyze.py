@@ -292,7 +292,10 @@ def report_command(
         titles = list(dict.fromkeys(one.title for one in facts.findings))
         if titles and not any(one.level == "invalid" for one in facts.findings):
             more = f"; {len(titles) - 1} more in the report" if titles[1:] else ""
-            say(Sentence(f"Before you trust it: {titles[0]}{more}", "doubt"))
+            # What many hosts come to together has more I/Os than one of them.
+            is_fleet = len(facts.origins) > 1 and not facts.comparisons and not facts.sweeps
+            what = "a host by itself" if is_fleet else "it"
+            say(Sentence(f"Before you trust {what}: {titles[0]}{more}", "doubt"))
         for sentence in facts.also:
             console.paragraph(sentence)
         console.paragraph(f"wrote {output}: {format_bytes(output.stat().st_size)}")
