@@ -110,7 +110,19 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the answer is no, 2 wrong use or bad input, 130 interrupted."""
     _write_any_sign()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _write_no_more()
+    except OSError as problem:
+        status = _tell(problem)
+    sys.exit(status)
+
+
+def _write_no_more() -> None:
+    """What is left of the answer would fail again, and in Python's words, when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_any_sign() -> None:
@@ -159,7 +171,7 @@ def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> 
         return 2
     except BrokenPipeError:
         # The reader went away (head, a closed pager): that ends the work without a word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
     except Exception as problem:
         if debug:
@@ -222,6 +234,8 @@ def _fail_as_the_system_says(problem: OSError) -> None:
             hint = "use a shorter name"
         case _:
             hint = "check the path, its permissions and the disk; --debug shows where it happened"
+    if problem.filename is None:
+        _write_no_more()
     verb = "is not to be used" if problem.filename is not None else "cannot be written"
     fail(f"{where} {verb}: {problem.strerror or problem}", hint)
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 USER: Final = 65534
 """Nobody."""
 
@@ -40,3 +42,10 @@ def ordinary_user() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+reads_this_checkout = pytest.mark.skipif(
+    hasattr(os, "geteuid") and os.geteuid() == 0 and not all(map(is_open, Path(__file__).resolve().parents)),
+    reason="an ordinary user may not read this checkout",
+)
+"""For tests that run iotrace as an ordinary user: a checkout in root's home is root's alone."""

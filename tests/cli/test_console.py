@@ -1,6 +1,7 @@
 """What is shown while work goes on, on a terminal of 80 columns."""
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -78,11 +79,13 @@ def test_without_arguments_help_is_shown(iotrace: Callable[..., Result], command
     assert told.err == ""
 
 
-def test_a_reader_that_goes_away_is_no_answer() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at the end", "at once"])
+def test_a_reader_that_goes_away_is_no_answer(unbuffered: str) -> None:
     """``iotrace describe X | head -1``: status 1 would say that the answer is no."""
     bundled = Path(iotrace.cli.__file__ or "").parent / "bundled" / "pgbench.iotrace"
     with subprocess.Popen(
         [sys.executable, "-m", "iotrace.cli", "describe", bundled],
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as told:

@@ -14,7 +14,7 @@ import pytest
 
 from iotrace.schemas import Recording
 
-from ..ordinary import USER, open_folder
+from ..ordinary import USER, open_folder, reads_this_checkout
 from .conftest import Result, make_recording
 
 
@@ -229,6 +229,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
+@reads_this_checkout
 @pytest.mark.skipif(sys.platform != "linux", reason="the recorder is Linux's")
 def test_tracing_without_permission_says_what_to_grant() -> None:
     device = Path("/proc/partitions").read_text(encoding="ascii").split()[-1]
@@ -268,12 +269,16 @@ def test_signs_that_a_code_page_lacks_stop_nothing(tmp_path: Path, reads: Record
     assert done.stdout.isascii()
 
 
-def test_a_full_disk_is_said_of_the_answer(reads: Recording) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at the end", "at once"])
+def test_a_full_disk_is_said_of_the_answer(reads: Recording, unbuffered: str) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "iotrace.cli", "describe", str(reads.path)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(
+            command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert_refused(Result(done.returncode, "", done.stderr), "No space left on device")
 
 

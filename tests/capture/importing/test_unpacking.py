@@ -17,7 +17,10 @@ from iotrace.capture.importing.inspecting import inspect_path
 from iotrace.capture.importing.traces import import_files
 from iotrace.schemas import IotraceError, validate
 
-libarchive = pytest.importorskip("libarchive", reason="needs libarchive-c and the system's libarchive")
+try:
+    import libarchive
+except (ImportError, AttributeError, OSError):  # AttributeError: it is there, and the system's library is not
+    pytest.skip("needs libarchive-c and the system's libarchive", allow_module_level=True)
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LOG = (FIXTURES / "linux" / "diskstats.log").read_bytes()
@@ -152,3 +155,9 @@ def test_without_libarchive_it_says_what_to_do(tmp_path):
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "libarchive, which opens it, is not installed" in told
     assert "pip's libarchive-c" in told
+
+
+def test_an_archive_cut_to_its_header_holds_no_trace(tmp_path):
+    (tmp_path / "a.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(100))
+    with pytest.raises(IotraceError, match=r"'.*a\.7z'.* holds no trace"):
+        import_files([tmp_path / "a.7z"], tmp_path / "x.iotrace")
