@@ -5,6 +5,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -122,7 +123,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _write_no_more() -> None:
     """What is left of the answer would fail again, and in Python's words, when the program ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(
+        io.UnsupportedOperation
+    ):  # whoever runs a command in a process of his own may keep it in memory
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_any_sign() -> None:
