@@ -178,7 +178,7 @@ def _load(step: Step) -> str:
 
 def _state(step: Step) -> str:
     if step.generator_limited:
-        return "replay late"
+        return "was late"
     if step.has_few_ios:
         return "too short"
     if step.set_aside:
