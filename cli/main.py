@@ -123,9 +123,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _write_no_more() -> None:
     """What is left of the answer would fail again, and in Python's words, when the program ends."""
-    with suppress(
-        io.UnsupportedOperation
-    ):  # whoever runs a command in a process of his own may keep it in memory
+    # Whoever runs a command within a process of his own may keep its output in memory.
+    with suppress(io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -109,14 +109,18 @@ def _carried_late(knee: Knee) -> str:
     return (
         f" All of the load was carried even so up to {step_text(carried[-1])} for "
         f"{seconds_text(carried[-1].duration_s)}, and the {name} response there was {format_duration_ns(response_ns)} "
-        "with the replay's lateness in it: the storage itself is no slower."
+        "with the replay's lateness in it: the storage itself is no slower than that."
     )
 
 
 def _is_carried(step: Step) -> bool:
-    """Whether all of a step's load ended, with whatever delayed it: a late generator, or others on the device."""
-    is_whole = not step.error_count and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
-    return is_whole and not step.is_saturated
+    """Whether all of a step's load ended, with whatever delayed it: a late generator, or others on the device.
+
+    What was under way at the end, or waited longer and longer, is in no response: of such a step nothing is said.
+    """
+    is_whole = step.littles_law_holds and not (step.error_count or step.has_few_ios or step.not_together)
+    kept_up = step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops and not step.is_saturated
+    return is_whole and kept_up and (step.is_steady or step.is_warming)
 
 
 def _credits(knee: Knee) -> str:
@@ -318,6 +322,14 @@ def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
 def _describe_reached(knee: Knee) -> str:
     assert knee.iops is not None
     where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
+    failed = [step.offered_iops for step in knee.steps if step.is_judged and step.is_saturated]
+    if (
+        failed
+        and knee.sustained_iops is not None
+        and knee.iops.value < min(failed) < knee.sustained_iops.value
+    ):
+        # Of its average rate storage carries more: it is the load's busier or heavier stretches that are too much.
+        return f"{where}: a higher load falls behind in its heavier stretches{cause_clause(knee)}."
     if knee.basis == "saturation":
         return f"{where}: beyond it latency climbs and throughput does not{cause_clause(knee)}."
     if knee.onset_iops is not None:

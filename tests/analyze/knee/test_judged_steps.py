@@ -175,6 +175,17 @@ def test_a_late_replay_shows_nothing_carried_above_a_load_that_was_not(tmp_path)
     assert "even so" not in knee(steps[2:]).sentence
 
 
+def test_a_late_replay_that_was_cut_off_shows_nothing_carried(tmp_path):
+    """What is still under way at the end is in no response."""
+    random = np.random.default_rng(1)
+    due = simulator.poisson(random, 1500, 1500 * 8)
+    ended = due + simulator.device_latency_s(random, len(due))
+    ended[-90:] += 20
+    late = {"generator_limited": True}
+    step = simulator.write_step(tmp_path, due, ended, scale=3, name="cut", replay=late)
+    assert "up to 3x" not in knee([*late_steps(tmp_path, [500], late_s=0.002)[0], step]).sentence
+
+
 def uneven(random, arrival_s):
     """Storage that serves most of the load's I/Os, larger ones, at 1,300 a second and the others at 6,000."""
     share = np.arange(len(arrival_s)) / len(arrival_s)
@@ -190,6 +201,8 @@ def test_a_knee_lies_below_a_load_that_fell_behind_whatever_storage_carries_on_a
     )
     assert answer.sustained_iops.value > failed
     assert kept < answer.iops.value < failed
+    assert "a higher load falls behind" in answer.sentence
+    assert "carries no more" not in answer.sentence
     assert answer.iops.low <= 1300 <= answer.iops.high
     assert answer.onset_iops is None or answer.onset_iops.value <= answer.iops.value
 
