@@ -4,6 +4,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -36,7 +37,10 @@ def test_the_bill_of_materials_is_what_is_locked():
     pins = set(
         re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     )
-    assert packages <= pins
+    if (
+        Path(sys.prefix).name != "floors"
+    ):  # `make floors` installs the oldest packages, which are not what is locked
+        assert packages <= pins
     assert {"duckdb", "numpy", "pyarrow", "scipy"} <= {name for name, _ in packages}
     assert "tzdata" in {name for name, _ in packages}  # the wheel for Windows asks for it
     optional = {one["name"] for one in bill["components"] if one.get("scope") == "optional"}

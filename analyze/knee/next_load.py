@@ -20,9 +20,8 @@ from typing import Final
 from iotrace.schemas import Recording
 
 from .judged_steps import BEYOND_SUSTAINED, CONTRADICTS, is_disturbed
-from .step import Step, measure
+from .step import CARRIED_SHARE_MIN, Step, measure
 
-CARRIED_SHARE_MIN: Final = 0.95
 LATENCY_FACTOR: Final = 3.0
 """Latency this many times that of the lowest load has begun to climb."""
 BEND_RESOLUTION: Final = 0.15
