@@ -107,7 +107,10 @@ def _handler(page: bytes, opened: dict[str, _Open], secret: str) -> type[BaseHTT
         def do_GET(self) -> None:
             """The page, or what it asks for."""
             assert isinstance(self.server, HTTPServer)
-            address = urlsplit(self.path)
+            try:
+                address = urlsplit(self.path)
+            except ValueError:
+                address = urlsplit("")
             _, given, *rest = address.path.split("/", 2) if address.path.count("/") >= 2 else ("", "", "")
             hosts = {f"{name}:{self.server.server_port}" for name in (_ADDRESS, "localhost")}
             is_known = secrets.compare_digest(given.encode(), secret.encode())

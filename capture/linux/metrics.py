@@ -5,10 +5,11 @@ In OpenMetrics' text (version 1.0.0). Counters run from the recorder's start, wh
 
 import ipaddress
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ BOUNDS_NS: Final = (*(step * 10**decade for decade in range(4, 10) for step in (
 """Upper bounds of the histograms' buckets, from 10 µs to 10 s. The last bucket is open."""
 
 _CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_CONNECTIONS_MAX: Final = 16
+_SECONDS_TO_ASK: Final = 10
 _LAYERS: Final = tuple(Layer)
 _OPS: Final = tuple(Op)
 _LOSSES: Final = {
@@ -182,12 +185,49 @@ def _is_host(host: str) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
+    """Takes no more of the recorder than a few threads and descriptors, whoever connects and however slowly."""
+
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], metrics: Metrics) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.metrics = metrics
+        self._lock = threading.Lock()
+        self._began_s: dict[socket.socket, float] = {}
+        """Connections that are answered, the longest open first."""
         super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library calls it
+        """Answer it in a thread; of too many connections the oldest must go, as a scrape takes no time."""
+        with self._lock:
+            while len(self._began_s) >= _CONNECTIONS_MAX:
+                self._hang_up(next(iter(self._began_s)))
+            self._began_s[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Hang up on who is not done in time: each byte begins the handler's own timeout anew."""
+        with self._lock:
+            too_old_s = time.monotonic() - _SECONDS_TO_ASK
+            for request in [one for one, began_s in self._began_s.items() if began_s < too_old_s]:
+                self._hang_up(request)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the library calls it
+        """Close it: it is answered, or its reader is gone."""
+        with self._lock:
+            self._began_s.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library calls it
+        """A reader that went away is no fault; anything else is."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+    def _hang_up(self, request: socket.socket) -> None:
+        """End what its thread waits for, which then closes it."""
+        del self._began_s[request]
+        with suppress(OSError):  # it may be gone already
+            request.shutdown(socket.SHUT_RDWR)
 
     def server_bind(self) -> None:
         # HTTPServer's asks a name server for this host's name, which may take long.
@@ -199,7 +239,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = 10
+    timeout = _SECONDS_TO_ASK
     """Whoever connects and says nothing is let go."""
 
     def do_GET(self) -> None:

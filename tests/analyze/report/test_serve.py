@@ -57,7 +57,7 @@ def test_it_answers_whoever_has_its_address_and_nobody_else(steady):
         assert status == 200
         assert headers["Cache-Control"] == "no-store"
         assert b"connect-src 'self'; base-uri 'none'" in body
-        for other in ("/", "/x/", f"{path[:-2]}/", "/course?group=r1&low=0&high=1", "//"):
+        for other in ("/", "/x/", f"{path[:-2]}/", "/course?group=r1&low=0&high=1", "//", "http://[/"):
             assert ask(server, other)[0] == 403, other
         for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1", ""):
             assert ask(server, path, host=host or "localhost")[0] == 403, "a name that was made to point here"

@@ -3,9 +3,12 @@
 import math
 import re
 import socket
+import struct
 import sys
+import threading
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,6 +140,48 @@ def test_it_answers_on_this_machine_and_nothing_but_metrics():
             pass
     with pytest.raises(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
         pass
+
+
+def opened(url):
+    """A connection that asks for nothing yet."""
+    host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def test_who_connects_often_and_asks_nothing_holds_little_and_keeps_nobody_out():
+    before = set(threading.enumerate())
+    with serving(metrics_of((0, BLOCK, READ, 10_000, 8192, 0)), "0") as url, ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(opened(url)).sendall(b"G")
+        assert urllib.request.urlopen(url, timeout=20).status == 200
+        most = 2 * 16 + 2  # those that were hung up on may just be ending
+        assert len(set(threading.enumerate()) - before) <= most
+
+
+def test_who_asks_a_byte_at_a_time_is_hung_up_on(monkeypatch):
+    monkeypatch.setattr("iotrace.capture.linux.metrics._SECONDS_TO_ASK", 1)
+    with serving(metrics_of((0, BLOCK, READ, 10_000, 8192, 0)), "0") as url, opened(url) as slow:
+        slow.settimeout(0.2)
+        for _ in range(100):
+            try:
+                slow.sendall(b"G")
+                if slow.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return
+    pytest.fail("it was answered for 20 s")
+
+
+def test_who_hangs_up_first_leaves_no_traceback(capfd):
+    with serving(metrics_of((0, BLOCK, READ, 10_000, 8192, 0)), "0") as url:
+        for asked in (b"GET /metrics HTTP/1.0\r\n", b"GET /metrics HTTP/1.0\r\n\r\n") * 5:
+            with opened(url) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                one.sendall(asked)
+        assert urllib.request.urlopen(url, timeout=20).status == 200
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
