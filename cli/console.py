@@ -59,6 +59,18 @@ class _Data(Console):
         raise BrokenPipeError
 
 
+class _Words(Console):
+    """What cannot be said, as where stderr leads to a full disk, changes nothing of what is done."""
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - as rich's
+        """Print, or do without."""
+        with suppress(OSError):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Do without, too: rich would end with status 1, which says that the answer is no."""
+
+
 def _trimmed(line: Sequence[Segment]) -> list[Segment]:
     kept = list(line)
     while kept and not kept[-1].text.rstrip(" "):
@@ -68,9 +80,12 @@ def _trimmed(line: Sequence[Segment]) -> list[Segment]:
     return [Segment(one.text.replace(_GLUE, " "), one.style, one.control) for one in kept]
 
 
+# A terminal of no size, as some programs set it: rich would print nothing.
+if not os.environ.get("COLUMNS", "80").strip("0"):
+    del os.environ["COLUMNS"]
 # markup=False: a file name may hold square brackets, and the text of a trace must never style the screen.
 data = _Data(markup=False, highlight=False, emoji=False)
-words = Console(stderr=True, markup=False, highlight=False, emoji=False)
+words = _Words(stderr=True, markup=False, highlight=False, emoji=False)
 
 _TEXT_CHARACTERS_MAX: Final = 1000
 BAR_CHARACTERS: Final = 24

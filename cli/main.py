@@ -5,8 +5,9 @@ import io
 import os
 import signal
 import sys
+import unicodedata
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer._click import Context
@@ -115,17 +116,21 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _write_no_more()
+        _write_no_more(sys.stdout)
     except OSError as problem:
         status = _tell(problem)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _write_no_more(sys.stderr)
     sys.exit(status)
 
 
-def _write_no_more() -> None:
-    """What is left of the answer would fail again, and in Python's words, when the program ends."""
+def _write_no_more(stream: TextIO) -> None:
+    """What is left to be written would fail again, and in Python's words, when the program ends."""
     # Whoever runs a command within a process of his own may keep its output in memory.
     with suppress(io.UnsupportedOperation):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _write_any_sign() -> None:
@@ -142,6 +147,9 @@ def _write_any_sign() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status."""
     debug = "--debug" in arguments
+    if any(_is_no_text(argument) for argument in arguments):
+        fail("a name on the command line is not text (UTF-8)", "rename that file")
+        return 2
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         found = settings.chosen()
@@ -156,6 +164,11 @@ def run(arguments: list[str]) -> int:
         if debug:
             raise
         return _tell(problem)
+
+
+def _is_no_text(argument: str) -> bool:
+    """Whether it holds bytes that Python took for no character: Arrow and DuckDB open no file of such a name."""
+    return any(unicodedata.category(character) == "Cs" for character in argument)
 
 
 def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> int:
@@ -174,7 +187,7 @@ def _run(arguments: list[str], found: list[settings.Chosen], *, debug: bool) -> 
         return 2
     except BrokenPipeError:
         # The reader went away (head, a closed pager): that ends the work without a word.
-        _write_no_more()
+        _write_no_more(sys.stdout)
         return 0
     except Exception as problem:
         if debug:
@@ -238,7 +251,7 @@ def _fail_as_the_system_says(problem: OSError) -> None:
         case _:
             hint = "check the path, its permissions and the disk; --debug shows where it happened"
     if problem.filename is None:
-        _write_no_more()
+        _write_no_more(sys.stdout)
     verb = "is not to be used" if problem.filename is not None else "cannot be written"
     fail(f"{where} {verb}: {problem.strerror or problem}", hint)
 

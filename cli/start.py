@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -12,6 +13,7 @@ _NOT_LOADED: Final = 2
 
 def main() -> None:
     """Load the command line and run it; loading takes half a second, in which a user may stop it, too."""
+    _open_what_is_closed()
     # Modules that load swallow an exception here and there: the handler ends the process itself.
     is_asked_to_stop = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_asked_to_stop:
@@ -26,6 +28,14 @@ def main() -> None:
     if is_asked_to_stop:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
+
+
+def _open_what_is_closed() -> None:
+    """Of a stream that the shell closed (``>&-``) Python makes None, and a file opened later would take its place."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nothing = Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8")  # noqa: SIM115 - for good
+            setattr(sys, name, nothing)
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:

@@ -7,6 +7,7 @@ data), and text that can hold a comment in its last line too, where it survives 
 added or exchanged since, and what nothing is known of, is not replaced.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -146,7 +147,9 @@ def new_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
     except OSError as problem:
         raise IotraceError(
             f"cannot write '{path}': {problem.strerror or problem}",
-            hint="free some room there, or choose a folder you may write to with -o",
+            hint="raise the limit on the size of files (ulimit -f unlimited)"
+            if problem.errno == errno.EFBIG
+            else "free some room there, or choose a folder you may write to with -o",
         ) from problem
 
 

@@ -85,8 +85,9 @@ class _Segments:
     ends: dict[str, Int64s]
     """By operation: where the sample of its mean latency ends, which tells samples of equal latency apart."""
 
-    def known(self, metric: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        return np.isfinite(self.values[metric])
+    def timed(self, metric: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Where a latency is told: of an interval without I/O the tools say 0, or nothing."""
+        return self.values[metric] > 0
 
 
 def mean_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) -> Slots:
@@ -169,8 +170,8 @@ def _best_view(objects: dict[str, dict[Who, _Segments]]) -> dict[Who, _Segments]
 
 def _ops(segments: _Segments) -> list[str]:
     """Operations whose latency is told; of both together where neither is told alone."""
-    return [op for op in _OPS if segments.known(f"{op}_latency_ns").any()] or (
-        ["transfer"] if segments.known("latency_ns").any() else []
+    return [op for op in _OPS if segments.timed(f"{op}_latency_ns").any()] or (
+        ["transfer"] if segments.timed("latency_ns").any() else []
     )
 
 
@@ -192,8 +193,8 @@ class _Samples:
     @classmethod
     def of(cls, segments: _Segments, op: str, rate: Floats) -> "_Samples":
         """The samples whose stretches ``segments`` holds."""
-        latency = segments.values[_metric(op, "latency_ns")]
-        at = np.flatnonzero(np.isfinite(latency) & (latency > 0))
+        metric = _metric(op, "latency_ns")
+        latency, at = segments.values[metric], np.flatnonzero(segments.timed(metric))
         first = np.flatnonzero(np.diff(segments.ends[op][at], prepend=-1))
         last = np.append(first, len(at))[1:] - 1
         length_s = (segments.until_ns - segments.from_ns) / 1e9

@@ -96,8 +96,9 @@ def export_table(
             )
         except duckdb.IOException as problem:
             # Else the user is told of a file that is not there any more.
-            if str(partial) in str(problem) and (reason := os.strerror(errno.ENOSPC)) in str(problem):
-                raise OSError(errno.ENOSPC, reason) from problem
+            for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                if partial.name in str(problem) and (reason := os.strerror(number)) in str(problem):
+                    raise OSError(number, reason) from problem
             raise
     return Written(path, ios, layers, left_out)
 

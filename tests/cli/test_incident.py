@@ -219,6 +219,20 @@ def test_neither_io_nor_latency_counters(iotrace: Iotrace, tmp_path: Path) -> No
     assert "no I/Os and no counters of latency" in found.err
 
 
+@pytest.mark.parametrize("latency_s", ["0", "-0.005"], ids=["idle", "impossible"])
+def test_counters_that_tell_no_latency(iotrace: Iotrace, tmp_path: Path, latency_s: str) -> None:
+    """An idle disk's latency is logged as 0 beside a rate that is not: no sample is left to tell what is typical."""
+    log = tmp_path / "disk.csv"
+    names = ("Avg. Disk sec/Read", "Disk Reads/sec")
+    head = ",".join(rf'"\\H\PhysicalDisk(0 D:)\{name}"' for name in names)
+    rows = "".join(f'"11/20/2026 01:00:{second:02}.000","{latency_s}","50"\r\n' for second in range(30))
+    log.write_text(f'"(PDH-CSV 4.0) (UTC)(0)",{head}\r\n{rows}', newline="")
+    assert iotrace("import", log, "-o", tmp_path / "disk.iotrace").status == 0
+    found = iotrace("incident", tmp_path / "disk.iotrace")
+    assert found.status == 2
+    assert "no I/Os and no counters of latency" in found.err
+
+
 def test_hostile_names_do_not_drive_the_terminal(iotrace: Iotrace, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     issued = np.sort(random.uniform(0, 120e9, 12_000)).astype(np.int64)

@@ -1,9 +1,11 @@
 """Loading the program itself: stopped, short of memory, or broken, it says so in words and shows no traceback."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +55,61 @@ def test_a_limit_of_memory_is_what_is_named(tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert err.startswith("error: there is not enough memory to load iotrace\n\nhint: close other programs")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="how a POSIX shell closes streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_streams_that_the_shell_closed_change_nothing_else(tmp_path, closed):
+    """The first file that is written must not take the place of a stream."""
+    command = [sys.executable, "-m", "iotrace.cli", "describe", "nowhere.iotrace"]
+    for end, status in ((["--help"], 0), ([], 2)):
+        done = subprocess.run(
+            ["bash", "-c", f'exec "$@" {closed}', "bash", *command, *end],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at the end", "at once"])
+@pytest.mark.parametrize("arguments", [["describe", "nowhere.iotrace"], ["describe"], ["bogus"]])
+def test_an_error_that_cannot_be_written_is_still_one(arguments, unbuffered):
+    """A full disk behind stderr: a status of 1 would say that the answer is no."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "iotrace.cli", *arguments],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stderr=full,
+            check=False,
+        )
+    assert done.returncode == 2
+
+
+def test_a_terminal_of_no_width_is_written_to_all_the_same():
+    done = subprocess.run(
+        [sys.executable, "-m", "iotrace.cli", "describe", "nowhere.iotrace"],
+        env=os.environ | {"COLUMNS": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.startswith("error: no recording at 'nowhere.iotrace'")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes are Linux's")
+@pytest.mark.parametrize("command", ["describe", "validate", "replay"])
+def test_names_that_are_no_text_are_refused_before_anything_is_done(tmp_path, command):
+    """An intact recording of such a name was called damaged; a replay filled its file first."""
+    name = os.fsencode(tmp_path) + b"/bad\xff"
+    more = {"replay": [b"--allow-writes", b"--target", name]}.get(command, [name])
+    done = subprocess.run(
+        [sys.executable, "-m", "iotrace.cli", command, *more], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.split("\n")[0]) == (
+        2,
+        "error: a name on the command line is not text (UTF-8)",
+    )
+    assert not list(tmp_path.iterdir())

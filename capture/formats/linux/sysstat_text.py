@@ -90,7 +90,7 @@ _IN_JSON: Final = {
     "wkB": "wkB/s",
     "dkB": "dkB/s",
 }
-_NUMBER: Final = re.compile(r"-?\d{1,15}(?:[.,]\d{1,9})?")
+_NUMBER: Final = re.compile(r"\d{1,15}(?:[.,]\d{1,9})?")
 
 
 def column_of(name: str) -> str | None:
@@ -100,9 +100,12 @@ def column_of(name: str) -> str | None:
 
 
 def number(text: object) -> float | None:
-    """A cell's number, with a point or a comma; None for what is none, as with units behind it (``iostat -h``)."""
+    """A cell's number, with a point or a comma; None for what is none, as with units behind it (``iostat -h``).
+
+    Nothing that is kept can be negative.
+    """
     if isinstance(text, int | float):
-        return float(text) if abs(text) <= sys.float_info.max else None
+        return float(text) if 0 <= text <= sys.float_info.max else None
     word = str(text).strip()
     return float(word.replace(",", ".")) if _NUMBER.fullmatch(word) else None
 

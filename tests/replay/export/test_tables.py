@@ -2,6 +2,7 @@
 
 import csv
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,6 +223,26 @@ def test_a_full_disk_leaves_nothing(five: Recording) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit is POSIX's")
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_limit_of_the_shell_is_named_by_the_users_own_word(
+    make_recording: MakeRecording, tmp_path: Path, form: str
+) -> None:
+    """DuckDB names its own file, which is gone by then."""
+    path = make_recording(issued_ns=np.random.default_rng(1).integers(0, 2**60, 50_000)).path
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 60; exec "$@"', "bash", sys.executable, "-m", "iotrace.cli", "export", path,
+         "--to", form, "-o", f"x.{form}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.split("\n")[0]) == (
+        2,
+        f"error: cannot write 'x.{form}': File too large",
+    )
+    assert "ulimit -f unlimited" in done.stderr
+    assert not [one for one in tmp_path.iterdir() if "x." in one.name]
+
+
 @pytest.mark.xdist_group("root")
 def test_a_disk_that_fills_up_is_named_by_the_users_own_word(
     make_recording: MakeRecording, tmp_path: Path

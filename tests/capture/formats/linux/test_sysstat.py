@@ -94,6 +94,15 @@ def test_json_of_iostat_is_in_local_time(imported):
     }
 
 
+def test_numbers_that_cannot_be_are_left_out(imported):
+    """As a tool writes them whose counters wrapped, or a hand that means harm."""
+    whole = text("iostat.json")
+    good = values(imported(whole, "iostat.json", timezone="Europe/Berlin"), "sda", 5)
+    odd = whole.replace('"w_await": 1.25', '"w_await": -1.25').replace('"aqu-sz": 0.03', '"aqu-sz": NaN')
+    kept = values(imported(odd, "odd.json", timezone="Europe/Berlin"), "sda", 5)
+    assert kept == {name: value for name, value in good.items() if name not in {"w_await", "aqu-sz"}}
+
+
 @pytest.mark.parametrize("name", ["sar.txt", "sadf.csv"])
 def test_sar_over_midnight_and_a_restart(imported, name):
     """Sectors are 512 bytes; the average at the end is no interval; a decimal comma is one."""
