@@ -37,9 +37,8 @@ def test_the_bill_of_materials_is_what_is_locked():
     pins = set(
         re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     )
-    if (
-        Path(sys.prefix).name != "floors"
-    ):  # `make floors` installs the oldest packages, which are not what is locked
+    # `make floors` installs the oldest packages, which are not what is locked.
+    if Path(sys.prefix).name != "floors":
         assert packages <= pins
     assert {"duckdb", "numpy", "pyarrow", "scipy"} <= {name for name, _ in packages}
     assert "tzdata" in {name for name, _ in packages}  # the wheel for Windows asks for it
