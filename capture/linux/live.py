@@ -5,7 +5,6 @@ request is issued to the driver to its completion. Roles are attributed by devic
 given a role belongs to that role's one row of ``files``.
 """
 
-import errno
 import os
 import threading
 import time
@@ -18,7 +17,6 @@ import pyarrow as pa
 
 from iotrace.capture._recorder import BlockTrace
 from iotrace.schemas import (
-    TABLES,
     Clock,
     GrowingRecording,
     IotraceError,
@@ -287,13 +285,7 @@ class _Live:
         self._growing.release_reserve()
 
     def _sample(self, at_ns: int) -> pa.Table:
-        """Counters since the last look; none while no file can be opened: the next look covers that time, too."""
-        try:
-            return self._sampler.sample(at_ns, self._kernel.own(self._trace.ended()))
-        except OSError as problem:
-            if problem.errno not in {errno.EMFILE, errno.ENFILE}:
-                raise
-            return TABLES["counters"].empty_table()
+        return self._sampler.sample(at_ns, self._kernel.own(self._trace.ended()))
 
     def _report(self, at_ns: int, progress: Progress | None) -> None:
         if self.metrics is not None:

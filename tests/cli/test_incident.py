@@ -221,7 +221,7 @@ def test_neither_io_nor_latency_counters(iotrace: Iotrace, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("latency_s", ["0", "-0.005"], ids=["idle", "impossible"])
 def test_counters_that_tell_no_latency(iotrace: Iotrace, tmp_path: Path, latency_s: str) -> None:
-    """An idle disk's latency is logged as 0 beside a rate that is not: no sample is left to tell what is typical."""
+    """No sample is left to tell what is typical."""
     log = tmp_path / "disk.csv"
     names = ("Avg. Disk sec/Read", "Disk Reads/sec")
     head = ",".join(rf'"\\H\PhysicalDisk(0 D:)\{name}"' for name in names)

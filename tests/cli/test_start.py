@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+BUNDLED = Path(__file__).parents[2] / "cli" / "bundled" / "pgbench.iotrace"
 RUN = [sys.executable, "-m", "iotrace.cli", "--version"]
 SLOW_TO_LOAD = "import sys, time; print('loading', flush=True); time.sleep(30)"
 
@@ -60,7 +61,7 @@ def test_a_limit_of_memory_is_what_is_named(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="how a POSIX shell closes streams")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
 def test_streams_that_the_shell_closed_change_nothing_else(tmp_path, closed):
-    """The first file that is written must not take the place of a stream."""
+    """Help is done, and a recording that is not there is an error, whether or not that can be said."""
     command = [sys.executable, "-m", "iotrace.cli", "describe", "nowhere.iotrace"]
     for end, status in ((["--help"], 0), ([], 2)):
         done = subprocess.run(
@@ -86,6 +87,28 @@ def test_an_error_that_cannot_be_written_is_still_one(arguments, unbuffered):
             check=False,
         )
     assert done.returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX's pipes")
+def test_an_error_that_nobody_reads_is_still_one():
+    """As in ``2>&1 | head``: rich would end with status 1."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        command = [sys.executable, "-m", "iotrace.cli", "describe", "nowhere.iotrace"]
+        assert subprocess.run(command, stderr=gone, check=False).returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="how a POSIX shell closes streams")
+def test_a_result_is_whole_where_the_shell_closed_stdout(tmp_path):
+    """The first file that is opened must not take its place."""
+    for name, closed in (("open.csv", ">/dev/null"), ("closed.csv", ">&- 2>&-")):
+        command = [sys.executable, "-m", "iotrace.cli", "export", str(BUNDLED), "--to", "csv", "-o", name]
+        done = subprocess.run(
+            ["bash", "-c", f'exec "$@" {closed}', "bash", *command], cwd=tmp_path, check=False
+        )
+        assert done.returncode == 0
+    assert (tmp_path / "closed.csv").read_bytes() == (tmp_path / "open.csv").read_bytes()
 
 
 def test_a_terminal_of_no_width_is_written_to_all_the_same():
