@@ -203,22 +203,21 @@ def estimate_together(
     by what is left of the blocks' variance in the ratio.
     """
     pair = (one, other)
-    values = [side.value_ns(quantity) for side in pair]
+    value_ns, other_ns = one.value_ns(quantity), other.value_ns(quantity)
     is_known = all(side.is_long_enough() and not side.is_at_the_end(quantity) for side in pair)
-    if any(value is None for value in values) or not is_known:
-        found = [None if value is None else Estimate(value, None) for value in values]
-        return found[0], found[1]
+    if value_ns is None or other_ns is None or not is_known:
+        left, right = (None if value is None else Estimate(value, None) for value in (value_ns, other_ns))
+        return left, right
     rows = np.array([side.series(quantity) for side in pair])
     length = max(block_slots(row) for row in rows)
     sums = block_sums(rows, length)
     errors = resampled_sums(sums, length, np.random.default_rng([*seed]))
     slopes = [side.steepness(quantity, float(row.std())) for side, row in zip(pair, errors, strict=True)]
     errors *= widening(slopes[1] * sums[1] - slopes[0] * sums[0], length)
-    left, right = (
-        Estimate(value or 0.0, side.replicates_ns(quantity, row))
-        for side, value, row in zip(pair, values, errors, strict=True)
+    return (
+        Estimate(value_ns, one.replicates_ns(quantity, errors[0])),
+        Estimate(other_ns, other.replicates_ns(quantity, errors[1])),
     )
-    return left, right
 
 
 def _point(histogram: Histogram, quantile: float) -> int:

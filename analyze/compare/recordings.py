@@ -18,6 +18,7 @@ from iotrace.analyze import library
 from iotrace.analyze.stats.bootstrap import interval
 from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import LOAD_OPS, IotraceError, Recording
+from iotrace.schemas.run import Replay
 
 from .class_latency import QUANTITIES, ClassKey, Estimate, estimate, estimate_together
 from .comparison import ClassComparison, Comparison, Figure, Interval
@@ -92,12 +93,11 @@ class _Bases:
 
 
 def _compare_pair(a: ComparedSide, b: ComparedSide, paired: Pairs, label: str) -> Comparison:
-    replay = replay_facts(b.recording)
-    is_replay_of_a = _is_replay(b.recording, a.recording)
+    replay = replay_facts(b.recording) if _is_replay(b.recording, a.recording) else None
     work = check_same_work(
         a.work(),
         b.work(),
-        replay if is_replay_of_a else None,
+        replay,
         label=label,
         is_watched=b.recording.manifest.watched is not None,
     )
@@ -121,8 +121,7 @@ def _compare_pair(a: ComparedSide, b: ComparedSide, paired: Pairs, label: str) -
         ]
         if (a_metric, b_metric) == pairs[0]:
             unmatched = _unmatched(left, right, label)
-    scale = replay.scale if is_replay_of_a else None
-    return _comparison(a, b, label, work, pairs[0], classes, paired, unmatched, is_replay_of_a, scale)
+    return _comparison(a, b, label, work, pairs[0], classes, paired, unmatched, replay)
 
 
 def _comparison(
@@ -134,25 +133,17 @@ def _comparison(
     classes: list[ClassComparison],
     paired: Pairs,
     unmatched: list[str],
-    is_replay_of_a: bool,  # noqa: FBT001
-    scale: float | None,
+    replay: Replay | None,
 ) -> Comparison:
     sides = a.figures("A"), b.figures(label)
-    replay = replay_facts(b.recording) if is_replay_of_a else None
     return Comparison(
         a=sides[0],
         b=sides[1],
-        is_replay_of_a=is_replay_of_a,
-        scale=scale,
+        is_replay_of_a=replay is not None,
+        scale=replay.scale if replay else None,
         headline_metric=headline[1],
         headline_reason=_headline_reason(headline),
-        basis=basis(
-            *sides,
-            is_replay_of_a=is_replay_of_a,
-            scale=scale,
-            mode=replay.mode if replay else None,
-            is_watched=b.recording.manifest.watched is not None,
-        ),
+        basis=basis(*sides, replay, is_watched=b.recording.manifest.watched is not None),
         verdicts=verdicts(label, classes, headline[1], work.aspects, paired.found, replay),
         work=work.aspects,
         mix_distance=work.mix_distance,

@@ -40,15 +40,13 @@ ROUND_TRIP_TAIL: Final = 0.15
 Direction = Literal["faster", "slower", "no difference", "unknown"]
 
 
-def basis(
-    a: Side, b: Side, *, is_replay_of_a: bool, scale: float | None, mode: str | None, is_watched: bool = False
-) -> list[str]:
-    """Which clock of a is held against which of b, and what of it is like with like."""
+def basis(a: Side, b: Side, replay: Replay | None, *, is_watched: bool = False) -> list[str]:
+    """Which clock of a is held against which of b, and what of it is like with like; ``replay`` where b is one of a."""
     name = b.label
     found = [f"A is measured at its {a.layer} layer: {_CLOCKS[a.layer]}."]
-    if is_replay_of_a:
-        load = "" if scale is None else f" at {scale:g}x of its load"
-        loop = ", as a closed loop that waits for completions" if mode == "think" else ""
+    if replay is not None:
+        load = "" if replay.scale is None else f" at {replay.scale:g}x of its load"
+        loop = ", as a closed loop that waits for completions" if replay.mode == "think" else ""
         found.append(
             f"{name} {'was recorded beside a replay of' if is_watched else 'replays'} A{load}{loop}."
         )

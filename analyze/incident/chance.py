@@ -80,8 +80,6 @@ class Chance:
         return None
 
     def _peers(self, points: int, load: float) -> Floats | None:
-        if points > len(self._load) - 1:
-            return None
         loads, above, weight = (
             sums[points:] - sums[:-points] for sums in (self._load, self._above, self._weight)
         )

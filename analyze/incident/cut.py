@@ -100,7 +100,7 @@ def _pieces(recording: Recording, name: str, span_ns: tuple[int, int]) -> Iterat
         for path in recording.parquet_paths(name):
             file = pq.ParquetFile(path)
             for number in range(file.num_row_groups):
-                if name == "io" and _is_outside(file, number, span_ns):
+                if _is_outside(file, number, span_ns):
                     continue
                 table = file.read_row_group(number)
                 yield _placed(table, name, span_ns)
@@ -109,7 +109,10 @@ def _pieces(recording: Recording, name: str, span_ns: tuple[int, int]) -> Iterat
 
 
 def _is_outside(file: pq.ParquetFile, number: int, span_ns: tuple[int, int]) -> bool:
-    """Whether the footer tells that no I/O of a row group was issued before the end and completed after the start."""
+    """Whether the footer tells that no I/O of a row group was issued before the end and completed after the start.
+
+    Never of a table without such columns.
+    """
     group = file.metadata.row_group(number)
     names = file.schema_arrow.names
     bounds = {}

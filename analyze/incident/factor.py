@@ -105,7 +105,7 @@ def _slots(judged: Judged, stretch: Stretch) -> tuple[npt.NDArray[np.intp], npt.
 def _steps(slots: Floats, values: Floats, inside: npt.NDArray[np.bool_], scatter: Floats) -> _Steps:
     """The step at ``inside`` under each setting. All arrays have one length; ``scatter`` is a relative variance."""
     scale = np.where(inside, np.sqrt(_noise_ratio(values, inside, scatter)), 1.0)
-    x = 2 * (slots - slots[0]) / max(slots[-1] - slots[0], 1.0) - 1
+    x = 2 * (slots - slots[0]) / (slots[-1] - slots[0]) - 1
     degrees = np.arange(1, _DRIFT_DEGREES + 1)
     drift = legvander(x, _DRIFT_DEGREES)[:, 1:] * np.sqrt(2 * degrees + 1) / degrees**2
     fixed = np.stack([np.ones(len(x)), inside.astype(np.float64)], axis=1)

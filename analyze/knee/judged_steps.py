@@ -26,8 +26,8 @@ OTHERS_SHARE: Final = 0.25
 OTHERS_BYTES_MIN: Final = 16 << 20
 BEYOND_SUSTAINED: Final = 1.02
 """Carrying this many times what is sustained takes credits; less is within what a step's own rate is known to."""
-WATCHED_SHARE: Final = 0.5
-"""A step that broke says little beside one that was watched, busy, for over twice as long."""
+_LONG_SHARE: Final = 0.5
+"""A step that broke says little beside one that was busy for over twice as long."""
 _AGREE: Final = 0.05
 
 
@@ -189,7 +189,7 @@ def _rate_without_credits(steps: Sequence[Step], found: Sorted) -> float | None:
     if broke:
         # The longer one is watched, the less of what it carried was saved before.
         longest = max(steps[index].busy_s for index in broke)
-        watched = [steps[index] for index in broke if steps[index].busy_s >= WATCHED_SHARE * longest]
+        watched = [steps[index] for index in broke if steps[index].busy_s >= _LONG_SHARE * longest]
         return float(np.median([step.sustained_iops or 0.0 for step in watched]))
     is_below = any(index < other for index in known for other in found.kept_up)
     if len(rates) >= 2 and is_below and max(rates) <= (1 + _AGREE) * min(rates):

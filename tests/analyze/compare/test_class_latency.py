@@ -53,6 +53,13 @@ def test_the_steepness_of_a_quantile_is_the_change_of_its_logarithm_for_each_sha
     assert one.steepness(quantity, spread) == pytest.approx(np.log(7) / shares)
 
 
+@pytest.mark.parametrize(("error", "is_known"), [(-0.5, False), (-0.49, True), (0.49, True), (0.5, False)])
+def test_a_quantile_whose_error_reaches_its_end_has_no_interval(error, is_known):
+    """What lies beyond the fastest and the slowest I/O was not recorded."""
+    one = ClassLatency(histogram((1, 500), (7, 500)), SlotCounts(np.zeros(0), np.zeros(0), np.zeros((0, 3))))
+    assert (one.replicates_ns("p50", np.full(50, error)) is not None) is is_known
+
+
 def test_what_lies_outside_of_the_slots_counts_in_the_nearest():
     slots = [-3, 0, 1, 2, 3, 9]
     below = pa.FixedSizeListArray.from_arrays(pa.array(range(18)), 3)

@@ -77,7 +77,8 @@ def test_a_replay_is_judged_by_response_and_shows_service_beside_it(make_recordi
         replay={"source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block"},
     )
     found = compare(before, replayed)
-    assert found.is_replay_of_a
+    assert (found.is_replay_of_a, found.scale) == (True, 1.0)
+    assert compare(replayed, replayed).scale is None
     assert found.headline_metric == "response"
     assert found.same_work, found.warnings
     assert found.headline("read").figures[0].ratio == pytest.approx(4, rel=0.001)

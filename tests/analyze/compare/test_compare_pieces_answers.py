@@ -267,11 +267,9 @@ def test_what_is_held_against_what():
                     side(b_layer, kind, "B", ("block",)),
                 )
                 found[f"{a_layer} {b_layer} {kind}"] = [
-                    words.basis(one, other, is_replay_of_a=True, scale=2.0, mode="think", is_watched=True),
-                    words.basis(other, one, is_replay_of_a=True, scale=None, mode=None)
-                    if b_layer == "block"
-                    else [],
-                    words.basis(one, other, is_replay_of_a=False, scale=None, mode=None),
+                    words.basis(one, other, Replay(scale=2.0, mode="think"), is_watched=True),
+                    words.basis(other, one, Replay()) if b_layer == "block" else [],
+                    words.basis(one, other, None),
                 ]
     kept_answers.hold_each("compare/pieces-basis", found)
 

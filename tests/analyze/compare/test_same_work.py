@@ -130,6 +130,18 @@ def test_scaling_says_what_footprint_and_bursts_were_to_become():
     assert check_same_work(a, b, None if replay is None else run_of(replay)).warnings == []
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, 300), (0, 300), (100, None), (100, 0), (None, None)])
+def test_a_footprint_that_the_replay_did_not_know_is_to_be_the_recordings(before, after):
+    figures = {"ios": 1, "span_ns": 1}
+    scaling = {
+        "before": figures | {"footprint_bytes": before},
+        "after": figures | {"footprint_bytes": after},
+    }
+    a = Work("a", "block", SECOND, {("read", 8192): 1000}, 100 << 20)
+    replay = run_of(PLAYED | {"scaling": scaling})
+    assert check_same_work(a, a, replay).warnings == []
+
+
 def _reads(make_recording, latency_ns, *, spread, every=MS, count=4000):
     source = np.random.default_rng(latency_ns)
     at = np.arange(count) * every

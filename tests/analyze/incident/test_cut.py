@@ -78,6 +78,7 @@ def test_a_cut_says_where_it_comes_from(recording, tmp_path):
     assert [source.name for source in found.sources] == [recording.path.name, "a.etl"]
     assert found.sources[1].alignment.at_ns == 10 * SECOND
     assert any(old.uuid in note for note in found.quality.notes)
+    assert found.title.endswith(", 20 s of it")
 
 
 def test_nothing_is_overwritten_unasked(recording, tmp_path):

@@ -1,13 +1,16 @@
 """The sentences of slow windows, and what happened beside them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from iotrace.analyze import library
 from iotrace.analyze.incident import context, words
 from iotrace.analyze.incident.cause import Drive
 from iotrace.analyze.incident.cut import window_to_cut
+from iotrace.analyze.incident.find import _Finder
 from iotrace.analyze.incident.result import (
     BlameRow,
     Change,
@@ -305,3 +308,32 @@ def test_a_window_that_is_not_there_is_named_with_what_is(windows, drifts, have)
         caught.value.hint
         == "iotrace incident RECORDING lists them; --cut takes the number in the first column"
     )
+
+
+@pytest.mark.parametrize(
+    ("factors", "stream", "is_said"),
+    [((2.0, 2.6), None, True), ((2.0, 2.4), None, False), ((2.0, 2.6), "disk 0", False)],
+)
+def test_latency_that_follows_the_load_by_a_quarter_is_said_of_a_layer(factors, stream, is_said):
+    finder = SimpleNamespace(slots=SimpleNamespace(slot_ns=S))
+    series = SimpleNamespace(layer="block", stream=stream)
+    drift = SimpleNamespace(judged=SimpleNamespace(series=series), effect=np.log(np.repeat(factors, 50)))
+    notes = _Finder._notes(finder, [], [None, drift])
+    assert [note[:37] for note in notes] == ["block: latency follows the load, up to"[:37]] * is_said
+
+
+@pytest.mark.parametrize(
+    ("waiting", "end", "layer"),
+    [
+        ({"block": [0, 0, 1, 1], "device": [0, 0, 0, 0]}, 4, "block"),
+        ({"block": [0, 0, 1, 1], "device": [0, 0, 1, 1]}, 4, "device"),
+        # Until the last slot but one: that of the end is not always whole.
+        ({"block": [0, 0, 1, 1]}, 3, "block"),
+        ({"block": [0, 0, 1, 1]}, 2, None),
+        ({"block": [0, 0, 0, 1]}, 4, None),
+        ({}, 4, None),
+    ],
+)
+def test_the_lowest_layer_in_which_a_single_io_waits_to_the_end_has_it(waiting, end, layer):
+    finder = SimpleNamespace(slots=SimpleNamespace(count=4, waiting=waiting))
+    assert _Finder._hanging(finder, (1, end)) == layer

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.incident.stretches import _curve
+from iotrace.analyze.incident.change_points import Segmentation
+from iotrace.analyze.incident.stretches import _curve, _far_out
 
 
 @pytest.mark.parametrize(("normal_slots", "follows"), [(20, False), (60, True)])
@@ -15,3 +16,14 @@ def test_points_within_a_tenth_of_the_reach_are_a_level_and_no_slope(normal_slot
     blocks = np.arange(normal_slots // 10) * 10 + 4.5
     expected = 14 + 0.01 * (blocks if follows else np.full(2, 9.5))
     assert np.interp(blocks, at, level) == pytest.approx(expected, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("slots", "factor", "is_far"),
+    [(6, 1000, False), (7, 1000, True), (7, 9.9, False), (19, 9.9, False), (20, 9.9, True), (20, 1.9, False)],
+)
+def test_a_single_slot_far_out_is_slow_if_enough_others_are_known(slots, factor, is_far):
+    """Of fewer than 20 slots it has to stand out by a power of ten, of fewer than 7 nothing does."""
+    above = np.log([*np.ones(slots - 1), factor])
+    cut = Segmentation([0, slots], np.full(slots, 1000.0), 15.0)
+    assert _far_out(above, np.zeros(slots, dtype=bool), cut) == ([slots - 1] if is_far else [])

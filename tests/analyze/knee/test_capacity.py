@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from iotrace.analyze.knee import sweep
 from iotrace.analyze.knee.sweep import wall_of
 
 
@@ -35,3 +36,22 @@ def test_the_wall_is_what_those_steps_carried_that_show_it(steps, carried):
 
 def test_without_a_saturated_step_there_is_no_wall():
     assert wall_of([], [], [], 0.0, np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("bend", "has_wall", "points", "found"),
+    [
+        (300.0, False, 4, 300.0),
+        (400.0, True, 4, 400.0),
+        # At the highest load, with nothing above it, nothing has bent.
+        (400.0, False, 4, None),
+        (300.0, True, 3, None),
+    ],
+)
+def test_a_tail_bends_below_the_highest_load_or_at_the_wall(monkeypatch, bend, has_wall, points, found):
+    curve = SimpleNamespace(
+        load=[100.0, 200.0, 300.0, 400.0][-points:], has_wall=has_wall, knees=lambda: [bend]
+    )
+    monkeypatch.setattr(sweep, "Curve", lambda *_: curve)
+    steps = [SimpleNamespace(response_ns={"p99": 9})] * points
+    assert sweep._tail(steps, [], list(range(points)), [], None, np.random.default_rng(0)) == ("p99", found)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.knee import causes
-from iotrace.analyze.knee.layers import Layers
+from iotrace.analyze.knee.layers import Layers, measure_layers
 from iotrace.analyze.knee.saturation import Saturation
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.stats.estimate import Estimate
@@ -49,6 +49,22 @@ def test_no_layer_is_named_where_nothing_climbed_or_nothing_took_most_of_it():
 
     assert causes.layer(low, layers("4x", 0.3, 0.28, 0.22)) is None
     assert causes.layer(low, layers("4x", 10.2, 5.2, 0.3)) is None
+
+
+@pytest.mark.parametrize(("with_block", "block_ns"), [(True, 700_000), (False, 900_000)])
+def test_a_step_without_rows_of_the_block_layer_has_its_total_for_them(make_recording, with_block, block_ns):
+    at = np.arange(500) * 1_000_000
+    layers = {"device": 200_000} | ({"block": 700_000} if with_block else {})
+    recording = make_recording(
+        {
+            "layer": np.repeat(list(layers), len(at)).tolist(),
+            "issued_ns": np.tile(at, len(layers)),
+            "completed_ns": np.concatenate([at + took for took in layers.values()]),
+        },
+        500_000_000,
+    )
+    found = measure_layers(recording, None, name="1x", io_count=500, total_ns=900_000.0)
+    assert (found.total_ns, found.block_ns, found.device_ns) == (900_000, block_ns, 200_000)
 
 
 LOADS = [1, 2, 4, 8, 16, 32, 64, 128]

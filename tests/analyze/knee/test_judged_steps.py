@@ -75,6 +75,18 @@ def test_two_that_fell_behind_at_one_rate_below_one_that_kept_up_show_credits(ra
     assert _rate_without_credits(steps, Sorted(kept_up=kept_up, fell_behind=list(behind))) == sustained
 
 
+@pytest.mark.parametrize(("brief_s", "sustained"), [(4.9, 2000), (5.0, 2500)])
+def test_a_step_that_was_busy_for_less_than_half_as_long_tells_no_sustained_rate(brief_s, sustained):
+    """The longer one is watched, the less of what it carried was saved before."""
+    steps = [
+        SimpleNamespace(
+            sustained_iops=rate, credits_ios=900.0, busy_s=busy_s, offered_iops=9000.0, started_utc_ns=0
+        )
+        for rate, busy_s in ((2000.0, 10.0), (3000.0, brief_s))
+    ]
+    assert _rate_without_credits(steps, Sorted(kept_up=[], fell_behind=[0, 1])) == sustained
+
+
 def test_credits_that_no_step_spends_are_not_excluded(tmp_path):
     answer = knee(steps_of(tmp_path, bucket(RATE * 5), [500, 1000, 1500, 2000, 2500]))
     assert answer.state == "not_reached"

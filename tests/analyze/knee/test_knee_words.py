@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from iotrace.analyze.knee.estimators import Estimate
-from iotrace.analyze.knee.words import _level, scale_text
+from iotrace.analyze.knee.words import _is_carried, _level, _small, scale_text
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,24 @@ def test_the_median_of_the_lowest_load_is_said_with_that_of_the_highest_kept_up(
         SimpleNamespace(is_saturated=False, response_ns={"p50": None}),
     ]
     assert _level([*kept, *others]) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("The disk waits", "the disk waits"), ("I/O waits", "I/O waits"), ("", "")]
+)
+def test_a_sentence_that_goes_on_begins_small(text, words):
+    assert _small(text) == words
+
+
+@pytest.mark.parametrize(
+    ("achieved_iops", "is_saturated", "is_carried"),
+    [(970, False, True), (969, False, False), (970, True, False)],
+)
+def test_a_load_is_carried_where_97_percent_of_it_ended_and_nothing_queued_up(
+    achieved_iops, is_saturated, is_carried
+):
+    step = SimpleNamespace(
+        littles_law_holds=True, error_count=0, has_few_ios=False, not_together=False, is_steady=True,
+        is_warming=False, offered_iops=1000, achieved_iops=achieved_iops, is_saturated=is_saturated,
+    )  # fmt: skip
+    assert _is_carried(step) is is_carried

@@ -1,11 +1,12 @@
 """Does the storage carry N times the load? Storage whose rate is known, asked for less, more and the same."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.need import _Limit, need
+from iotrace.analyze.knee.need import _Limit, is_no, need
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.stats.estimate import Estimate
 
@@ -106,6 +107,22 @@ def test_below_a_range_that_was_too_much_it_cannot_be_told(tmp_path):
     assert need(found, 2).verdict == "cannot_tell"
     # Within the interval of what was carried at most it is not too much.
     assert need(found, found.sustained_iops.value / AT_1X).verdict == "cannot_tell"
+
+
+@pytest.mark.parametrize(
+    ("met", "iops_at_1x", "is_a_no"),
+    [
+        (True, 500.0, False),
+        (False, 500.0, True),
+        (None, 500.0, True),
+        (False, None, False),
+        (None, None, False),
+    ],
+)
+def test_an_objective_that_does_not_hold_at_1x_or_cannot_be_told_there_is_a_no(met, iops_at_1x, is_a_no):
+    objective = SimpleNamespace(state="crossed")
+    knee = SimpleNamespace(objectives=[objective], objectives_met=met, iops_at_1x=iops_at_1x, state="reached")
+    assert is_no(knee, None, is_spoiled=False) is is_a_no
 
 
 def test_figures_that_must_not_be_used_answer_nothing(swept):

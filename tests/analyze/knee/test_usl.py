@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.estimators import fit_usl
+from iotrace.analyze.knee.estimators import _estimate, fit_usl
 
 LOAD = np.array([1, 2, 4, 8, 12, 16, 24, 32, 48, 64])
 
@@ -89,3 +89,11 @@ def test_a_corner_does_not_fit():
 def test_too_little_is_not_fitted(load, rate):
     assert fit_usl(load, rate) is None
     assert fit_usl(LOAD[:4], law(LOAD[:4], 900, 0.02, 0.0005)) is not None
+
+
+def test_an_interval_holds_its_figure_though_no_draw_came_near_it():
+    draws = np.linspace(8, 9, 100)
+    low, high = (_estimate(np.array([figure, *draws])) for figure in (5.0, 12.0))
+    assert (low.low, high.high) == (5, 12)
+    assert low.high < 9
+    assert high.low > 8
