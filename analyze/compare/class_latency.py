@@ -62,7 +62,7 @@ def histograms_by_class(table: pa.Table) -> dict[ClassKey, Histogram]:
     """Histograms of each class, and of each operation as a whole; from the result of query ``class_latency``."""
     names = ("role", "op", "size_class_bytes")
     keys = [table[name].combine_chunks().dictionary_encode() for name in names]
-    codes = np.stack([key.indices.to_numpy(zero_copy_only=False) for key in keys], axis=1)
+    codes = np.stack([key.indices.to_numpy() for key in keys], axis=1)
     numbers = {name: table[name].to_numpy() for name in ("bucket_ns", "io_count", "latency_sum_ns")}
     found: dict[ClassKey, Histogram] = {}
     for code in np.unique(codes, axis=0):
@@ -230,6 +230,6 @@ def _latency_of_rank(histogram: Histogram, ranks: Floats) -> Floats:
     lowest, highest = bucket_limits_ns(histogram.bucket_ns)
     until = np.cumsum(histogram.io_count)
     wanted = np.clip(ranks, 0, 1) * until[-1]
-    index = np.minimum(np.searchsorted(until, wanted), len(until) - 1)
+    index = np.searchsorted(until, wanted)
     inside = (wanted - (until[index] - histogram.io_count[index])) / histogram.io_count[index]
     return np.asarray(lowest[index] + inside * (highest[index] - lowest[index]))

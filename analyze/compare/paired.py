@@ -93,12 +93,12 @@ def pair_up(
                 until_ns=load_ns[1],
                 slot_ns=slot_ns,
             )
-            paired = pc.sum(table["pair_count"]).as_py() or 0
+            paired = sum(table["pair_count"].to_pylist())
             if paired >= _BY_PLACE_MIN * sum(totals.values()):
                 break
         for op, total in sorted(totals.items()):
             one = table.filter(pc.equal(table["op"], op))
-            count = pc.sum(one["pair_count"]).as_py() or 0
+            count = sum(one["pair_count"].to_pylist())
             if count >= max(_PAIRS_MIN, _PAIRED_MIN * total):
                 pairs.found.append(_paired(one, layer, op, total, by_place, seed))
             elif total >= _PAIRS_MIN:

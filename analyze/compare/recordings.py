@@ -27,7 +27,7 @@ from .same_work import SameWork, check_same_work
 from .side import Ask, ComparedSide, Span, headline_metric, is_in_step, replayed_span, span_of
 from .words import basis, verdicts
 
-RECORDINGS_MAX: Final = 26
+RECORDINGS_MAX: Final = len(string.ascii_uppercase)
 _CLASS_IOS_MIN: Final = 200
 """Classes below this have not even a median to show on either side; they are only counted."""
 

@@ -51,7 +51,7 @@ class Work:
 
     def ios_per_s(self) -> float:
         """Reads and writes per second, as in `describe`: flushes are no load."""
-        return self.transfer_count() * 1e9 / self.span_ns if self.span_ns > 0 else 0.0
+        return self.transfer_count() * 1e9 / self.span_ns if self.span_ns else 0.0
 
     def bytes_per(self, op: str) -> float | None:
         """Mean size of an operation's I/Os."""

@@ -56,9 +56,7 @@ def waterfall_with_intervals(
             series.append((sums - sum_ns / total * counts) / total)
         if not seen:
             continue
-        shortest = min(
-            np.count_nonzero(np.unique(slot[(layer == one) & (op == wanted)]) + 1) for one, *_ in seen
-        )
+        shortest = min(len(np.unique(slot[(layer == one) & (op == wanted)])) for one, *_ in seen)
         errors = resampled_errors(np.array(series), generator) if shortest >= SLOTS_MIN else None
         steps += _steps(wanted, seen, errors)
     return steps

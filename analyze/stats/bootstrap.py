@@ -87,7 +87,7 @@ def block_sums(rows: Floats, length: int) -> Floats:
 def resampled_sums(sums: Floats, length: int, generator: np.random.Generator) -> Floats:
     """Sums of blocks drawn at random, as many as make up the series, the same for all rows; [rows, replicates]."""
     slots = sums.shape[1]
-    count = max(round(slots / length), 1)
+    count = round(slots / length)
     starts = generator.integers(0, slots, (REPLICATES, count))
     # Blocks of a circle scatter about its mean, not about the truth, by 1 - length/slots less.
     exact = np.sqrt(slots / (count * length) / (1 - length / slots))
@@ -137,8 +137,7 @@ def optimal_block(series: npt.ArrayLike) -> float:
     noticeable = np.abs(covariance[1:]) >= 2 * np.sqrt(np.log10(count) / count) * covariance[0]
     runs = np.convolve(noticeable, np.ones(in_a_row), "valid")
     quiet = np.flatnonzero(runs == 0)
-    loud = np.flatnonzero(noticeable)
-    cut = int(quiet[0]) if len(quiet) else int(loud[-1]) + 1
+    cut = int(quiet[0]) if len(quiet) else longest
     width = min(2 * max(cut, 1), longest)
     lags = np.arange(1, width + 1)
     window = np.minimum(1.0, 2 * (1 - lags / width))

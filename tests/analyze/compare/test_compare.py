@@ -154,6 +154,8 @@ def test_nothing_to_compare_is_an_error_for_users(make_recording):
     empty = make_recording({"issued_ns": np.array([], dtype=np.int64)})
     with pytest.raises(IotraceError, match="holds no I/Os"):
         compare(full, empty)
+    with pytest.raises(IotraceError, match="27 recordings are too many"):
+        compare_all(full, [empty] * 26)
 
 
 @pytest.mark.parametrize("spread_ns", [0, 1000])
@@ -232,6 +234,10 @@ def test_a_watched_replay_is_paired_with_its_source(make_recording, placed, fact
         for io in (placed.read("io"), watched.read("io").slice(14))
     )
     assert one.difference_ns == pytest.approx(after.mean() - before.mean(), rel=1e-6)
+    low, high = one.difference_interval_ns
+    assert low < one.difference_ns < high
+    usual = 2 * 1.96 * (after - before).std() / np.sqrt(len(after))
+    assert 0.8 * usual < high - low < 2.5 * usual
     assert (one.by, one.pair_count) == ("address, size and order", 20_000)
     # 5 % of the I/Os took `tail` times as long.
     truth = factor * tail**0.05
@@ -264,6 +270,7 @@ def test_a_watch_that_lost_ios_says_why_nothing_is_paired(make_recording, placed
         (words,) = found.unpaired
         count = int(stays[14:].sum())
         assert f"of 20,000, {count:,} have a counterpart" in words
+        assert "and 90 % would have to" in words
         assert f"lost {lost:,} events" in words
 
 
