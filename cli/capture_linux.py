@@ -196,7 +196,9 @@ def recover_command(
     """
     with console.working("recovering"):
         recording = linux.recover(path, overwrite=overwrite)
-    console.say(f"'{recording.path}' ended early: {recording.manifest.quality.ended}")
+    ended = recording.manifest.quality.ended
+    how = "was recorded to its end" if ended == "normally" else f"ended early: {ended}"
+    console.say(f"'{recording.path}' {how}")
     show_recording(recording, json=json)
 
 

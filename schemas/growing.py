@@ -34,11 +34,13 @@ from .locking import FileLock
 from .manifest import Manifest
 from .mending import (
     LEFT_IN_FOLDER,
+    SMALL,
     SYNCED,
     BackgroundSync,
     find_manifest,
     mend_parts,
     mend_small_tables,
+    refuse,
     refuse_strangers,
     sync_files,
 )
@@ -74,6 +76,8 @@ class GrowingRecording:
         self._tables: dict[str, _Table] = {}
         self._checked: dict[str, pa.Schema] = {}
         self._number = 0
+        self._small: set[str] = set()
+        """Names of the files of small tables, all that there were at first and were written since."""
         self._sync = BackgroundSync(folder)
         self.damaged: list[str] = []
         """Parts that could not be read, and were left out."""
@@ -85,15 +89,17 @@ class GrowingRecording:
         path = Path(path)
         check_replaceable(path, overwrite=overwrite)
         folder = unfinished_folder(path)
-        if folder.exists():
+        if folder.exists() and not _is_bare(folder):
             raise _is_there(path, folder)
         try:
-            create_private_folder(folder)
+            if not folder.exists():
+                create_private_folder(folder)
+            lock = FileLock.take(folder / GROWING_LOCK)
         except OSError as problem:
             raise IotraceError(
                 f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
             ) from problem
-        growing = cls(path, folder, FileLock.take(folder / GROWING_LOCK), overwrite=overwrite)
+        growing = cls(path, folder, lock, overwrite=overwrite)
         _reserve_room(folder)
         return growing
 
@@ -160,6 +166,7 @@ class GrowingRecording:
             parquet_writer(new, table.schema) as writer,
         ):
             writer.write_table(table)
+        self._small.add(target.name)
 
     def flush(self, manifest: Manifest) -> None:
         """Make everything so far survive this process. Raises `IotraceError` when the disk takes no more.
@@ -268,11 +275,19 @@ class GrowingRecording:
         self.settle()
 
     def commit(self, manifest: Manifest) -> Recording:
-        """`finish`, and move the recording to its place. Raises `IotraceError`, losing nothing."""
+        """`finish`, and move the recording to its place. Raises `IotraceError`, losing nothing.
+
+        So it does where somebody else's file would become a part of the recording.
+        """
+        self.release_reserve()
+        with self._disk_errors_named():
+            self._flush_tables(None)
+            refuse(self.folder, sorted(self._unknown()))
         self.finish()
         with self._disk_errors_named():
             for table in self._tables.values():
                 table.move_single_part()
+            self._small |= {entry.name for entry in self.folder.glob("*.parquet")}
             self._write_absent_tables()
             manifest.rows = {name: self._row_count(name) for name in table_names_in(self.folder)}
             self._write_manifest(manifest)
@@ -313,6 +328,8 @@ class GrowingRecording:
 
     def _flush_tables(self, manifest: Manifest | None) -> None:
         about = "" if manifest is None else manifest.to_json()
+        while any(table.is_taken(self._number) for table in self._tables.values()):
+            self.seal()
         try:
             for table in self._tables.values():
                 table.flush(self._number, about)
@@ -321,11 +338,25 @@ class GrowingRecording:
             raise
 
     def _find_tables(self) -> None:
+        self._small = {entry.name for entry in self.folder.glob("*.parquet")}
         for entry in self.folder.iterdir():
             if entry.is_dir() and entry.name != SYNCED:
                 self.damaged += [f"{entry.name}/{part}" for part in mend_parts(entry)]
                 self._tables[entry.name] = _Table(entry)
         self._number = 1 + max((table.last_number() for table in self._tables.values()), default=-1)
+
+    def _unknown(self) -> Iterator[str]:
+        """Files that bear the names of a recording's, and that this one did not write."""
+        for entry in self.folder.iterdir():
+            if entry.suffix == ".parquet" and not entry.name.startswith("."):
+                yield from [entry.name] * (entry.name not in self._small)
+            elif entry.is_dir() and entry.name != SYNCED:
+                table = self._tables.get(entry.name)
+                yield from (
+                    f"{entry.name}/{piece.name}"
+                    for piece in entry.glob("[!.]*")
+                    if table is None or piece.name not in table.known
+                )
 
     def _row_count(self, name: str) -> int:
         return sum(pq.read_metadata(path).num_rows for path in parquet_paths_in(self.folder, name))
@@ -343,11 +374,18 @@ class GrowingRecording:
             yield
         except OSError as problem:
             reason = problem.strerror or str(problem).splitlines()[0][:200]
+            is_full = problem.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(problem)
             raise OutputError(
-                f"cannot write '{self.path}': {reason}",
-                hint=f"what was recorded so far is kept: make room, then iotrace capture recover {self.path}",
-                is_full=problem.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(problem),
+                f"cannot write '{self.path}': {reason}", hint=self._what_is_kept(is_full), is_full=is_full
             ) from problem
+
+    def _what_is_kept(self, is_full: bool) -> str:  # noqa: FBT001
+        if find_manifest(self.folder) is None:
+            return f"nothing was saved yet: {'make room' if is_full else 'see to the disk'}, and record again"
+        recover = f"iotrace capture recover {self.path}"
+        if is_full:
+            return f"what was recorded so far is kept: make room, then {recover}"
+        return f"what has reached the disk is kept: see to the disk, then {recover}"
 
     def __enter__(self) -> Self:
         return self
@@ -393,6 +431,8 @@ class _Table:
         self._unsynced: set[Path] = set()
         self._encoded: set[int] = set()
         """Parts that are perhaps not on the disk yet, so that their tails stay."""
+        self.known = {entry.name for entry in folder.glob("*-*")}
+        """Names of all files that there were at first and were written since."""
 
     @property
     def open_bytes(self) -> int:
@@ -415,11 +455,17 @@ class _Table:
             if not self.folder.is_dir():
                 create_private_folder(self.folder)
             self._stream = StreamFile(self._tail(number), self.pending[0].schema, about)
+            self.known.add(self._tail(number).name)
             self._stream_number = number
         self._stream.write(self.pending)
         self._unsynced.add(self._tail(self._stream_number))
         self.rows[number] = self.rows.get(number, 0) + sum(table.num_rows for table in self.pending)
         self.pending, self.pending_bytes = [], 0
+
+    def is_taken(self, number: int) -> bool:
+        """Whether somebody else put a file in the place of the tail ``number``, which is to be begun."""
+        tail = self._tail(number)
+        return self._stream is None and tail.name not in self.known and tail.exists()
 
     def close_tail(self) -> None:
         if self._stream is not None:
@@ -427,9 +473,15 @@ class _Table:
             self._stream, self._stream_number = None, -1
 
     def sealed(self) -> list[Path]:
-        """Tails that grow no more, oldest first."""
+        """Tails that grow no more, oldest first; without those in whose place somebody else put a file."""
         left_out = {self._stream_number, *self._encoded}
-        return [tail for tail in sorted(self.folder.glob("tail-*.arrows")) if _number(tail) not in left_out]
+        return [
+            tail
+            for tail in sorted(self.folder.glob("tail-*.arrows"))
+            if tail.name in self.known
+            and _number(tail) not in left_out
+            and (self._part(_number(tail)).name in self.known or not self._part(_number(tail)).exists())
+        ]
 
     def take_unsynced(self) -> set[Path]:
         """Files written to since the last call."""
@@ -456,6 +508,7 @@ class _Table:
                 table = table.sort_by(sort_by)
             with _replacing(self._part(_number(tail))) as new, parquet_writer(new, table.schema) as writer:
                 writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            self.known.add(self._part(_number(tail)).name)
             self._unsynced.add(self._part(_number(tail)))
             self._encoded.add(_number(tail))
         else:
@@ -494,6 +547,11 @@ def unfinished_folder(path: str | Path) -> Path:
 def is_growing(folder: Path) -> bool:
     """Whether the writer of the unfinished recording in ``folder`` lives."""
     return not FileLock.is_free(folder / GROWING_LOCK)
+
+
+def _is_bare(folder: Path) -> bool:
+    """Whether a writer that is gone left nothing in ``folder`` but its lock and its reserve."""
+    return {entry.name for entry in folder.iterdir()} <= {GROWING_LOCK, _RESERVE} and not is_growing(folder)
 
 
 def _is_there(path: Path, folder: Path) -> IotraceError:
@@ -537,7 +595,7 @@ def _copy_growing(source: Path, target: Path) -> None:
             except FileNotFoundError:
                 missed = True  # encoded, or dropped, meanwhile
     for file in source.iterdir():
-        if file.suffix in {".parquet", ".json"} and not file.name.startswith("."):
+        if SMALL.fullmatch(file.name):
             _copy(file, target / file.name)
 
 

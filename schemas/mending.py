@@ -10,7 +10,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from .durable import create_private_folder, replacing, sync_file, sync_folder
 from .errors import UNREADABLE, IotraceError
 from .manifest import Manifest
-from .recording import misfit_values
+from .recording import UNFINISHED_SUFFIX, misfit_values
 from .streams import read_about, read_stream
 from .tables import TABLES, misfit
 
@@ -34,6 +34,7 @@ The files themselves are replaced about once a second by renaming, of which a po
 """
 _HIDDEN: Final = r"\.{}\.(new|partial-[0-9a-f]{{8}})"
 _SMALL: Final = rf"(manifest\.json|({'|'.join(TABLES)})\.parquet)"
+SMALL: Final = re.compile(_SMALL)
 _PIECE: Final = r"((part|tail)-\d{8}\.(parquet|arrows))"
 LEFT_IN_FOLDER: Final = re.compile(rf"{_SMALL}|{_HIDDEN.format(_SMALL)}|writer\.lock|reserve")
 _LEFT_IN_TABLE: Final = re.compile(rf"{_PIECE}|{_HIDDEN.format(_PIECE)}")
@@ -91,7 +92,7 @@ class BackgroundSync:
         if not folder.is_dir():
             create_private_folder(folder)
             sync_folder(self._folder.parent)
-        files = [path for path in self._folder.glob("*.parquet") if not path.name.startswith(".")]
+        files = [path for path in self._folder.glob("*.parquet") if SMALL.fullmatch(path.name)]
         for path in [*files, self._folder / "manifest.json"]:
             with suppress(FileNotFoundError), path.open("rb") as file:
                 found = path.stat()
@@ -123,11 +124,17 @@ def refuse_strangers(folder: Path) -> None:
         raise IotraceError(
             f"what is in '{folder}' cannot be looked at: {problem.strerror}", hint="check its permissions"
         ) from problem
+    refuse(folder, strangers)
+
+
+def refuse(folder: Path, strangers: Sequence[str]) -> None:
+    """Raise `IotraceError` if there are ``strangers``, names in the folder of a growing recording."""
     if strangers:
+        name = str(folder).removesuffix(UNFINISHED_SUFFIX)
         more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
         raise IotraceError(
             f"'{folder}' holds '{strangers[0]}'{more}, which no recorder wrote, and is left alone",
-            hint="move that away, and recover again",
+            hint=f"what was recorded is kept: move that away, then iotrace capture recover {name}",
         )
 
 

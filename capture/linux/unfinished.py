@@ -30,7 +30,18 @@ def recover(path: Path | str, *, overwrite: bool = False) -> Recording:
         remove_leftovers(find_tracefs() / "instances")
     with GrowingRecording.resume(path, folder, overwrite=overwrite) as growing:
         manifest = growing.manifest()
+        growing.finish()
+        if path.exists() and not _holds_anything(folder):
+            raise IotraceError(
+                f"what was saved for '{path}' holds no I/O, no counters and no waits: the recording of that name stays",
+                hint=f"delete '{folder}'; or rename it, to OTHER{UNFINISHED_SUFFIX}, and recover OTHER",
+            )
         return _commit(growing, manifest)
+
+
+def _holds_anything(folder: Path) -> bool:
+    paths = (path for table in ("io", "counters", "waits") for path in parquet_paths_in(folder, table))
+    return any(pq.read_metadata(path).num_rows for path in paths)
 
 
 def snapshot(path: Path | str, output: Path | str, *, overwrite: bool = False) -> Recording:

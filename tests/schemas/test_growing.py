@@ -160,7 +160,8 @@ def test_who_wants_the_name_is_told_what_to_do(tmp_path):
         assert caught.value.message == f"'{path}' is being recorded just now"
         assert f"iotrace capture snapshot {path} -o OTHER.iotrace" in caught.value.hint
     with alive:
-        pass
+        alive.append("io", io(1))
+        alive.flush(manifest())
     assert not is_growing(alive.folder)
     with pytest.raises(IotraceError) as caught:
         GrowingRecording.create(path)
@@ -359,14 +360,64 @@ def test_after_an_error_of_the_disk_rows_still_wait(one, monkeypatch, problem, r
         patched.setattr(growing.StreamFile, "write", fails)
         one.flush(manifest())
     assert caught.value.message == f"cannot write '{one.path}': {reason}"
-    assert caught.value.hint == (
-        f"what was recorded so far is kept: make room, then iotrace capture recover {one.path}"
-    )
+    remedy = "make room" if is_full else "see to the disk"
+    assert caught.value.hint == f"nothing was saved yet: {remedy}, and record again"
     assert caught.value.is_full == is_full
     one.append("io", io(2))
     one.flush(manifest())
     assert one.rows == {"io": 2}
-    assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [1, 2]
+    with monkeypatch.context() as patched, pytest.raises(OutputError) as caught:
+        patched.setattr(growing.StreamFile, "write", fails)
+        one.append("io", io(3))
+        one.flush(manifest())
+    kept = "what was recorded so far is" if is_full else "what has reached the disk is"
+    assert caught.value.hint == f"{kept} kept: {remedy}, then iotrace capture recover {one.path}"
+    assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [1, 2, 3]
+
+
+def test_a_start_that_saved_nothing_is_in_nobodys_way(tmp_path):
+    path = tmp_path / "r.iotrace"
+    with GrowingRecording.create(path) as failed:
+        left = {entry.name for entry in failed.folder.iterdir()}
+    assert left <= {"writer.lock", "reserve"}
+    with GrowingRecording.create(path) as one:
+        one.append("io", io(1))
+        assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mine.parquet",
+        "waits.parquet",
+        "io/mine.txt",
+        "io/tail-00000099.arrows",
+        "io/tail-00000001.arrows",
+        "io/part-00000000.parquet",
+        "io/part-00000099.parquet",
+        "counters/part-00000000.parquet",
+    ],
+)
+def test_somebody_elses_file_does_not_become_a_part_of_it(one, name):
+    """It is named and stays as it is; once it is gone, what was recorded can be recovered."""
+    one.append("io", io(1))
+    one.flush(manifest())
+    foreign = one.folder / name
+    foreign.parent.mkdir(exist_ok=True)
+    foreign.write_text("mine")
+    one.seal()
+    one.encode_one()
+    one.append("io", io(2))
+    with one, pytest.raises(IotraceError) as caught:
+        one.commit(manifest())
+    assert f"holds '{name}', which no recorder wrote" in caught.value.message
+    assert caught.value.hint.endswith(f"move that away, then iotrace capture recover {one.path}")
+    assert foreign.read_text() == "mine"
+    foreign.unlink()
+    if foreign.parent.name == "counters":
+        foreign.parent.rmdir()
+    with GrowingRecording.resume(one.path, one.folder) as again:
+        assert again.commit(manifest()).read("io")["issued_ns"].to_pylist() == [1, 2]
 
 
 def test_a_small_table_that_cannot_be_replaced_is_as_it_was(one, monkeypatch):
