@@ -133,6 +133,10 @@ class BlockTrace:
             yield "the end is cut off inside a record, which is left out"
         for count, words in (
             ("lost", "events are missing by their sequence numbers"),
+            (
+                "repeated",
+                "events are there a second time and are left out: the file holds the same trace twice",
+            ),
             ("rejected", "records or lines cannot be understood and are left out"),
             ("passthrough", "events of commands that read and write no sectors are left out"),
             ("requeues", "requests were issued again: their device time starts at the last issue"),

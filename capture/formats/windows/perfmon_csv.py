@@ -27,6 +27,8 @@ from .perfmon_text import DATA, HEADER, Header, TextLog, looks_like_text_log, mi
 
 _BLANKS: Final = ["", " "]
 _HOUR_MS: Final = 3_600_000
+_VALUE_MAX: Final = 1e200
+"""No counter is larger, and in other units even this is a number."""
 
 
 def recognises(head: bytes, _path: Path) -> bool:
@@ -304,6 +306,9 @@ class PerfmonTrace:
             self._counts.bad_values += int(pc.sum(pc.invert(is_number)).as_py() or 0)
             column = pc.utf8_trim_whitespace(pc.if_else(is_number, column, None)).cast(pa.float64())
         numbers: np.ndarray[Any, np.dtype[np.float64]] = column.to_numpy().astype(np.float64)
+        beyond = np.abs(numbers) > _VALUE_MAX
+        self._counts.bad_values += int(beyond.sum())
+        numbers[beyond] = np.nan
         return numbers
 
     def _clocked(self, segment: _Segment, local_ms: Integers) -> tuple[Integers, Integers]:

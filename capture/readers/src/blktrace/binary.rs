@@ -1,6 +1,7 @@
 //! blktrace's binary records, as `linux/blktrace_api.h` defines them (version 7): 48 bytes and a payload each.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{BufReader, Read};
 
@@ -33,6 +34,9 @@ pub struct Binary {
     /// Of each device and processor.
     sequences: HashMap<(u32, u32), Numbers>,
     payload: Vec<u8>,
+    /// The first bytes of the next record, once one was read: None at the end.
+    ahead: Option<[u8; 4]>,
+    is_begun: bool,
 }
 
 /// The sequence numbers of one processor's records, which count up by one, as they come.
@@ -44,9 +48,32 @@ struct Numbers {
     confirmed: Option<(u32, u32, u32)>,
     /// Since the first confirmed one.
     count: u32,
+    /// Number and time of the first record, and the time of the last: where the first comes again, so do the others.
+    first: (u32, u64),
+    last_ns: u64,
+    is_again: bool,
 }
 
 impl Numbers {
+    fn new(number: u32, time_ns: u64) -> Self {
+        Self {
+            latest: number,
+            confirmed: None,
+            count: 0,
+            first: (number, time_ns),
+            last_ns: time_ns,
+            is_again: false,
+        }
+    }
+
+    /// Whether a record was there before, as in a file that holds the same trace twice.
+    fn repeats(&mut self, number: u32, time_ns: u64) -> bool {
+        self.is_again =
+            time_ns <= self.last_ns && (self.is_again || (number, time_ns) == self.first);
+        self.last_ns = self.last_ns.max(time_ns);
+        self.is_again
+    }
+
     fn add(&mut self, number: u32) {
         // They may wrap around, and neighbours may come in the wrong order.
         self.count = self.count.saturating_add(1);
@@ -80,7 +107,18 @@ impl Binary {
             position: 0,
             sequences: HashMap::new(),
             payload: Vec::new(),
+            ahead: None,
+            is_begun: false,
         }
+    }
+
+    fn next_magic(&mut self, facts: &mut Facts) -> std::io::Result<Option<[u8; 4]>> {
+        let mut magic = [0; 4];
+        Ok(self.fill(&mut magic, facts, false)?.then_some(magic))
+    }
+
+    fn is_record(&self, magic: [u8; 4]) -> bool {
+        self.u32(&magic, 0) == MAGIC
     }
 
     /// Fill `target`; false at the end, which is a cut if anything was left.
@@ -151,17 +189,22 @@ impl Binary {
         }
     }
 
-    fn count(&mut self, device: u32, processor: u32, number: u32) {
-        if self.sequences.len() < 1 << 16 || self.sequences.contains_key(&(device, processor)) {
-            self.sequences
-                .entry((device, processor))
-                .and_modify(|numbers| numbers.add(number))
-                .or_insert(Numbers {
-                    latest: number,
-                    confirmed: None,
-                    count: 0,
-                });
+    /// False for a record that was there before.
+    fn count(&mut self, device: u32, processor: u32, number: u32, time_ns: u64) -> bool {
+        let is_full = self.sequences.len() >= 1 << 16;
+        match self.sequences.entry((device, processor)) {
+            Entry::Occupied(mut entry) => {
+                if entry.get_mut().repeats(number, time_ns) {
+                    return false;
+                }
+                entry.get_mut().add(number);
+            }
+            Entry::Vacant(entry) if !is_full => {
+                entry.insert(Numbers::new(number, time_ns));
+            }
+            Entry::Vacant(_) => {}
         }
+        true
     }
 
     fn event(&mut self, record: &[u8], facts: &mut Facts) -> Option<Happening> {
@@ -172,12 +215,15 @@ impl Binary {
             return None;
         }
         let device = self.u32(record, 36);
-        self.count(device, self.u32(record, 40), self.u32(record, 4));
+        let time_ns = self.u64(record, 8);
+        if !self.count(device, self.u32(record, 40), self.u32(record, 4), time_ns) {
+            facts.repeated += 1;
+            return None;
+        }
         if category & 1 << 9 != 0 {
             facts.passthrough += 1;
             return None;
         }
-        let time_ns = self.u64(record, 8);
         if i64::try_from(time_ns).is_err() {
             return None;
         }
@@ -246,14 +292,22 @@ impl Binary {
 impl Source for Binary {
     fn next(&mut self, facts: &mut Facts) -> std::io::Result<Option<Happening>> {
         let mut record = [0; RECORD_BYTES];
+        if !self.is_begun {
+            self.is_begun = true;
+            self.ahead = self.next_magic(facts)?;
+        }
         loop {
-            if !self.fill(&mut record, facts, false)? {
+            let Some(magic) = self.ahead.take() else {
                 return Ok(None);
-            }
-            if self.u32(&record, 0) != MAGIC {
+            };
+            if !self.is_record(magic) {
                 // Lengths chain the records: after a broken one nothing can be found.
                 facts.rejected += 1;
                 facts.truncated = true;
+                return Ok(None);
+            }
+            record[..4].copy_from_slice(&magic);
+            if !self.fill(&mut record[4..], facts, true)? {
                 return Ok(None);
             }
             let mut payload = std::mem::take(&mut self.payload);
@@ -262,6 +316,12 @@ impl Source for Binary {
             self.payload = payload;
             if !whole {
                 return Ok(None);
+            }
+            self.ahead = self.next_magic(facts)?;
+            if self.ahead.is_some_and(|magic| !self.is_record(magic)) {
+                // What made the next one unreadable may have begun inside of this one.
+                facts.rejected += 1;
+                continue;
             }
             facts.events += 1;
             if let Some(event) = self.event(&record, facts) {

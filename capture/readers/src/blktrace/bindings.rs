@@ -64,6 +64,7 @@ impl BlockEvents {
         dict.set_item("rejected", reader.facts.rejected)?;
         dict.set_item("passthrough", reader.facts.passthrough)?;
         dict.set_item("lost", reader.facts.lost)?;
+        dict.set_item("repeated", reader.facts.repeated)?;
         dict.set_item("truncated", reader.facts.truncated)?;
         dict.set_item("utc_offset_ns", reader.facts.utc_offset_ns)?;
         dict.set_item("first_ns", reader.first_ns)?;

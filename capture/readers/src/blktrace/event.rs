@@ -38,6 +38,8 @@ pub struct Facts {
     pub passthrough: u64,
     /// Records missing by their sequence numbers.
     pub lost: u64,
+    /// Records that are there a second time.
+    pub repeated: u64,
     /// Whether the end is cut off.
     pub truncated: bool,
     /// Events of every kind.

@@ -243,3 +243,44 @@ def test_another_version_is_named(tmp_path):
     with pytest.raises(IotraceError, match="no blktrace file of version 7") as caught:
         import_files([path], tmp_path / "out.iotrace")
     assert str(path) in caught.value.message
+
+
+def test_a_file_that_holds_its_trace_twice_is_read_once(rows, tmp_path):
+    once = sample("takeoverjp_sample.blktrace.1")
+    twice = tmp_path / "twice.blktrace.1"
+    twice.write_bytes(2 * once.read_bytes())
+    everything = "select * from io order by all"
+    _, ask = rows(once)
+    expected = ask(everything)
+    recording, ask = rows(twice)
+    assert ask(everything) == expected
+    assert any("the file holds the same trace twice" in note for note in recording.manifest.quality.notes)
+
+
+@pytest.mark.parametrize("later", [0, 1], ids=["again", "another"])
+def test_only_what_begins_as_the_file_does_is_there_again(rows, tmp_path, later):
+    """A second trace in the same file, whose numbers begin anew, is another one if its times are."""
+    path = tmp_path / "two.blktrace.0"
+    traces = [
+        record(
+            base + 1000 * at, (QUEUE if at % 2 else COMPLETE) | READ, number=at, sector=8 * ((at + 1) // 2)
+        )
+        for base in (10_000, 10_000 + later * 30_000)
+        for at in range(1, 21)
+    ]
+    path.write_bytes(b"".join(traces))
+    _, ask = rows(path)
+    assert ask("select count(*) from io") == [(10 * (1 + later),)]
+
+
+def test_a_record_that_zeros_begin_in_is_left_out(rows, tmp_path):
+    """Its time would be 0, that of the machine's start, and the recording two days long."""
+    whole = sample("takeoverjp_sample.blktrace.1").read_bytes()
+    torn = tmp_path / "torn.blktrace.1"
+    cut = len(whole) // 2
+    torn.write_bytes(whole[:cut] + bytes(len(whole) - cut))
+    recording, _ = rows(torn)
+    manifest = recording.manifest
+    assert manifest.window_end_ns < 1e9
+    assert manifest.quality.truncated_tail
+    assert manifest.quality.events_lost < 100

@@ -453,6 +453,17 @@ def test_the_table_of_a_migration_assessment_without_counters_is_named(tmp_path)
     assert "PerformanceAggregated" in caught.value.hint
 
 
+@pytest.mark.parametrize("cell", ["1.7e308", "-1e201", "inf", "1e999"])
+def test_a_value_that_no_counter_has_is_left_out(read, cell):
+    rows, trace = read(
+        text_log(
+            ("12/29/2020 18:34:28.308", cell, "17", "3"), ("12/29/2020 18:34:29.308", "0.001", "20", "4")
+        )
+    )
+    assert [row["value"] for row in rows] == pytest.approx([17, 3, 1_000_000, 20, 4])
+    assert "1 cell left out without a number" in trace.outcome().quality.notes
+
+
 def test_a_decimal_comma_within_quotes(read):
     rows, trace = read(
         text_log(
