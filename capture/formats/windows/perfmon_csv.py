@@ -115,6 +115,7 @@ class _Counts:
     cut_lines: int = 0
     bad_times: int = 0
     bad_values: int = 0
+    equal_times: int = 0
     clock_steps: int = 0
     daylight_steps: int = 0
     intervals_ms: dict[int, int] = field(default_factory=dict)
@@ -315,6 +316,7 @@ class PerfmonTrace:
         """UTC and the time since the line before, in milliseconds; 0 where there is none or the clock went back."""
         first = local_ms[0] if segment.last_ms is None else segment.last_ms
         steps = np.diff(local_ms, prepend=first)
+        self._counts.equal_times += int(np.count_nonzero(steps == 0)) - (segment.last_ms is None)
         if len(steps) > 4 or not segment.usual_ms:
             segment.usual_ms = int(np.median(steps[steps > 0])) if (steps > 0).any() else 0
         usual = segment.usual_ms
@@ -379,6 +381,7 @@ class PerfmonTrace:
             (counts.bad_times, "line", "left out: the time cannot be right"),
             (counts.bad_values, "cell", "left out without a number"),
             (counts.foreign_lines, "line", "of other text left out"),
+            (counts.equal_times, "line", "with the moment of the line before"),
         ):
             if count:
                 yield f"{counted(count, noun)} {words}"

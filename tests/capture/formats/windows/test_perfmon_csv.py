@@ -453,6 +453,12 @@ def test_the_table_of_a_migration_assessment_without_counters_is_named(tmp_path)
     assert "PerformanceAggregated" in caught.value.hint
 
 
+def test_lines_of_one_moment_are_said(read):
+    """As in a log that holds every line twice."""
+    lines = [(f"12/29/2020 18:34:2{second}.308", "0.001", "17", "3") for second in (7, 7, 8, 8, 9)]
+    assert read(text_log(*lines))[1].outcome().quality.notes == ["2 lines with the moment of the line before"]
+
+
 @pytest.mark.parametrize("cell", ["1.7e308", "-1e201", "inf", "1e999"])
 def test_a_value_that_no_counter_has_is_left_out(read, cell):
     rows, trace = read(
