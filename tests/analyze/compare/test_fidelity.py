@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.compare.fidelity import fidelity
+from iotrace.analyze.compare.paired import watched_beside
 from iotrace.analyze.compare.side import is_in_step
-from iotrace.schemas.run import Replay, run_of
+from iotrace.schemas.run import Replay, Watched, run_of
+from iotrace.schemas.sweep import watched_path
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -87,3 +89,14 @@ def test_what_is_no_replay_of_it_in_step_is_not_held_against_it(make_recording, 
 def test_a_replay_is_in_step_where_each_io_is_due_once_at_its_recorded_time(entry, is_so):
     replay = run_of(entry) if entry else Replay()
     assert is_in_step(replay) == is_so
+
+
+@pytest.mark.parametrize("is_of_this_replay", [True, False])
+def test_only_what_was_watched_of_this_replay_lies_beside_it(make_recording, source, is_of_this_replay):
+    replay = played(make_recording, source)
+    assert watched_beside(replay) is None
+    uuid = replay.manifest.uuid if is_of_this_replay else source.manifest.uuid
+    watched = Watched(uuid, [0, 20 * SECOND], replay.manifest.open_replay)
+    seen = make_recording({"issued_ns": AT, "completed_ns": AT + TOOK}, 20 * SECOND, watched=watched)
+    seen.path.rename(watched_path(replay.path))
+    assert (watched_beside(replay) is not None) is is_of_this_replay
