@@ -551,7 +551,11 @@ def is_growing(folder: Path) -> bool:
 
 def _is_bare(folder: Path) -> bool:
     """Whether a writer that is gone left nothing in ``folder`` but its lock and its reserve."""
-    return {entry.name for entry in folder.iterdir()} <= {GROWING_LOCK, _RESERVE} and not is_growing(folder)
+    try:
+        left = {entry.name for entry in folder.iterdir()}
+    except OSError:
+        return False
+    return left <= {GROWING_LOCK, _RESERVE} and not is_growing(folder)
 
 
 def _is_there(path: Path, folder: Path) -> IotraceError:

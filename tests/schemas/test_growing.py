@@ -375,6 +375,13 @@ def test_after_an_error_of_the_disk_rows_still_wait(one, monkeypatch, problem, r
     assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [1, 2, 3]
 
 
+def test_a_file_in_the_place_of_its_folder_is_in_the_way(tmp_path):
+    (tmp_path / "r.iotrace.unfinished").write_text("mine")
+    with pytest.raises(IotraceError):
+        GrowingRecording.create(tmp_path / "r.iotrace")
+    assert (tmp_path / "r.iotrace.unfinished").read_text() == "mine"
+
+
 def test_a_start_that_saved_nothing_is_in_nobodys_way(tmp_path):
     path = tmp_path / "r.iotrace"
     with GrowingRecording.create(path) as failed:
