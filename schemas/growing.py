@@ -132,6 +132,7 @@ class GrowingRecording:
         """Take in what another writer's folder holds at this moment. Raises `IotraceError`."""
         with self._disk_errors_named():
             _copy_growing(source, self.folder)
+            mend_small_tables(self.folder)
             self._find_tables()
 
     def append(self, table_name: str, data: pa.Table | pa.RecordBatch) -> None:

@@ -375,6 +375,17 @@ def test_after_an_error_of_the_disk_rows_still_wait(one, monkeypatch, problem, r
     assert one.commit(manifest()).read("io")["issued_ns"].to_pylist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("name", ["mine.parquet", "waits.parquet", "io/mine.txt", "io/tail-00000099.arrows"])
+def test_a_snapshot_leaves_out_what_somebody_else_put_there(one, tmp_path, name):
+    one.append("io", io(1))
+    one.flush(manifest())
+    (one.folder / name).write_text("mine")
+    found = GrowingRecording.snapshot(tmp_path / "s.iotrace", one.folder).commit(manifest())
+    assert found.read("io")["issued_ns"].to_pylist() == [1]
+    assert not list(found.path.rglob("mine*"))
+    assert (one.folder / name).read_text() == "mine"
+
+
 def test_a_file_in_the_place_of_its_folder_is_in_the_way(tmp_path):
     (tmp_path / "r.iotrace.unfinished").write_text("mine")
     with pytest.raises(IotraceError):
