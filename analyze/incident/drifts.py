@@ -79,10 +79,9 @@ def _one(values: Floats, load: Floats) -> Floats:
 BLOCK_S: Final = 5.0
 _BLOCKS_MAX: Final = 4000
 _BLOCKS_LEAST: Final = 16
-LEAST_FACTOR: Final = 1.2
+_LEAST: Final = float(np.log(1.2))
 """What gets less than a fifth slower is not called a slow change, however sure it is."""
 
-_LEAST: Final = float(np.log(LEAST_FACTOR))
 _MEAN_LEAST: Final = float(np.log(1.1))
 _CLEAR: Final = 5.0
 _HEIGHT_CLEAR: Final = 4.0

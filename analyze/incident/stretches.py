@@ -22,10 +22,9 @@ from iotrace.schemas.arrays import Floats, Int64s
 from .change_points import Flags, Segmentation, runs, segment, without_single_outliers
 from .series import Series, weighted_median
 
-LEAST_FACTOR: Final = 1.25
+_LEAST: Final = float(np.log(1.25))
 """What is less than a quarter slower than normal is not called slow, however sure it is."""
 
-_LEAST: Final = float(np.log(LEAST_FACTOR))
 _JUMP: Final = float(np.log(1.15))
 _JUMP_POINTS: Final = 40
 _LINE_POINTS: Final = 12

@@ -42,7 +42,7 @@ from .words import credits_caveat, describe_knee, describe_slo, headroom, latenc
 
 NEAR_WALL: Final = 0.85
 _DOUBLED: Final = 2.0
-WELL_BEYOND: Final = 1.25
+NEVER_IDLE_BEYOND: Final = 1.25
 """Steps that offered this many times the most carried were never idle, however bursty the load."""
 EQUAL_SHARE: Final = 0.97
 """Steps that carried at least this share of the most carried did so all the same."""
@@ -327,7 +327,7 @@ def wall_of(
     }
     most = max(float(one.mean()) for one in carried.values())
     # The best of several steps is best by luck, too; and one barely beyond the wall still had pauses between bursts.
-    beyond = [one for index, one in carried.items() if steps[index].offered_iops >= WELL_BEYOND * most]
+    beyond = [one for index, one in carried.items() if steps[index].offered_iops >= NEVER_IDLE_BEYOND * most]
     if not beyond or np.mean([one.mean() for one in beyond]) < COLLAPSE_SHARE * most:
         beyond = [one for one in carried.values() if one.mean() >= EQUAL_SHARE * most]
     wall: Floats = np.mean([one.mean() * rates(one, random) for one in beyond], axis=0)
