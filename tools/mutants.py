@@ -438,6 +438,9 @@ def main() -> int:
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
     reasons = {(entry["module"], entry["change"]): entry["why"] for entry in plan.get("survivors", [])}
+    reasons |= {
+        (entry["module"], name): entry["why"] for entry in plan.get("choices", []) for name in entry["names"]
+    }
     chosen, count = drawn(plan, asked.group or sorted(plan["groups"]), asked.sample, asked.seed)
     folder = folder_of_this_state()
     tried = unexplained = 0
@@ -457,7 +460,8 @@ def main() -> int:
         faults = [(mutant, verdict) for mutant, verdict in verdicts if verdict.is_alive is not None]
         alive = [(mutant, verdict.change) for mutant, verdict in faults if verdict.is_alive]
         for mutant, change in alive:
-            why = reasons.get((str(mutant.module), change))
+            module, constant = str(mutant.module), constant_at(mutant.module, mutant.line) or ""
+            why = reasons.get((module, change)) or reasons.get((module, constant))
             unexplained += why is None
             print(f"  {mutant.module}:{mutant.line}  {change}{f'  ({why})' if why else ''}")
         tried += len(faults)
