@@ -67,6 +67,22 @@ def test_a_step_without_rows_of_the_block_layer_has_its_total_for_them(make_reco
     assert (found.total_ns, found.block_ns, found.device_ns) == (900_000, block_ns, 200_000)
 
 
+@pytest.mark.parametrize(("with_beyond", "said"), [(False, "59.00 ms at 4x"), (True, "99.00 ms at 8x")])
+def test_the_lowest_step_is_held_against_the_first_beyond_or_the_highest_that_held(with_beyond, said):
+    def step(name, scale, ms, is_saturated=False):
+        return SimpleNamespace(
+            layers=layers(name, ms, ms, ms), is_judged=True, is_saturated=is_saturated, offered_iops=100 * scale,
+            achieved_iops=100 * scale,
+        )  # fmt: skip
+
+    steps = [step("1x", 1, 0.2), step("2x", 2, 0.3), step("4x", 4, 59)]
+    steps += (
+        [step("8x", 8, 99, is_saturated=True), step("9x", 9, 300, is_saturated=True)] if with_beyond else []
+    )
+    cause = causes._layer(SimpleNamespace(steps=steps, state="onset"))
+    assert f"0.20 ms at 1x and {said}" in cause.sentence
+
+
 LOADS = [1, 2, 4, 8, 16, 32, 64, 128]
 
 

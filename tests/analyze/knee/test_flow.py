@@ -85,6 +85,7 @@ def test_cache_of_writes_limits_the_mix_at_the_share_of_writes():
     seen = carried(flows, Flow.sum(flows.values()), BASE_S)
     assert seen.limited_op == "write"
     assert seen.iops == pytest.approx(1000, rel=0.02)
+    assert seen.bytes_per_s.mean() == pytest.approx(1000 * 8192, rel=0.02)
     assert seen.credits_ios == pytest.approx(3000, rel=0.05)
 
 
@@ -97,3 +98,9 @@ def test_credits_are_proven_by_five_standard_deviations_of_a_count(times, is_bre
     if is_break:
         assert one.iops == pytest.approx(after, rel=0.02)
         assert one.credits_ios == pytest.approx(50 * times)
+
+
+@pytest.mark.parametrize(("ios", "is_known"), [(50, False), (65, True)])
+def test_fewer_than_fifty_while_busy_show_no_capacity(ios, is_known):
+    """All at once, one carried in each slot: not busy in the first of them, nor in the last few."""
+    assert (found(flow([ios / SLOT_S], [1 / SLOT_S])) is not None) is is_known

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.judged_steps import Sorted, _rate_without_credits, left_out_words
+from iotrace.analyze.knee.judged_steps import Sorted, _is_contradicted, _rate_without_credits, left_out_words
 from iotrace.analyze.knee.presentation import knee_answer
 from iotrace.analyze.knee.series import knee, knee_of_sweep
 from iotrace.analyze.knee.step import measure
@@ -85,6 +85,31 @@ def test_a_step_that_was_busy_for_less_than_half_as_long_tells_no_sustained_rate
         for rate, busy_s in ((2000.0, 10.0), (3000.0, brief_s))
     ]
     assert _rate_without_credits(steps, Sorted(kept_up=[], fell_behind=[0, 1])) == sustained
+
+
+@pytest.mark.parametrize(
+    ("carried_iops", "sustained_iops", "kept_up", "is_contradicted"),
+    [
+        (1500, None, True, True),
+        (1050, None, True, False),
+        (1500, 900, False, False),
+        (1500, 1500, False, True),
+    ],
+)
+def test_what_a_later_step_carried_or_sustained_contradicts_a_step_that_broke(
+    carried_iops, sustained_iops, kept_up, is_contradicted
+):
+    broke, later = (
+        SimpleNamespace(
+            offered_iops=2000, achieved_iops=achieved, sustained_iops=sustained, busy_s=5, duration_s=10,
+            started_utc_ns=started, credits_ios=credit,
+        )
+        for achieved, sustained, started, credit in (
+            (1200, 1000, 0, 500), (carried_iops, sustained_iops, 1, None),
+        )
+    )  # fmt: skip
+    found = Sorted(kept_up=[1] if kept_up else [], fell_behind=[0] if kept_up else [0, 1])
+    assert _is_contradicted([broke, later], 0, found, [0] if kept_up else [0, 1]) is is_contradicted
 
 
 def test_credits_that_no_step_spends_are_not_excluded(tmp_path):

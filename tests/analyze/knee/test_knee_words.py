@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from iotrace.analyze.knee.estimators import Estimate
-from iotrace.analyze.knee.words import _is_carried, _level, _small, scale_text
+from iotrace.analyze.knee.words import _is_carried, _level, _share_of_limit, _small, scale_text
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,12 @@ def test_a_load_is_carried_where_97_percent_of_it_ended_and_nothing_queued_up(
         is_warming=False, offered_iops=1000, achieved_iops=achieved_iops, is_saturated=is_saturated,
     )  # fmt: skip
     assert _is_carried(step) is is_carried
+
+
+def test_the_share_of_what_is_carried_has_the_interval_of_that():
+    knee = SimpleNamespace(
+        objectives=[], onset_iops=None, iops=Estimate(1000, 800, 1250), state="reached", baseline="1x"
+    )
+    assert _share_of_limit(knee, 500) == (
+        "1x is 50 % [40, 62] of the load at the knee, a headroom of 2.0x [1.6, 2.5]; 2x would be 100 %"
+    )

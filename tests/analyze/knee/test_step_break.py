@@ -28,6 +28,18 @@ def test_the_moment_and_both_levels_are_found(times):
     assert found.after_ns == pytest.approx(2e5 * times, rel=0.05)
 
 
+@pytest.mark.parametrize(("stretches", "is_break"), [(11, False), (12, True)])
+def test_fewer_than_twelve_stretches_show_no_break(stretches, is_break):
+    levels = np.where(np.arange(stretches) < stretches // 2, 2e5, 2e6)
+    assert (latency_break(levels, np.full(stretches, 1000.0)) is not None) is is_break
+
+
+def test_a_step_of_a_few_ios_is_measured(tmp_path):
+    arrival = np.arange(10) / 10
+    step, _ = measure(simulator.write_step(tmp_path, arrival, arrival + 0.001, scale=1))
+    assert (step.io_count, step.has_few_ios) == (10, True)
+
+
 def test_a_spell_that_ends_is_no_break():
     assert latency_break(medians(2e5, 8e5, 2e5), LOAD) is None
     assert latency_break(medians(8e5, 2e5, 2e5), LOAD) is None
