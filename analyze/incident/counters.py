@@ -345,7 +345,7 @@ def _levels(samples: _Samples, grid: _Grid, *, is_rate_known: bool) -> dict[str,
     count = np.bincount(middle, samples.io_count[chosen], grid.count)
     summed = np.bincount(middle, (samples.io_count * samples.latency_ns)[chosen], grid.count)
     with np.errstate(invalid="ignore", divide="ignore"):
-        level = np.where(count > 0, np.log(summed / count), np.nan)
+        level = np.log(summed / count)
         variance = np.where(count > 0, per_io / np.maximum(count, 1.0), np.nan)
     return {"log_latency": level, "within_variance": variance, "measured_count": count}
 
