@@ -244,13 +244,8 @@ def _layer(name: str, instances: dict[Who, _Segments], grid: _Grid) -> LayerSlot
                 columns[column].append(values)
             _mark_samples(samples, grid, first, end)
             streams.append(Stream(name, op, instance=who or None))
-    return LayerSlots(
-        name,
-        streams,
-        **{column: np.vstack(arrays) for column, arrays in columns.items()},
-        sample_first=first,
-        sample_end=end,
-    )
+    amounts = {column: np.vstack(arrays) for column, arrays in columns.items()}
+    return LayerSlots(name, streams, **amounts, samples=(first, end))
 
 
 def _with_unanswered(segments: _Segments, ops: list[str]) -> _Segments:
