@@ -260,9 +260,9 @@ def _wholly(layers: Sequence[LayerSlots], flags: Flags) -> Flags:
     others = np.concatenate([[0], np.cumsum(~flags)])
     found = flags.copy()
     for layer in layers:
-        if layer.sample_first is not None and layer.sample_end is not None:
-            has_sample = layer.sample_end > np.arange(len(flags))
-            found &= has_sample & (others[layer.sample_end] == others[layer.sample_first])
+        if layer.samples is not None:
+            first, end = layer.samples
+            found &= (end > np.arange(len(flags))) & (others[end] == others[first])
     return found
 
 

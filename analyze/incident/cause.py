@@ -100,7 +100,7 @@ class Drive:
         if self.is_as_ever:
             return True
         asked = [change for change in self.changes if change.quantity in {"arrivals", "size"}]
-        return self.cause == "load-driven" and any(_lower(change) > _GREW for change in asked)
+        return self.cause == "load-driven" and any(map(_is_more, asked))
 
 
 def judge_drive(
@@ -151,7 +151,7 @@ def judge_drive(
     by_name = {str(change.quantity): change for change in changes}
     how_full = _HowFull.of(arrivals, mine, near)
     alike = [arrivals, size_bytes]
-    if together is not None and _lower(by_name["bursts"]) > _GREW:
+    if together is not None and _is_more(by_name["bursts"]):
         alike.append(together)
     ops = ", ".join(sorted({stream.op for stream in load.streams}))
     same_load = _same_load(alike, mine, is_normal, excess)
@@ -195,9 +195,13 @@ def _verdict(
     if how_full.is_window_sparse:
         # Mostly nothing arrived: that is no more load, however much came in the few slots that had any.
         asked = [change for change in asked if change.quantity != "arrivals"]
-    grew = [change for change in asked if _lower(change) > _GREW]
+    grew = [change for change in asked if _is_more(change)]
     if not grew:
-        unsure = [change.quantity for change in asked if _upper(change) > _GREW_MUCH]
+        unsure = [
+            change.quantity
+            for change in asked
+            if change.ratio_interval and change.ratio_interval[1] > _GREW_MUCH
+        ]
         if unsure:
             return "cannot tell", f"whether {' and '.join(unsure)} grew is uncertain: the interval holds both"
         if how_full.is_normal_sparse and how_full.ratio > _GREW_MUCH:
@@ -241,7 +245,7 @@ def _sentence(change: Change, what: str, slot_ns: int, how_full: _HowFull) -> st
         words = f"I/Os that begin together {format_figure(change.slow)} against {format_figure(change.normal)}: {ratio}"
     else:
         words = f"mean size {format_bytes(change.slow)} against {format_bytes(change.normal)}: {ratio}"
-    if change.lead_ns is None or _lower(change) <= _GREW:
+    if change.lead_ns is None or not _is_more(change):
         return words
     if change.lead_ns == 0:
         slot = "second" if slot_ns == _SECOND_NS else format_duration_ns(slot_ns)
@@ -250,12 +254,9 @@ def _sentence(change: Change, what: str, slot_ns: int, how_full: _HowFull) -> st
     return f"{words}, growing {format_duration_ns(abs(change.lead_ns))} {when} latency"
 
 
-def _lower(change: Change) -> float:
-    return change.ratio_interval[0] if change.ratio_interval else 0.0
-
-
-def _upper(change: Change) -> float:
-    return change.ratio_interval[1] if change.ratio_interval else 0.0
+def _is_more(change: Change) -> bool:
+    """Whether it surely grew."""
+    return bool(change.ratio_interval and change.ratio_interval[0] > _GREW)
 
 
 def _arrived(load: LayerSlots, slot_ns: int) -> tuple[Floats, Floats]:

@@ -51,9 +51,10 @@ class Chance:
         None where too few are known.
         """
         known = self._spread(points, load)
-        if known is None:
-            return None
-        _, middle, high = known
+        return None if known is None else self._limit(points, known)
+
+    def _limit(self, points: int, spread: tuple[float, float, float]) -> float:
+        _, middle, high = spread
         # Half of them lie above the middle, a tenth that much higher; so many lengths, one of them reaches the limit.
         tail = np.log(0.5 * (self._count / points) / _FALSE_SHARE)
         return float(middle + (high - middle) / np.log(5) * max(tail, 1.0))
@@ -62,13 +63,9 @@ class Chance:
         """The ln of the factor from which on a stretch of so many points passes nine times in ten, under any load."""
         if points > len(self._load) - 1:
             return 0.0
-        found = [0.0]
         loads = (self._load[points:] - self._load[:-points]) / points
-        for load in np.quantile(loads, _LOADS_ASKED):
-            known, limit = self._spread(points, float(load)), self.limit(points, float(load))
-            if known is not None and limit is not None:
-                found.append(limit - known[0])
-        return max(found)
+        spreads = [self._spread(points, float(load)) for load in np.quantile(loads, _LOADS_ASKED)]
+        return max((self._limit(points, spread) - spread[0] for spread in spreads if spread), default=0.0)
 
     def _spread(self, points: int, load: float) -> tuple[float, float, float] | None:
         """The 10th, 50th and 90th percentile of means of so many points, or of fewer: longer ones spread no more."""

@@ -30,12 +30,13 @@ def waits_beside(
     connection: duckdb.DuckDBPyConnection, window_ns: tuple[int, int], span_ns: tuple[int, int]
 ) -> list[WaitBeside]:
     """Wait types of the window, the longest first, against the rest of the recording."""
-    slow_ns = max(window_ns[1] - window_ns[0], 1)
-    rest_ns = max(span_ns[1] - span_ns[0] - slow_ns, 1)
+    slow_ns = window_ns[1] - window_ns[0]
+    rest_ns = span_ns[1] - span_ns[0] - slow_ns
     rows = library.run(connection, "incident_waits", from_ns=window_ns[0], until_ns=window_ns[1]).to_pylist()
     found = []
     for row in rows[:_WAITS]:
-        slow, normal = row["slow_sum_ns"] / slow_ns, row["normal_sum_ns"] / rest_ns
+        slow = row["slow_sum_ns"] / slow_ns
+        normal = row["normal_sum_ns"] / rest_ns if rest_ns > 0 else 0.0
         found.append(
             WaitBeside(row["wait_type"], row["slow_count"], normal, slow, slow / normal if normal else None)
         )

@@ -244,13 +244,8 @@ def _layer(name: str, instances: dict[Who, _Segments], grid: _Grid) -> LayerSlot
                 columns[column].append(values)
             _mark_samples(samples, grid, first, end)
             streams.append(Stream(name, op, instance=who or None))
-    return LayerSlots(
-        name,
-        streams,
-        **{column: np.vstack(arrays) for column, arrays in columns.items()},
-        sample_first=first,
-        sample_end=end,
-    )
+    amounts = {column: np.vstack(arrays) for column, arrays in columns.items()}
+    return LayerSlots(name, streams, **amounts, samples=(first, end))
 
 
 def _with_unanswered(segments: _Segments, ops: list[str]) -> _Segments:
@@ -345,7 +340,7 @@ def _levels(samples: _Samples, grid: _Grid, *, is_rate_known: bool) -> dict[str,
     count = np.bincount(middle, samples.io_count[chosen], grid.count)
     summed = np.bincount(middle, (samples.io_count * samples.latency_ns)[chosen], grid.count)
     with np.errstate(invalid="ignore", divide="ignore"):
-        level = np.where(count > 0, np.log(summed / count), np.nan)
+        level = np.log(summed / count)
         variance = np.where(count > 0, per_io / np.maximum(count, 1.0), np.nan)
     return {"log_latency": level, "within_variance": variance, "measured_count": count}
 

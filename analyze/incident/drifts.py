@@ -90,6 +90,7 @@ _SHAPE_CLEAR: Final = 6.0
 _LENGTH_LEAST_S: Final = 20.0
 _NEAR: Final = float(np.log(1.12))
 _CHANGES_MAX: Final = 8
+_AROUND_BLOCKS: Final = 24
 _GRID: Final = 20
 _ROUNDING: Final = 1e-9
 _EDGE_S: Final = 15.0
@@ -179,13 +180,16 @@ def drifting(judged: Judged, loads: list[Floats], slot_s: float) -> Drifting | N
         mean = float(np.mean(rest[first:end] - base))
         is_clear = mean >= max(_MEAN_LEAST, _CLEAR * wander(end - first))
         if is_clear and end - first >= least:
-            course = _course(blocks, rest, wander, free, (first, end))
+            pad = max(end - first, _AROUND_BLOCKS)
+            near = np.zeros(len(rest), dtype=bool)
+            near[max(first - pad, 0) : end + pad] = True
+            course = _course(blocks, rest, wander, near & free)
             if course is not None and _lasts(course, judged.series.at, least * blocks.slots):
                 changes.append(course)
         free[first:end] = False
     if not changes:
         # A creep from the first minute to the last is high above normal for a part of it only.
-        course = _course(blocks, rest, wander, np.ones(len(rest), dtype=bool), (0, len(rest)))
+        course = _course(blocks, rest, wander, np.ones(len(rest), dtype=bool))
         changes = (
             [course] if course is not None and _lasts(course, judged.series.at, least * blocks.slots) else []
         )
@@ -332,15 +336,8 @@ def _greatest(score: Floats) -> tuple[int, int]:
     return first, end
 
 
-def _course(
-    blocks: Blocks, rest: Floats, wander: Wander, free: Flags, span: tuple[int, int]
-) -> Course | None:
-    """The trapezoid that fits best around ``span``; None where it is not clearly a quarter higher than normal."""
-    first, end = span
-    pad = max(end - first, 24)
-    near = np.zeros(len(rest), dtype=bool)
-    near[max(first - pad, 0) : end + pad] = True
-    chosen = np.flatnonzero(near & free)
+def _course(blocks: Blocks, rest: Floats, wander: Wander, chosen: Flags) -> Course | None:
+    """The trapezoid that fits the ``chosen`` blocks best; None where it is not clearly a fifth higher than normal."""
     best = _fitted(blocks.at[chosen], rest[chosen], float(blocks.slots))
     if best is None:
         return None

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 
 from iotrace.analyze import library
-from iotrace.analyze.describe.recording import LAYER_ORDER, workload_layer
+from iotrace.analyze.describe.recording import workload_layer
 from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import IotraceError, Recording, counted
 from iotrace.schemas.arrays import Floats
@@ -90,10 +90,9 @@ class _Finder:
                     f"incidents cannot be found in '{recording.path}': {lacks} no counters of latency",
                     hint="iotrace describe shows what it holds; a counter log needs Avg. Disk sec/Read or sec/Write",
                 )
-            self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
         else:
             self.slots = read_slots(connection, recording, self.span_ns, timed, has_losses=self.has_losses)
-            self.load_layer = workload_layer(self.slots.layers) or LAYER_ORDER[0]
+        self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
         self._levels: dict[tuple[str, tuple[int, ...]], Series | None] = {}

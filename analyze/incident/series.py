@@ -67,24 +67,21 @@ class LayerSlots:
     """I/Os that ``latency_sum_ns`` adds up."""
     in_flight: Floats
     """Mean number in flight."""
-    sample_first: Int64s | None = None
-    """Per slot, where it is made of means: the first slot of the samples that reach into it."""
-    sample_end: Int64s | None = None
-    """The end of those samples, in slots; no later than the slot itself begins if it has none."""
+    samples: tuple[Int64s, Int64s] | None = None
+    """Where it is made of means, per slot: the first slot of the samples that reach into it, and their end.
+
+    The end is no later than the slot itself begins if it has none.
+    """
 
     def chosen(self, streams: list[int]) -> "LayerSlots":
         """The rows of some streams only."""
         arrays = {
             name: getattr(self, name)[streams]
             for name in self.__dataclass_fields__
-            if name not in {"layer", "streams", "sample_first", "sample_end"}
+            if name not in {"layer", "streams", "samples"}
         }
         return LayerSlots(
-            self.layer,
-            [self.streams[index] for index in streams],
-            **arrays,
-            sample_first=self.sample_first,
-            sample_end=self.sample_end,
+            self.layer, [self.streams[index] for index in streams], **arrays, samples=self.samples
         )
 
 
@@ -124,23 +121,23 @@ class Series:
     """ln of the latency: absolute for a stream; for a layer, against each stream's median, plus ``reference``."""
     within_variance: Floats
     measured_count: Floats
-    sample_first: Int64s | None = None
-    """Per slot of the recording, where it is made of means: the first slot of the samples that reach into it."""
-    sample_end: Int64s | None = None
+    samples: tuple[Int64s, Int64s] | None = None
+    """As those of `LayerSlots`: per slot of the recording."""
 
     @property
     def slots_per_sample(self) -> int:
         """How far into time one value typically reaches."""
-        if self.sample_first is None or self.sample_end is None:
+        if self.samples is None:
             return 1
-        return int(np.median((self.sample_end - self.sample_first)[self.at]))
+        first, end = self.samples
+        return int(np.median((end - first)[self.at]))
 
     def slots(self, points: slice) -> tuple[int, int]:
         """The first slot of ``points`` and their end; all that their samples reach into, where they are means."""
         first, end = int(self.at[points][0]), int(self.at[points][-1])
-        if self.sample_first is None or self.sample_end is None:
+        if self.samples is None:
             return first, end + 1
-        return int(self.sample_first[first]), max(int(self.sample_end[end]), end + 1)
+        return int(self.samples[0][first]), max(int(self.samples[1][end]), end + 1)
 
 
 def read_slots(
@@ -210,8 +207,7 @@ def series_of(layer: LayerSlots, *, least_slots: int = 20) -> list[Series]:
                         values,
                         layer.within_variance[index, at],
                         layer.measured_count[index, at],
-                        layer.sample_first,
-                        layer.sample_end,
+                        layer.samples,
                     )
                 )
     return found
@@ -235,9 +231,7 @@ def pooled_series(layer: LayerSlots) -> Series | None:
     reference = float(np.average(medians[known], weights=weights.sum(axis=1)[known]))
     values = (chosen * shift).sum(axis=0) / totals[at]
     variance = (chosen**2 * np.nan_to_num(layer.within_variance[:, at])).sum(axis=0) / totals[at] ** 2
-    return Series(
-        layer.layer, None, at, values + reference, variance, totals[at], layer.sample_first, layer.sample_end
-    )
+    return Series(layer.layer, None, at, values + reference, variance, totals[at], layer.samples)
 
 
 def weighted_median(values: Floats, weights: Floats, share: float = 0.5) -> float:

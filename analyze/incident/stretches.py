@@ -144,10 +144,11 @@ def judge(series: Series, *, extra_penalty: float = 0.0, with_single: bool = Tru
     normal, normal_variance = np.full(len(values), float(np.median(values))), np.zeros(len(values))
     for _ in range(3):
         slow = np.repeat(slow_segments, np.diff(borders))
-        if slow.all():
-            break
-        normal, normal_variance = _curve(series.at, values, ~slow, cut.weight)
-        slow_segments = _between_edges(_excess(values - normal, cut), jumps, values, cut, _reach(series.at))
+        if not slow.all():
+            normal, normal_variance = _curve(series.at, values, ~slow, cut.weight)
+            slow_segments = _between_edges(
+                _excess(values - normal, cut), jumps, values, cut, _reach(series.at)
+            )
     slow = np.repeat(slow_segments, np.diff(borders))
     above = series.values - normal
     pieces = [slice(int(borders[first]), int(borders[end])) for first, end in runs(slow_segments)]
@@ -250,7 +251,10 @@ def _curve(at: Int64s, values: Floats, is_normal: Flags, weight: Floats) -> tupl
     first = longer * (points + 1)
     pieces = [
         piece
-        for piece in (chosen[:first].reshape(longer, points + 1), chosen[first:].reshape(-1, points))
+        for piece in (
+            chosen[:first].reshape(longer, points + 1),
+            chosen[first:].reshape(count - longer, points),
+        )
         if piece.size
     ]
     x = np.concatenate([np.mean(at[piece], axis=1) for piece in pieces])

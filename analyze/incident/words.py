@@ -142,12 +142,12 @@ def periodic_headline(
     count: int, period_ns: int, length_ns: int, factor: float, markers: list[str], blame: Sequence[BlameRow]
 ) -> str:
     """How often, for how long, how slow, and what runs then."""
-    runs = [f"a {kind} runs then" for kind in markers[:1]]
+    runs = [f"a {kind} runs then" for kind in markers]
     runs += [
         f"it is {row.name}"
         for row in blame
         if row.dimension in {"process", "file"} and row.growth_share > 0.5
-    ][:1]
+    ]
     what = f"; {runs[0]}" if runs else ""
     return (
         f"every {format_duration_ns(period_ns)}, {count} times, {format_ratio_with_interval(factor)} slower than "

@@ -1,9 +1,11 @@
 """Whose time it was, from sums and layers that are planted."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from iotrace.analyze.incident.attribution import _Sum, layer_times
+from iotrace.analyze.incident.attribution import Blame, _Grown, _Sum, _time, _typical, layer_times
 from iotrace.analyze.incident.series import LayerSlots, Slots, Stream
 
 SECOND = 1_000_000_000
@@ -52,3 +54,22 @@ def test_what_took_no_time_at_all_is_left_out_of_the_level():
     latency_ns[[5, 30]] = 0.0
     (time,) = times_of((0, 20), block=latency_ns)
     assert (time.normal_ns, time.slow_ns) == pytest.approx((1e6, 3e6))
+
+
+def test_of_times_of_a_nanosecond_the_level_is_as_that_of_any():
+    """A model that states limits only says that its I/Os wait for none."""
+    assert _typical(np.array([1.0, 4.0]), np.ones(2), np.ones(2, dtype=bool)) == pytest.approx(2.0)
+
+
+def test_what_grew_by_a_nanosecond_grew():
+    grown = _Grown("block", 1.0, 2.0, 10)
+    assert _time(grown, [], grown).share == 1.0
+
+
+def test_rates_of_several_windows_are_over_all_of_their_time():
+    """Fifty I/Os in a window of two seconds and one of three are ten a second."""
+    windows_ns = [(0, 2 * SECOND), (50 * SECOND, 90 * SECOND), (5 * SECOND, 8 * SECOND)]
+    sums = {"a": _Sum(50, 0, 50, 0)}, {"a": _Sum(0, 0, 0, 0), "b": _Sum(1, 0, 1, 0)}
+    told = SimpleNamespace(_windows_ns=windows_ns, _normal_s=100.0, _sums=lambda _dimension, _indices: sums)
+    rows = Blame.of(told, [0, 2], by_load=False)
+    assert {row.slow_ios_per_s for row in rows if row.name == "a"} == {10.0}

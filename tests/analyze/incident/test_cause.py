@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
-from iotrace.analyze.incident.cause import judge_drive
+from iotrace.analyze.incident.cause import _arrived, judge_drive
 from iotrace.analyze.incident.series import LayerSlots, Stream
 
 from . import incident_generator as generator
@@ -144,6 +144,18 @@ def test_a_disk_that_hangs_is_blamed_and_not_the_one_that_answers(make_recording
     most = max((row for row in window.blame if row.dimension == "device"), key=lambda row: row.growth_share)
     assert most.growth_share > 0.99
     assert most.slow_latency_ns == pytest.approx(8e9, rel=0.1)
+
+
+def test_what_ended_late_had_arrived_before_whether_or_not_its_size_is_told():
+    """30 I/Os ended in the third second after one second on the mean: they came evenly from the first one on."""
+    ended = np.array([[0.0, 0.0, 30.0, 0.0]])
+    zero = np.zeros_like(ended)
+    load = LayerSlots(
+        "block", [Stream("block", "read")], ended, zero, ended, zero, zero, ended * 1e9, ended, zero
+    )
+    ios, size_bytes = _arrived(load, 10**9)
+    assert ios == pytest.approx([10, 10, 10, 0])
+    assert size_bytes == pytest.approx([0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(("slowed", "factor"), [(1, 8.0), (6, 2.0)])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident.chance import Chance, without_chance
+from iotrace.analyze.incident.change_points import Segmentation
 from iotrace.analyze.incident.series import Series
-from iotrace.analyze.incident.stretches import judge
+from iotrace.analyze.incident.stretches import Judged, judge
 
 SECONDS = 3600
 BUSY, QUIET = slice(600, 1200), slice(2400, 3000)
@@ -101,3 +102,11 @@ def test_where_little_is_left_at_as_much_load_nothing_is_known_of_chance():
     assert chance.limit(60, 3 * load.max()) is None
     assert chance.limit(SECONDS // 4, load[QUIET].mean()) is None
     assert chance.limit(SECONDS * 2, load[QUIET].mean()) is None
+
+
+def test_what_passes_is_not_known_of_a_length_that_hardly_fits_into_the_recording():
+    """Of 20 points not even means of three, a quarter of 15, are eight that share nothing."""
+    nothing, ones = np.zeros(20), np.ones(20)
+    cut = Segmentation([0, 20], ones, 15.0)
+    judged = Judged(Series("block", None, np.arange(20), nothing, nothing, ones), [], nothing, cut, ones < 0)
+    assert Chance(judged, ones, ones < 0).least_excess(15) == 0.0

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from iotrace.analyze.incident.counters import _instances
+from iotrace.analyze import library
+from iotrace.analyze.incident.counters import _instances, mean_slots
 
 UNTIL = ("read_latency_until_ns", "write_latency_until_ns", "latency_until_ns")
 
@@ -55,3 +56,18 @@ def test_each_instance_has_its_own_rows_within_the_span(span_ns, expected):
 
 def test_without_rows_nothing_is_told():
     assert _instances(table(), (0, 0)) == []
+
+
+def test_how_late_a_log_begins_makes_its_slots_no_longer(monkeypatch):
+    """Ten seconds of a log, two days and more after the recording's beginning: a slot is a second, as a sample is."""
+    second = 10**9
+    late = [("0 C:", 1, at * second, (at + 1) * second, 5) for at in range(200_000, 200_010)]
+    rows = table(*late)
+    for name in (
+        "read_iops", "write_iops", "iops", "read_bytes_per_second", "write_bytes_per_second", "bytes_per_second",
+        "queue_length", "in_flight", "write_latency_ns", "latency_ns",
+    ):  # fmt: skip
+        rows = rows.append_column(name, pa.nulls(len(rows), pa.float64()))
+    monkeypatch.setattr(library, "run", lambda *_: rows)
+    slots = mean_slots(None, (0, 0))
+    assert (slots.start_ns, slots.slot_ns, slots.count) == (200_000 * second, second, 10)

@@ -1,8 +1,10 @@
 """A window cut out: what is in it, at which times, and what refuses to be overwritten."""
 
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze.incident import cut
+from iotrace.analyze.incident.cut import _placed
 from iotrace.schemas import Alignment, IotraceError, Recording, Source, validate
 
 SECOND = 1_000_000_000
@@ -77,7 +79,7 @@ def test_a_cut_says_where_it_comes_from(recording, tmp_path):
     assert found.clock.start_utc_ns == old.clock.start_utc_ns + 40 * SECOND
     assert [source.name for source in found.sources] == [recording.path.name, "a.etl"]
     assert found.sources[1].alignment.at_ns == 10 * SECOND
-    assert any(old.uuid in note for note in found.quality.notes)
+    assert found.quality.notes[-1].endswith(f"({old.uuid}), seconds 40.000 to 60.000")
     assert found.title.endswith(", 20 s of it")
 
 
@@ -96,3 +98,10 @@ def test_a_damaged_table_leaves_nothing_behind(recording, tmp_path):
     with pytest.raises(IotraceError, match="damaged table io"):
         cut(recording, tmp_path / "cut.iotrace", (0, 60 * SECOND))
     assert not list(tmp_path.glob("*cut*"))
+
+
+@pytest.mark.parametrize(("table", "length"), [("counters", "interval_ns"), ("markers", "duration_ns")])
+def test_what_has_no_length_belongs_to_the_moment_that_it_tells_of(table, length):
+    """A nanosecond before a cut from 40 to 60 it is not in it, at its first and its last nanosecond it is."""
+    rows = pa.table({"at_ns": [39, 40, 59, 60], length: pa.nulls(4, pa.int64())})
+    assert _placed(rows, table, (40, 60))["at_ns"].to_pylist() == [0, 19]

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from iotrace.analyze.incident import drifts
 from iotrace.analyze.incident.change_points import Segmentation
-from iotrace.analyze.incident.drifts import _blocks, _judged_course, _lasts
+from iotrace.analyze.incident.drifts import Blocks, _blocks, _course, _error_as_shaped, _judged_course, _lasts
 from iotrace.analyze.incident.find import _Finder
 from iotrace.analyze.incident.series import Series
 from iotrace.analyze.incident.stretches import Course, Judged
@@ -80,3 +81,28 @@ def test_a_creep_that_began_before_the_recording_is_told_by_what_the_recording_s
     found = _judged_course(x, 14 + 0.01 * x, 1.0, np.array([-20.0, 80.0, 200.0, 300.0]), (True, False))
     assert found.base == pytest.approx(14.0)
     assert found.height == pytest.approx(0.59)
+
+
+@pytest.mark.parametrize(
+    ("knots", "by_load"),
+    [
+        # High in the second half, in which load adds 0.3 to the latency.
+        ((29, 30, 100, 110), 0.3),
+        # High all the time, or between two looks only: there is nothing to hold it against.
+        ((-20, -10, 100, 110), 0.0),
+        ((30.1, 30.2, 30.3, 30.4), 0.0),
+    ],
+)
+def test_what_load_adds_to_a_change_is_held_against_the_rest_of_the_time(knots, by_load, monkeypatch):
+    monkeypatch.setattr(drifts, "_fitted", lambda *_: course(*knots))
+    at = np.arange(60.0)
+    effect = np.where(at >= 30, 0.3, 0.0)
+    found = _course(Blocks(1, at, at, at, effect), at * 0, lambda _length: 0.0, at >= 0)
+    assert found.by_load == pytest.approx(by_load)
+
+
+def test_a_change_of_a_single_block_has_the_error_of_a_mean_against_one_value():
+    """Eight blocks that scatter by 0.1, and one of which nothing else is known: s^2 = 0.08 / 7, times 1 + 1 / 8."""
+    levels = np.array([1.0, *[0.1, -0.1] * 4])
+    share = np.array([1.0, *[0.0] * 8])
+    assert _error_as_shaped(levels, share) == pytest.approx(np.sqrt(0.08 / 7 * 9 / 8))

@@ -195,10 +195,8 @@ def judged_of(random, number, stream=None, layer="block"):
     values = levels(random, count, number)[at]
     slow = random.uniform(size=len(at)) < 0.1
     cut = Segmentation([0, len(at)], random.uniform(20, 200, len(at)), 15.0, 1.3)
-    first_of = end_of = None
-    if number % 5 == 1:
-        first_of, end_of = np.arange(count) - 1, np.arange(count) + 2
-    series = Series(layer, stream, at, values, values * 0, random.uniform(1, 90, len(at)), first_of, end_of)
+    samples = (np.arange(count) - 1, np.arange(count) + 2) if number % 5 == 1 else None
+    series = Series(layer, stream, at, values, values * 0, random.uniform(1, 90, len(at)), samples)
     found = []
     for index in range(1 + number % 3):
         first = int(random.integers(0, count - 8))
@@ -275,15 +273,12 @@ def drawn_layer(random, number, layer, slots, streams):
     ios = np.floor(random.exponential(20, shape)) * (random.uniform(size=shape) < 0.95)
     latency = np.exp(random.normal(14, 0.3, shape))
     means = number % 3 == 2
-    covers = (
-        (np.arange(slots) // 3 * 3, np.minimum(np.arange(slots) // 3 * 3 + 3, slots))
-        if means
-        else (None, None)
-    )
+    first = np.arange(slots) // 3 * 3
+    samples = (first, np.minimum(first + 3, slots)) if means else None
     return LayerSlots(
         layer, streams, ios, ios * random.choice([4096, 8192, 65536], shape), ios,
         np.where(ios > 0, np.log(latency), np.nan), np.where(ios > 0, 0.5 / np.maximum(ios, 1), np.nan),
-        ios * latency, ios, ios * latency / 1e9, *covers,
+        ios * latency, ios, ios * latency / 1e9, samples,
     )  # fmt: skip
 
 

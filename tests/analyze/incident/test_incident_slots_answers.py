@@ -89,11 +89,11 @@ def drawn_slots(random, number):
             Stream(name, op, device, file, role, instance if is_means(number) else None)
             for op, device, file, role, instance in chosen
         ]
-        first, end = (np.arange(count), np.arange(1, count + 1)) if is_means(number) else (None, None)
+        samples = (np.arange(count), np.arange(1, count + 1)) if is_means(number) else None
         with np.errstate(divide="ignore", invalid="ignore"):
             found.layers[name] = LayerSlots(
                 name, streams, ios, ios * size, ios, np.where(ios > 0, logs, np.nan),
-                np.where(ios > 0, 0.3 / ios, np.nan), ios * latency, ios, ios * latency / found.slot_ns, first, end,
+                np.where(ios > 0, 0.3 / ios, np.nan), ios * latency, ios, ios * latency / found.slot_ns, samples,
             )  # fmt: skip
         hung = np.zeros(count)
         if number % 10 == 7:
@@ -243,7 +243,8 @@ def test_counters_become_slots():
         grid = counters._Grid(start, 5 * SECOND, -(-(end - start) // (5 * SECOND)))
         one = counters._layer("block", told, grid)
         found = [
-            np.nan_to_num(getattr(one, name)).tolist() for name in (*AMOUNTS, "sample_first", "sample_end")
+            np.nan_to_num(values).tolist()
+            for values in (*(getattr(one, name) for name in AMOUNTS), *one.samples)
         ]
         objects = {"x": told, "LogicalDisk": told, "h:PhysicalDisk": told, "diskstats": {}}
         some = {name: objects[name] for name in list(objects)[: 1 + number % 4]}

@@ -154,6 +154,13 @@ def test_a_marker_is_told_with_when_it_was(marker, said):
     assert words.beside_words([], (10 * S, 100 * S)) == ""
 
 
+def test_a_marker_of_many_words_is_told_in_120_characters():
+    """Whole words of it: 25 characters say when, 19 words and what is between them are 94, and a dot follows."""
+    told = words.beside_words([MarkerBeside("note", "word " * 100, 12 * S, None)], (10 * S, 100 * S))
+    assert told == f"meanwhile, cause or not: {' '.join(['word'] * 19)}…"
+    assert len(told) == 120
+
+
 def row(dimension, name, growth):
     return BlameRow(dimension, name, 0, 0, 0, 0, 0, 0, None, None, growth)
 
@@ -275,6 +282,23 @@ def test_what_happened_at_the_time_is_told_beside_a_window(beside):
     assert 10 <= counters[1].normal <= 12
 
 
+@pytest.mark.parametrize(
+    ("window_s", "normal_per_s"),
+    [((0, 100), 0.0), ((0, 50), 1.8 / 50)],
+)
+def test_of_a_window_that_is_the_whole_recording_no_wait_is_normal(make_recording, window_s, normal_per_s):
+    """One wait ends in the very moment in which the recording ends, as none is in any slot."""
+    waits = [{"at_ns": at * S, "wait_type": "W", "duration_ns": 1800 * MS} for at in (10, 100)]
+    recording = make_recording(
+        [{"issued_ns": 0, "completed_ns": MS}], window_ns=100 * S, tables={"waits": waits}
+    )
+    first, end = window_s
+    with library.opened(recording) as connection:
+        (wait,) = context.waits_beside(connection, (first * S, end * S), (0, 100 * S))
+    assert wait.normal_per_s == pytest.approx(normal_per_s)
+    assert wait.ratio == (pytest.approx(1.8 / (end - first) / normal_per_s) if normal_per_s else None)
+
+
 def window(number, start, end):
     from .test_incident_pieces_answers import window_at
 
@@ -320,6 +344,33 @@ def test_latency_that_follows_the_load_by_a_quarter_is_said_of_a_layer(factors, 
     drift = SimpleNamespace(judged=SimpleNamespace(series=series), effect=np.log(np.repeat(factors, 50)))
     notes = _Finder._notes(finder, [], [None, drift])
     assert [note[:37] for note in notes] == ["block: latency follows the load, up to"[:37]] * is_said
+
+
+@pytest.mark.parametrize(("groups", "is_said"), [(50, False), (51, True)])
+def test_more_windows_than_are_accounted_for_are_counted(groups, is_said):
+    finder = SimpleNamespace(slots=SimpleNamespace(slot_ns=S))
+    said = f"{groups} slow windows were found; the 50 clearest are accounted for"
+    assert _Finder._notes(finder, [None] * groups, []) == [said] * is_said
+
+
+def test_a_marker_of_half_of_the_windows_runs_when_they_recur():
+    """Two backups beside one window are a backup beside it; two windows of six are not half of them."""
+    kinds = [["checkpoint", "backup", "backup"], ["checkpoint", "backup"], ["checkpoint"], [], [], []]
+    windows = [
+        SimpleNamespace(
+            cause="service-driven", factor=2.0, layer="block", lost_ns=1.0,
+            markers=[MarkerBeside(kind, None, 0, None) for kind in mine],
+        )
+        for mine in kinds
+    ]  # fmt: skip
+    members = [SimpleNamespace(first=60 * at, end=60 * at + 5) for at in range(6)]
+    finder = SimpleNamespace(
+        slots=SimpleNamespace(slot_ns=S, at_ns=lambda slot: slot * S),
+        _blame=lambda _groups: None,
+        _window=lambda index, *_: windows[index],
+    )
+    told = _Finder._periodic(finder, SimpleNamespace(members=members, period=60.0), None)
+    assert told.markers == ["checkpoint"]
 
 
 @pytest.mark.parametrize(

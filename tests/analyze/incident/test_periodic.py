@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.incident.periodic import patterns_of
+from iotrace.analyze.incident.periodic import _chain, patterns_of
 
 
 def window(first, length=5, excess=1.0):
@@ -68,3 +68,19 @@ def test_a_checkpoint_every_minute_of_a_whole_day_is_one_pattern():
     every = [window(30 * index + index % 3, length=2) for index in range(1440)]
     (pattern,), rest = patterns_of(every, 43_200)
     assert (len(pattern.members), rest) == (1440, [])
+
+
+@pytest.mark.parametrize("sixteenth", [False, True])
+def test_cycles_without_a_window_may_be_seven_in_ten(sixteenth):
+    """Of 22 minutes six or seven have a window, at whole minutes and nowhere else: 27 % or 32 %."""
+    minutes = [0, 1, 6, 10, 15, *([16] if sixteenth else []), 21]
+    every = [window(1000 * minute) for minute in minutes]
+    patterns, rest = patterns_of(every, 22_000)
+    assert [one.members for one in patterns] == ([every] if sixteenth else [])
+    assert rest == ([] if sixteenth else every)
+
+
+@pytest.mark.parametrize(("later", "off"), [(0, 0), (2, 2)])
+def test_how_far_off_a_chain_is_is_the_most_that_a_start_is_from_where_it_is_due(later, off):
+    chain = _chain([0, 60, 120, 180, 240 + later], 1, 60)
+    assert (chain.members, chain.cycles, chain.off) == ([0, 1, 2, 3, 4], 4, off)

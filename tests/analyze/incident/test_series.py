@@ -18,3 +18,8 @@ SECOND = 1_000_000_000
 )
 def test_of_more_streams_than_there_is_room_for_all_is_one_slot(streams, seconds):
     assert slot_length_ns(1800 * SECOND, streams) == seconds * SECOND
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600])
+def test_a_slot_is_the_first_round_time_of_which_a_hundred_thousand_are_enough(seconds):
+    assert slot_length_ns(seconds * 100_000 * SECOND) == seconds * SECOND

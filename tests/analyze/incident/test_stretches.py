@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident.change_points import Segmentation
-from iotrace.analyze.incident.stretches import _curve, _far_out
+from iotrace.analyze.incident.series import Series
+from iotrace.analyze.incident.stretches import Judged, _curve, _far_out
 
 
 @pytest.mark.parametrize(("normal_slots", "follows"), [(20, False), (60, True)])
@@ -27,3 +28,24 @@ def test_a_single_slot_far_out_is_slow_if_enough_others_are_known(slots, factor,
     above = np.log([*np.ones(slots - 1), factor])
     cut = Segmentation([0, slots], np.full(slots, 1000.0), 15.0)
     assert _far_out(above, np.zeros(slots, dtype=bool), cut) == ([slots - 1] if is_far else [])
+
+
+@pytest.mark.parametrize(
+    ("weight", "slots", "least"),
+    [
+        # A mean of thirty points on either side of its edge: of variance 3 / 20 / 30 each, 0.01 together.
+        (20, 60, 1.5 * 3 * 0.1),
+        # Ten points have three times the variance of thirty: 0.02 together.
+        (20, 10, 1.5 * 3 * np.sqrt(0.02)),
+        # Of one the change itself costs more: two penalties of 15 against a weight of 20.
+        (20, 1, 1.5 * np.sqrt(1.5)),
+        # Where a slot has next to no noise, a quarter slower and twice the error of 75 slots.
+        (40_000, 75, np.log(1.25) + 2 * 0.001),
+    ],
+)
+def test_the_least_that_is_found_is_what_a_change_an_edge_and_a_quarter_ask_for(weight, slots, least):
+    at = np.arange(200)
+    nothing = np.zeros(200)
+    cut = Segmentation([0, 200], np.full(200, float(weight)), 15.0, 3.0)
+    judged = Judged(Series("block", None, at, nothing, nothing, nothing), [], nothing, cut, at < 0)
+    assert judged.least_excess(slots) == pytest.approx(least)
