@@ -221,7 +221,7 @@ def estimate_together(
 
 
 def _point(histogram: Histogram, quantile: float) -> int:
-    rank = max(int(np.ceil(quantile * histogram.total - 1e-9)), 1)
+    rank = int(np.ceil(quantile * histogram.total - 1e-9))
     return int(histogram.bucket_ns[np.searchsorted(np.cumsum(histogram.io_count), rank)])
 
 

@@ -198,13 +198,12 @@ def _aspect(
     name: str, unit: str, a: float | None, expected: float | None, b: float | None, *, asked: bool = True
 ) -> WorkAspect:
     more, less, better_with_more = _MORE_LESS[name]
-    differs = False
-    if asked and expected is not None and b is not None:
-        tolerance = _TOLERANCE_OF.get(name, TOLERANCE)
-        largest = 1.0 if unit == "share" else max(abs(expected), abs(b))
-        differs = abs(expected - b) > tolerance * largest
-    if not differs or expected is None or b is None:
-        return WorkAspect(name, unit, a, expected, b, differs=False)
+    same = WorkAspect(name, unit, a, expected, b, differs=False)
+    if not asked or expected is None or b is None:
+        return same
+    largest = 1.0 if unit == "share" else max(abs(expected), abs(b))
+    if abs(expected - b) <= _TOLERANCE_OF.get(name, TOLERANCE) * largest:
+        return same
     favours = better_with_more
     if b < expected and better_with_more is not None:
         favours = "a" if better_with_more == "b" else "b"
@@ -213,10 +212,12 @@ def _aspect(
 
 
 def _in_words(aspect: WorkAspect) -> str:
+    expected, b = aspect.expected, aspect.b
+    assert b is not None
     if aspect.name == MIX:
-        without = format_share(aspect.b or 0.0, 0)
+        without = format_share(b, 0)
         return f"the mix of operations and sizes differs: {without} of the I/Os have no counterpart"
-    expected, b = aspect.expected or 0.0, aspect.b or 0.0
+    assert expected is not None
     if aspect.unit == "share":
         figures = f"{format_share(b, 0)} instead of {format_share(expected, 0)}"
     elif aspect.unit == "ns":

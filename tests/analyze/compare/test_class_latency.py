@@ -44,6 +44,8 @@ def test_ios_that_took_no_time_have_a_mean_of_zero_and_a_steepness():
         # No share is below none of the I/Os, nor above all of them.
         ("p95", 0.5, 0.55),
         ("p50", 0.6, 1.0),
+        # An error that is none changes nothing.
+        ("p50", 0.0, np.inf),
     ],
 )
 def test_the_steepness_of_a_quantile_is_the_change_of_its_logarithm_for_each_share(quantity, spread, shares):
