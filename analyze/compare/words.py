@@ -165,11 +165,11 @@ def _by_pairs(label: str, one: Paired, tail: Verdict | None, work: Sequence[Work
 
 def _own_ns(replay: Replay, quantity: str, metric: str) -> float:
     """What a replay itself adds to a figure, as far as it knows: its lateness, and its share of the service."""
-    late_ns = 0
-    if metric == "response":
-        lateness = replay.generator_lateness_ns
-        late_ns = (lateness.p50 if quantity in {"mean", "p50"} else lateness.p99) or 0
-    return late_ns + max(0.0, replay.pacing.own_service_ns_mean or 0.0 if replay.pacing else 0.0)
+    lateness = replay.generator_lateness_ns
+    late_ns = lateness.p50 if quantity in {"mean", "p50"} else lateness.p99
+    service_ns = replay.pacing.own_service_ns_mean if replay.pacing else None
+    own = (late_ns if metric == "response" else None, service_ns)
+    return sum(max(one_ns, 0.0) for one_ns in own if one_ns is not None)
 
 
 def _verdict(

@@ -12,6 +12,8 @@ from iotrace.schemas import IotraceError
         ("p99<15ms", slo.Objective(0.99, 15_000_000)),
         ("p99.9 < 1s", slo.Objective(0.999, 1_000_000_000)),
         ("P50<=250us", slo.Objective(0.5, 250_000)),
+        ("p50<250µs", slo.Objective(0.5, 250_000)),
+        ("p50<250\N{GREEK SMALL LETTER MU}s", slo.Objective(0.5, 250_000)),
         ("p50<800ns", slo.Objective(0.5, 800)),
         ("read p95<5ms", slo.Objective(0.95, 5_000_000, None, "read")),
         ("log write p99<2.5ms", slo.Objective(0.99, 2_500_000, "log", "write")),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.flow import Flow, carried
+from iotrace.analyze.knee.flow import Flow, _was_as_slow, carried
 
 SLOT_S = 0.01
 BASE_S = 0.0005
@@ -104,3 +104,18 @@ def test_credits_are_proven_by_five_standard_deviations_of_a_count(times, is_bre
 def test_fewer_than_fifty_while_busy_show_no_capacity(ios, is_known):
     """All at once, one carried in each slot: not busy in the first of them, nor in the last few."""
     assert (found(flow([ios / SLOT_S], [1 / SLOT_S])) is not None) is is_known
+
+
+@pytest.mark.parametrize(
+    ("completed", "slots", "was_as_slow"),
+    [
+        ([9.0], 1, True),
+        ([9.0], 0, True),
+        ([12.0], 1, False),
+        ([], 0, False),
+        ([9.0], 2, False),
+        ([15, 6, 6], 2, True),
+    ],
+)
+def test_a_rate_was_as_low_before_if_it_was_for_as_many_slots(completed, slots, was_as_slow):
+    assert _was_as_slow(np.array(completed), 10.0, slots) is was_as_slow

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from iotrace.analyze.knee.estimators import Estimate
-from iotrace.analyze.knee.words import _is_carried, _level, _share_of_limit, _small, scale_text
+from iotrace.analyze.knee.words import _is_carried, _level, _share_of_limit, _small, carried_at, scale_text
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,40 @@ def test_a_load_is_carried_where_97_percent_of_it_ended_and_nothing_queued_up(
     assert _is_carried(step) is is_carried
 
 
-def test_the_share_of_what_is_carried_has_the_interval_of_that():
+@pytest.mark.parametrize(
+    ("iops_at_1x", "words"),
+    [
+        (
+            500,
+            "1x is 50 % [40, 62] of the load at the knee, a headroom of 2.0x [1.6, 2.5]; 2x would be 100 %",
+        ),
+        (
+            600,
+            "1x is 60 % [48, 75] of the load at the knee, a headroom of 1.7x [1.3, 2.1]; 1.5x would be 90 %",
+        ),
+        (
+            900,
+            "1x is 90 % [72, 112] of the load at the knee, a headroom of 1.1x [0.9, 1.4]; 2x would be 180 %",
+        ),
+    ],
+)
+def test_the_share_of_what_is_carried_has_the_interval_of_that(iops_at_1x, words):
+    """Beside it the greatest of 2, 1.5 and 1.2 times the load that is still within; else what 2 times would be."""
     knee = SimpleNamespace(
         objectives=[], onset_iops=None, iops=Estimate(1000, 800, 1250), state="reached", baseline="1x"
     )
-    assert _share_of_limit(knee, 500) == (
-        "1x is 50 % [40, 62] of the load at the knee, a headroom of 2.0x [1.6, 2.5]; 2x would be 100 %"
-    )
+    assert _share_of_limit(knee, iops_at_1x) == words
+
+
+@pytest.mark.parametrize(("iops", "offered"), [(1000, 500), (505, 500), (490, 500)])
+def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits(iops, offered):
+    def step(offered_iops, is_judged=True, is_saturated=False, is_on_credits=False):
+        return SimpleNamespace(
+            offered_iops=offered_iops, is_judged=is_judged, is_saturated=is_saturated, is_on_credits=is_on_credits
+        )  # fmt: skip
+
+    steps = [
+        step(400, is_judged=False), step(500), step(700, is_saturated=True), step(800, is_on_credits=True),
+        step(900, is_judged=False),
+    ]  # fmt: skip
+    assert carried_at(SimpleNamespace(steps=steps), iops).offered_iops == offered
