@@ -156,7 +156,7 @@ def _busy(flow: Flow, base_s: float) -> Bools:
     return busy
 
 
-def _last_regime(completed: Floats, slot_s: float) -> int:
+def _last_regime(completed: Floats) -> int:
     """Where, among busy slots, the rate fell for good: all levels after it are below all before; 0 where it did not."""
     size = _batch_slots(completed)
     count = len(completed) // size
@@ -165,7 +165,7 @@ def _last_regime(completed: Floats, slot_s: float) -> int:
     sums = completed[: count * size].reshape(count, size).sum(axis=1)
     if sums.min() <= 0:
         return 0
-    borders = segment(np.log(sums / slot_s), 1 / sums).borders
+    borders = segment(np.log(sums), 1 / sums).borders
     levels = [float(sums[begin:end].mean()) for begin, end in pairwise(borders)]
     for place in range(1, len(levels)):
         if max(levels[place:]) <= BREAK_SHARE * min(levels[:place]):
@@ -179,7 +179,7 @@ def _credit(flow: Flow, busy: Integers) -> tuple[int, int, float] | None:
     ``busy`` are the slots in which the storage was. The rate after the break is at first that after the rate fell for
     good, then that after the stretch of the most excess beyond it, whose end is the break.
     """
-    tail = int(busy[_last_regime(flow.completed[busy], flow.slot_s)])
+    tail = int(busy[_last_regime(flow.completed[busy])])
     for _ in range(2):
         begin, end, excess = _most_beyond(flow.completed, float(flow.completed[busy[busy >= tail]].mean()))
         tail = max(tail, end)

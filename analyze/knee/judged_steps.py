@@ -104,12 +104,12 @@ def is_carried_late(step: Step) -> bool:
 
 def _leave_out_disturbed(steps: Sequence[Step]) -> None:
     """Somebody else moved more on the device than the step did, or much more than in the other steps."""
-    rates = [step.others_bytes / step.duration_s for step in steps if step.others_bytes is not None]
-    usual = float(np.median(rates)) if rates else 0.0
-    for step in steps:
+    known = [(step, step.others_bytes) for step in steps if step.others_bytes is not None]
+    usual = float(np.median([others / step.duration_s for step, others in known])) if known else 0.0
+    for step, others in known:
         if is_disturbed(step, usual):
             step.set_aside.append(
-                f"others moved {format_bytes(step.others_bytes or 0)} on the device meanwhile, the replay "
+                f"others moved {format_bytes(others)} on the device meanwhile, the replay "
                 f"{format_bytes(_own_bytes(step))}"
             )
 

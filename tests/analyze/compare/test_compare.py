@@ -8,7 +8,7 @@ import pytest
 
 from iotrace.analyze.compare.comparison import ClassComparison, Figure
 from iotrace.analyze.compare.recordings import compare, compare_all
-from iotrace.analyze.compare.words import inconclusive_means, verdicts, without_interval
+from iotrace.analyze.compare.words import _below, inconclusive_means, verdicts, without_interval
 from iotrace.analyze.present import plain
 from iotrace.analyze.report.verdict import comparison_sentence
 from iotrace.schemas import IotraceError, Quality
@@ -370,3 +370,27 @@ def test_what_no_limit_holds_up_is_no_ratio_in_a_report(make_recording):
     )
     assert "of reads it cannot be told: no limit of the model holds up their p99" in said
     assert "as long" not in said
+
+
+@pytest.mark.parametrize(
+    ("layers", "others", "is_said"),
+    [
+        (["block", "device"], ["block"], True),
+        (["block", "device"], ["block", "device"], False),
+        (["block"], ["block"], False),
+    ],
+)
+def test_a_device_layer_that_one_side_lacks_is_said_with_its_share(layers, others, is_said):
+    def side(label, names):
+        steps = [
+            SimpleNamespace(
+                layer=name, op="read", share=0.3 if name == "device" else 1.0, share_interval=(0.2, 0.4)
+            )
+            for name in names
+        ]
+        return SimpleNamespace(label=label, layer="block", waterfall=steps)
+
+    found = _below(side("A", layers), side("B", others))
+    assert [words[:55] for words in found] == [
+        "A's device layer makes up 30 % [20, 40] of a mean read;"
+    ] * is_said

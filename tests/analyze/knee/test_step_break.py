@@ -7,11 +7,20 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.knee.flow import Carried
-from iotrace.analyze.knee.step import carries_more_than, latency_break, measure
+from iotrace.analyze.knee.step import _busy_share, carries_more_than, latency_break, measure
+from iotrace.schemas.run import ClosedLoop, Replay
 
 from . import knee_simulator as simulator
 
 LOAD = np.full(48, 1000.0)
+RUN = {
+    "loop": "closed",
+    "backend": "io_uring",
+    "cpu_seconds": 9.0,
+    "seconds": 8.0,
+    "warm_up_seconds": 2.0,
+    "submitters": 2,
+}
 
 
 def medians(*levels, seed=1):
@@ -99,3 +108,26 @@ def test_bytes_are_those_of_the_ios(tmp_path):
     step, _ = measure(simulator.write_step(tmp_path, arrival, arrival + 2e-4, scale=1.0))
     assert step.offered_mb_per_s == pytest.approx(8.192, rel=1e-3)
     assert step.achieved_mb_per_s == pytest.approx(8.192, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("run", "busy_share"),
+    [
+        (ClosedLoop(**RUN), 0.45),
+        (ClosedLoop(**RUN | {"backend": "threads"}), None),
+        (ClosedLoop(**RUN | {"interrupted": True}), None),
+        (ClosedLoop(**RUN | {"cpu_seconds": None}), None),
+        (Replay(), None),
+        (None, None),
+    ],
+)
+def test_an_engine_is_as_busy_as_the_processor_time_of_its_submitters(run, busy_share):
+    """9 s of the 2 times 10 s that two submitters had."""
+    assert _busy_share(run) == busy_share
+
+
+def test_how_much_of_a_load_was_carried_is_noted(tmp_path):
+    arrival = np.arange(6000) / 2000
+    completed = simulator.first_come_first_served(arrival, np.full(6000, 1 / 1000))
+    step, _ = measure(simulator.write_step(tmp_path, arrival, completed, scale=1))
+    assert "carried 50 % of the load offered" in step.notes
