@@ -168,6 +168,9 @@ def write_plan(
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
             seal_folder(partial.path)
+            # What will run with a DBA's rights is for nobody else to change, whatever the umask.
+            for written in (partial.path, *partial.path.rglob("*")):
+                written.chmod(written.stat().st_mode & ~0o022)
             sync_tree(partial.path)
             check_folder(target, _PLAN, overwrite=overwrite)
             move_into_place(partial.path, target, _PLAN)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,19 @@ def test_every_file_is_there_and_recorded(tmp_path):
     assert recorded["sha256"] == {path: hashlib.sha256(data).hexdigest() for path, data in found.items()}
     assert recorded["options"]["minutes"] == 60
     assert sorted(tmp_path.rglob(".*")) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no umask on Windows")
+@pytest.mark.parametrize("umask", [0, 0o002, 0o022])
+def test_nobody_else_may_change_what_a_dba_will_run(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        write_plan(OPTIONS, tmp_path / "plan")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "plan", *(tmp_path / "plan").rglob("*")):
+        mode = path.stat().st_mode
+        assert mode & 0o022 == 0, path
 
 
 def test_two_plans_never_share_a_name(tmp_path):
