@@ -131,7 +131,7 @@ def optimal_block(series: npt.ArrayLike) -> float:
     if count < 8 or not centred @ centred > 1e-18 * (values @ values):
         return 1.0
     in_a_row = max(5, int(np.ceil(np.sqrt(np.log10(count)))))
-    longest = min(int(np.ceil(np.sqrt(count))) + in_a_row, count - 1)
+    longest = int(np.ceil(np.sqrt(count))) + in_a_row
     spectrum = np.fft.rfft(centred, 2 * count)
     covariance = np.fft.irfft(spectrum * np.conj(spectrum))[: longest + 1] / count
     noticeable = np.abs(covariance[1:]) >= 2 * np.sqrt(np.log10(count) / count) * covariance[0]

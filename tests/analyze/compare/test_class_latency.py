@@ -1,5 +1,7 @@
 """Latencies of a class, from histograms and courses that are planted."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +15,7 @@ from iotrace.analyze.compare.class_latency import (
     limits_ns,
     slots_by_class,
 )
-from iotrace.analyze.compare.side import ComparedSide
+from iotrace.analyze.compare.side import ComparedSide, span_of
 from iotrace.analyze.stats.histogram import Histogram
 
 
@@ -110,3 +112,20 @@ def test_the_mix_is_that_of_the_layer_within_the_span_whatever_another_layer_did
         for layer, expected in (("block", {("read", 8192): 4}), ("device", {("read", 4096): 10})):
             side = ComparedSide(ask, recording, (layer, 30, 70), seed=0, number=0)
             assert side._mix() == expected
+
+
+@pytest.mark.parametrize(("scale", "slot_ns"), [(1.0, 4_000_000), (2.0, 2_000_000)])
+def test_slots_of_a_replay_are_shorter_as_its_load_is_denser(make_recording, scale, slot_ns):
+    """960 I/Os a millisecond apart make 240 slots; what is played in step has as many, of the same I/Os."""
+    at = np.arange(960) * 1_000_000
+    source = make_recording({"issued_ns": at, "completed_ns": at + 1_000_000})
+    replay = {"source_uuid": source.manifest.uuid, "scale": scale, "mode": "compress", "layer": "block"}
+    denser = (at / scale).astype(np.int64)
+    columns = {"intended_ns": denser, "issued_ns": denser, "completed_ns": denser + 1_000_000}
+    played = make_recording(columns, kind="replayed", replay=replay)
+    with library.opened(source) as one, library.opened(played) as other:
+        asks = [partial(library.run, connection) for connection in (one, other)]
+        a = ComparedSide(asks[0], source, span_of(asks[0], source), seed=0, number=0)
+        b = ComparedSide(asks[1], played, span_of(asks[1], played), seed=0, number=1, alongside=a)
+    assert (a.slots, b.slots) == (240, 240)
+    assert (a.slot_ns, b.slot_ns) == (pytest.approx(4_000_000, rel=0.01), pytest.approx(slot_ns, rel=0.01))

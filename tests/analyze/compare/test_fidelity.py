@@ -100,3 +100,21 @@ def test_only_what_was_watched_of_this_replay_lies_beside_it(make_recording, sou
     seen = make_recording({"issued_ns": AT, "completed_ns": AT + TOOK}, 20 * SECOND, watched=watched)
     seen.path.rename(watched_path(replay.path))
     assert (watched_beside(replay) is not None) is is_of_this_replay
+
+
+def test_what_was_watched_before_the_load_is_not_held_against_the_recording(make_recording, source):
+    """It is the replay's look at its target, which takes 40 ms here."""
+    replay = played(make_recording, source)
+    look = np.arange(400) * MS
+    columns = {
+        "issued_ns": np.concatenate([look, AT + SECOND]),
+        "completed_ns": np.concatenate([look + 40 * MS, AT + SECOND + TOOK]),
+        **{name: np.concatenate([values[:400], values]) for name, values in WORK.items()},
+    }
+    watched = Watched(replay.manifest.uuid, [SECOND, 22 * SECOND], replay.manifest.open_replay)
+    make_recording(columns, 22 * SECOND, watched=watched).path.rename(watched_path(replay.path))
+    found = fidelity(source, replay)
+    assert {one.op for one in found.layers} == {"read", "write"}
+    for one in found.layers:
+        mean = one.figures[0]
+        assert mean.b_ns == pytest.approx(mean.a_ns)

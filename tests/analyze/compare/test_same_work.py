@@ -43,6 +43,7 @@ PLAYED = {
             {"scale": 1},
             "mix of operations and sizes differs: 10 % of the I/Os",
         ),
+        ({("write", 8192): 1000}, SECOND, {"scale": 1}, "0 reads were replayed, 1,000 were to be"),
         ({("write", 8192): 1000}, SECOND, None, "100 % of the I/Os have no counterpart"),
         ({("read", 8192): 1200}, SECOND, None, "rate: 1,200 I/Os per second instead of 1,000"),
         ({("read", 8192): 10_000}, 10 * SECOND, None, "length: 10.0 s instead of 1.00 s"),
@@ -104,6 +105,15 @@ def test_a_difference_says_whom_it_flatters(name, changes, favours):
     assert aspect.favours == favours
     assert any(aspect.meaning in words for words in found.warnings)
     assert not any(one.differs for one in check_same_work(Work(**work), Work(**work), None).aspects)
+
+
+@pytest.mark.parametrize("unknown", ["planned_duration_ns", "issued_span_ns", "planned_ios"])
+def test_without_the_figures_of_a_plan_no_rate_was_to_be(unknown):
+    a = Work("a", "block", SECOND, {("read", 8192): 1000})
+    b = Work("b", "block", 2 * SECOND, {("read", 8192): 1000})
+    known, lacking = (check_same_work(a, b, run_of(PLAYED | facts)) for facts in ({}, {unknown: 0}))
+    rates = [next(one for one in found.aspects if one.name == "rate") for found in (known, lacking)]
+    assert [one.expected for one in rates] == [1000, None]
 
 
 def test_what_was_to_be_none_at_all_is_said_as_0():

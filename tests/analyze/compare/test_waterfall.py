@@ -6,7 +6,7 @@ import pytest
 from scipy.signal import lfilter
 
 from iotrace.analyze.compare.recordings import compare
-from iotrace.analyze.compare.waterfall import waterfall, waterfall_with_intervals
+from iotrace.analyze.compare.waterfall import _steps, waterfall, waterfall_with_intervals
 from iotrace.analyze.stats.histogram import Histograms
 
 MS = 1_000_000
@@ -80,6 +80,11 @@ def test_of_ios_that_took_no_time_no_layer_has_a_share():
     for step in waterfall_with_intervals(_slots(times, told), SLOTS, np.random.default_rng(1)):
         assert (step.mean_ns, step.mean_interval_ns) == (0, (0, 0))
         assert (step.share, step.share_interval, step.problem) == (None, None, None)
+
+
+def test_a_layer_that_took_no_time_has_no_share_of_what_did():
+    steps = _steps("read", [("block", 10, 100), ("device", 10, 0)], None)
+    assert [step.share for step in steps] == [1.0, 0.0]
 
 
 def test_planted_shares_are_found_in_a_recording(make_recording):

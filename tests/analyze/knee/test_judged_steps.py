@@ -55,6 +55,10 @@ def test_credits_are_told_from_what_is_sustained(tmp_path, seconds_saved):
     assert answer.credits.ios == pytest.approx(RATE * seconds_saved, rel=0.1)
     assert answer.credits.size_bytes == pytest.approx(answer.credits.ios * 8192)
     assert answer.credits.burst_iops > 1.3 * RATE
+    # At twice the rate credits of so many seconds last as long; before they are spent nothing breaks.
+    twice = next(step for step in answer.steps if step.offered_iops == pytest.approx(2 * RATE, rel=0.02))
+    assert twice.break_s == pytest.approx(seconds_saved, rel=0.1)
+    assert answer.steps[0].break_s is None
     assert "credits" in answer.sentence
 
 

@@ -4,8 +4,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from iotrace.analyze.knee import words as knee_words
 from iotrace.analyze.knee.estimators import Estimate
-from iotrace.analyze.knee.words import _is_carried, _level, _share_of_limit, _small, carried_at, scale_text
+from iotrace.analyze.knee.words import (
+    _capital,
+    _is_carried,
+    _level,
+    _share_of_limit,
+    _small,
+    carried_at,
+    scale_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -97,3 +106,29 @@ def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits
         step(900, is_judged=False),
     ]  # fmt: skip
     assert carried_at(SimpleNamespace(steps=steps), iops).offered_iops == offered
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("p99 passes 5 ms", "The p99 passes 5 ms"), ("passes 5 ms", "Passes 5 ms"), ("a2 waits", "A2 waits")],
+)
+def test_a_sentence_begins_large_but_for_the_name_of_a_percentile(text, words):
+    assert _capital(text) == words
+
+
+@pytest.mark.parametrize(
+    ("state", "is_spending", "words"),
+    [
+        ("reached", True, "1x is carried for good. While they last, the knee is there."),
+        ("reached", False, "The knee is there."),
+        ("not_judged", True, "The knee is there."),
+    ],
+)
+def test_what_is_carried_for_good_comes_first_where_anything_can_be_judged(
+    monkeypatch, state, is_spending, words
+):
+    monkeypatch.setattr(knee_words, "_where", lambda _: "The knee is there.")
+    monkeypatch.setattr(knee_words, "_credits", lambda _: "")
+    monkeypatch.setattr(knee_words, "_for_good", lambda *_: "1x is carried for good.")
+    steps = [SimpleNamespace(is_judged=True, overspent=["iops"] if is_spending else [])]
+    assert knee_words.describe_knee(SimpleNamespace(state=state, steps=steps)) == words

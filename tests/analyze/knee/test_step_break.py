@@ -3,11 +3,16 @@
 On levels and rates planted by hand.
 """
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze.knee.flow import Carried
-from iotrace.analyze.knee.step import _busy_share, carries_more_than, latency_break, measure
+from iotrace.analyze.knee.step import _busy_share, _flows, _layer, carries_more_than, latency_break, measure
+from iotrace.schemas import IotraceError
 from iotrace.schemas.run import ClosedLoop, Replay
 
 from . import knee_simulator as simulator
@@ -47,6 +52,7 @@ def test_a_step_of_a_few_ios_is_measured(tmp_path):
     arrival = np.arange(10) / 10
     step, _ = measure(simulator.write_step(tmp_path, arrival, arrival + 0.001, scale=1))
     assert (step.io_count, step.has_few_ios) == (10, True)
+    assert step.offered_mb_per_s == pytest.approx(step.offered_iops * 8192 / 1e6)
 
 
 def test_a_spell_that_ends_is_no_break():
@@ -131,3 +137,36 @@ def test_how_much_of_a_load_was_carried_is_noted(tmp_path):
     completed = simulator.first_come_first_served(arrival, np.full(6000, 1 / 1000))
     step, _ = measure(simulator.write_step(tmp_path, arrival, completed, scale=1))
     assert "carried 50 % of the load offered" in step.notes
+
+
+@pytest.mark.parametrize(
+    ("planned", "layer"),
+    [
+        ({"device": 0, "block": 0, "sql": 0}, "block"),
+        ({"block": 0, "device": 3}, "device"),
+        ({"sql": 0}, "sql"),
+    ],
+)
+def test_a_step_is_measured_where_it_was_replayed_else_nearest_to_the_block_layer(planned, layer):
+    layers = pa.table({"layer": list(planned), "planned_count": list(planned.values())})
+    assert _layer(layers, SimpleNamespace(reading=lambda _: nullcontext())) == layer
+
+
+def test_a_step_without_a_layer_is_none():
+    layers = pa.table({"layer": pa.array([], pa.string()), "planned_count": pa.array([], pa.int64())})
+    with pytest.raises(IotraceError, match="has no completed reads or writes"):
+        _layer(layers, SimpleNamespace(reading=lambda _: nullcontext(), path="r.iotrace"))
+
+
+def test_what_lies_before_the_first_slot_counts_in_none():
+    table = pa.table(
+        {
+            "slot": [-1, 0, 2],
+            "op": ["read"] * 3,
+            "wanted_count": [5, 3, 1],
+            "completed_count": [5, 2, 2],
+            "completed_bytes": [50, 20, 20],
+        }
+    )
+    flow = _flows(table, 10**9)["read"]
+    assert (flow.wanted.tolist(), flow.completed.tolist()) == ([3, 0, 1], [2, 0, 2])
