@@ -105,7 +105,8 @@ def is_carried_late(step: Step) -> bool:
 def _leave_out_disturbed(steps: Sequence[Step]) -> None:
     """Somebody else moved more on the device than the step did, or much more than in the other steps."""
     known = [(step, step.others_bytes) for step in steps if step.others_bytes is not None]
-    usual = float(np.median([others / step.duration_s for step, others in known])) if known else 0.0
+    rates = [others / step.duration_s for step, others in known]
+    usual = float(np.median(rates)) if rates else None
     for step, others in known:
         if is_disturbed(step, usual):
             step.set_aside.append(

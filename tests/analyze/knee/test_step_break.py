@@ -123,6 +123,7 @@ def test_bytes_are_those_of_the_ios(tmp_path):
         (ClosedLoop(**RUN | {"backend": "threads"}), None),
         (ClosedLoop(**RUN | {"interrupted": True}), None),
         (ClosedLoop(**RUN | {"cpu_seconds": None}), None),
+        (ClosedLoop(**RUN | {"seconds": 0.0, "warm_up_seconds": 0.0}), None),
         (Replay(), None),
         (None, None),
     ],
