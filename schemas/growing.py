@@ -76,6 +76,7 @@ class GrowingRecording:
         self._tables: dict[str, _Table] = {}
         self._checked: dict[str, pa.Schema] = {}
         self._number = 0
+        self._is_resumed = False
         self._small: set[str] = set()
         """Names of the files of small tables, all that there were at first and were written since."""
         self._sync = BackgroundSync(folder)
@@ -96,6 +97,8 @@ class GrowingRecording:
                 create_private_folder(folder)
             lock = FileLock.take(folder / GROWING_LOCK)
         except OSError as problem:
+            with suppress(OSError):
+                folder.rmdir()  # there was no room for the lock
             raise IotraceError(
                 f"cannot write '{path}': {problem.strerror}", hint="choose a folder you may write to with -o"
             ) from problem
@@ -115,7 +118,9 @@ class GrowingRecording:
             raise _is_there(Path(path), folder)
         lock = FileLock.take(folder / GROWING_LOCK)
         mend_small_tables(folder)
-        return cls(path, folder, lock, overwrite=overwrite)
+        growing = cls(path, folder, lock, overwrite=overwrite)
+        growing._is_resumed = True
+        return growing
 
     @classmethod
     def snapshot(cls, path: str | Path, source: Path, *, overwrite: bool = False) -> Self:
@@ -381,7 +386,7 @@ class GrowingRecording:
             ) from problem
 
     def _what_is_kept(self, is_full: bool) -> str:  # noqa: FBT001
-        if find_manifest(self.folder) is None:
+        if not self._is_resumed and not any(self.rows.values()):
             return f"nothing was saved yet: {'make room' if is_full else 'see to the disk'}, and record again"
         recover = f"iotrace capture recover {self.path}"
         if is_full:

@@ -393,6 +393,19 @@ def test_a_file_in_the_place_of_its_folder_is_in_the_way(tmp_path):
     assert (tmp_path / "r.iotrace.unfinished").read_text() == "mine"
 
 
+def test_what_a_recovery_finds_is_kept_where_the_disk_is_full(one, monkeypatch):
+    with one:
+        one.append("io", io(1))
+        one.flush(manifest())
+    with GrowingRecording.resume(one.path, one.folder) as again:
+        monkeypatch.setattr(
+            growing, "sync_files", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+        )
+        with pytest.raises(OutputError) as caught:
+            again.commit(manifest())
+    assert caught.value.hint.startswith("what was recorded so far is kept: make room")
+
+
 def test_a_start_that_saved_nothing_is_in_nobodys_way(tmp_path):
     path = tmp_path / "r.iotrace"
     with GrowingRecording.create(path) as failed:
