@@ -8,7 +8,7 @@ import pytest
 
 from iotrace.analyze.compare.comparison import ClassComparison, Figure
 from iotrace.analyze.compare.recordings import compare, compare_all
-from iotrace.analyze.compare.words import _below, inconclusive_means, verdicts, without_interval
+from iotrace.analyze.compare.words import _below, _own_ns, inconclusive_means, verdicts, without_interval
 from iotrace.analyze.present import plain
 from iotrace.analyze.report.verdict import comparison_sentence
 from iotrace.schemas import IotraceError, Quality
@@ -394,3 +394,23 @@ def test_a_device_layer_that_one_side_lacks_is_said_with_its_share(layers, other
     assert [words[:55] for words in found] == [
         "A's device layer makes up 30 % [20, 40] of a mean read;"
     ] * is_said
+
+
+@pytest.mark.parametrize(
+    ("quantity", "metric", "service_ns", "own_ns"),
+    [
+        ("p50", "response", 100.0, 130),
+        ("mean", "response", 100.0, 130),
+        ("p95", "response", 100.0, 1000),
+        ("p99", "service", 100.0, 100),
+        ("p50", "response", None, 30),
+        # A replay does not make storage faster.
+        ("p50", "response", -5.0, 30),
+    ],
+)
+def test_what_a_replay_adds_is_its_lateness_and_its_share_of_the_service(
+    quantity, metric, service_ns, own_ns
+):
+    pacing = SimpleNamespace(own_service_ns_mean=service_ns)
+    replay = SimpleNamespace(generator_lateness_ns=SimpleNamespace(p50=30, p99=900), pacing=pacing)
+    assert _own_ns(replay, quantity, metric) == own_ns

@@ -200,3 +200,11 @@ def test_what_a_workload_lacks_has_no_size_and_what_moved_nothing_no_share():
     assert (reads.read_share(), reads.ios_per_s(), reads.size_bytes()) == (1.0, 4.0, 28_672)
     flushes = Work("flushes", "block", 0, {("flush", 0): 2})
     assert (flushes.read_share(), flushes.ios_per_s(), flushes.bytes_per("flush")) == (None, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("mix", "share"),
+    [({("write", 8192): 9}, 0.0), ({("read", 512): 1, ("write", 8192): 3}, 0.25), ({("flush", 0): 3}, None)],
+)
+def test_the_share_of_reads_is_of_reads_and_writes(mix, share):
+    assert Work("w", "block", SECOND, mix).read_share() == share

@@ -82,6 +82,15 @@ def test_of_ios_that_took_no_time_no_layer_has_a_share():
         assert (step.share, step.share_interval, step.problem) == (None, None, None)
 
 
+def test_a_mean_that_may_be_none_at_all_has_no_interval_of_shares():
+    """The means are 100 and 50; with an error greater than it the upper one would be less than nothing."""
+    errors = np.stack([np.linspace(-100.5, 100.5, 200)] * 2)
+    uncertain = _steps("read", [("block", 10, 1000), ("device", 10, 500)], errors)
+    assert [step.share_interval for step in uncertain] == [None, None]
+    surer = _steps("read", [("block", 10, 1000), ("device", 10, 500)], errors / 2)
+    assert all(step.share_interval is not None for step in surer)
+
+
 def test_a_layer_that_took_no_time_has_no_share_of_what_did():
     steps = _steps("read", [("block", 10, 100), ("device", 10, 0)], None)
     assert [step.share for step in steps] == [1.0, 0.0]
