@@ -106,15 +106,18 @@ def test_what_was_watched_before_the_load_is_not_held_against_the_recording(make
     """It is the replay's look at its target, which takes 40 ms here."""
     replay = played(make_recording, source)
     look = np.arange(400) * MS
+    # The device layer, which only the watch has, is held against nothing.
     columns = {
-        "issued_ns": np.concatenate([look, AT + SECOND]),
-        "completed_ns": np.concatenate([look + 40 * MS, AT + SECOND + TOOK]),
-        **{name: np.concatenate([values[:400], values]) for name, values in WORK.items()},
+        "issued_ns": np.concatenate([look, AT + SECOND, AT + SECOND]),
+        "completed_ns": np.concatenate([look + 40 * MS, AT + SECOND + TOOK, AT + SECOND + TOOK // 2]),
+        "layer": np.repeat(["block", "device"], [len(look) + COUNT, COUNT]).tolist(),
+        **{name: np.concatenate([values[:400], values, values]) for name, values in WORK.items()},
     }
     watched = Watched(replay.manifest.uuid, [SECOND, 22 * SECOND], replay.manifest.open_replay)
     make_recording(columns, 22 * SECOND, watched=watched).path.rename(watched_path(replay.path))
     found = fidelity(source, replay)
     assert {one.op for one in found.layers} == {"read", "write"}
     for one in found.layers:
+        assert one.layer == "block"
         mean = one.figures[0]
         assert mean.b_ns == pytest.approx(mean.a_ns)

@@ -91,6 +91,13 @@ def test_a_mean_that_may_be_none_at_all_has_no_interval_of_shares():
     assert all(step.share_interval is not None for step in surer)
 
 
+def test_where_nothing_was_read_the_writes_are_told():
+    columns = {"layer": ["block"] * 2, "op": ["write"] * 2, "slot": [0, 1], "io_count": [5, 5]}
+    table = pa.table(columns | {"latency_sum_ns": [50, 70]})
+    (step,) = waterfall_with_intervals(table, 2, np.random.default_rng(0))
+    assert (step.op, step.io_count, step.mean_ns) == ("write", 10, 12)
+
+
 def test_a_layer_that_took_no_time_has_no_share_of_what_did():
     steps = _steps("read", [("block", 10, 100), ("device", 10, 0)], None)
     assert [step.share for step in steps] == [1.0, 0.0]

@@ -85,6 +85,7 @@ def test_cache_of_writes_limits_the_mix_at_the_share_of_writes():
     seen = carried(flows, Flow.sum(flows.values()), BASE_S)
     assert seen.limited_op == "write"
     assert seen.iops == pytest.approx(1000, rel=0.02)
+    assert seen.burst_iops == pytest.approx(4000, rel=0.02)
     assert seen.bytes_per_s.mean() == pytest.approx(1000 * 8192, rel=0.02)
     assert seen.credits_ios == pytest.approx(3000, rel=0.05)
 

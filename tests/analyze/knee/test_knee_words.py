@@ -94,7 +94,7 @@ def test_the_share_of_what_is_carried_has_the_interval_of_that(iops_at_1x, words
     assert _share_of_limit(knee, iops_at_1x) == words
 
 
-@pytest.mark.parametrize(("iops", "offered"), [(1000, 500), (505, 500), (490, 500)])
+@pytest.mark.parametrize(("iops", "offered"), [(1000, 600), (550, 500), (505, 500), (490, 500)])
 def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits(iops, offered):
     def step(offered_iops, is_judged=True, is_saturated=False, is_on_credits=False):
         return SimpleNamespace(
@@ -102,7 +102,7 @@ def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits
         )  # fmt: skip
 
     steps = [
-        step(400, is_judged=False), step(500), step(700, is_saturated=True), step(800, is_on_credits=True),
+        step(400, is_judged=False), step(500), step(600), step(700, is_saturated=True), step(800, is_on_credits=True),
         step(900, is_judged=False),
     ]  # fmt: skip
     assert carried_at(SimpleNamespace(steps=steps), iops).offered_iops == offered
@@ -132,3 +132,14 @@ def test_what_is_carried_for_good_comes_first_where_anything_can_be_judged(
     monkeypatch.setattr(knee_words, "_for_good", lambda *_: "1x is carried for good.")
     steps = [SimpleNamespace(is_judged=True, overspent=["iops"] if is_spending else [])]
     assert knee_words.describe_knee(SimpleNamespace(state=state, steps=steps)) == words
+
+
+@pytest.mark.parametrize(
+    ("share", "objectives", "words"),
+    [("a share", [], "a share, and a tail"), ("a share", ["p99<5ms"], "a share"), ("", [], "")],
+)
+def test_a_long_tail_is_no_headroom_unless_an_objective_has_judged_it(monkeypatch, share, objectives, words):
+    monkeypatch.setattr(knee_words, "_share_of_limit", lambda *_: share)
+    monkeypatch.setattr(knee_words, "_long_at_top", lambda _: ", and a tail")
+    knee = SimpleNamespace(iops_at_1x=500, state="reached", steps=[], objectives=objectives)
+    assert knee_words.headroom(knee) == words

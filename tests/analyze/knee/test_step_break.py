@@ -48,10 +48,11 @@ def test_fewer_than_twelve_stretches_show_no_break(stretches, is_break):
     assert (latency_break(levels, np.full(stretches, 1000.0)) is not None) is is_break
 
 
-def test_a_step_of_a_few_ios_is_measured(tmp_path):
-    arrival = np.arange(10) / 10
+@pytest.mark.parametrize("ios", [2, 10])
+def test_a_step_of_a_few_ios_is_measured(tmp_path, ios):
+    arrival = np.arange(ios) / 10
     step, _ = measure(simulator.write_step(tmp_path, arrival, arrival + 0.001, scale=1))
-    assert (step.io_count, step.has_few_ios) == (10, True)
+    assert (step.io_count, step.has_few_ios) == (ios, True)
     assert step.offered_mb_per_s == pytest.approx(step.offered_iops * 8192 / 1e6)
 
 
