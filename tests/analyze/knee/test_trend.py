@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.step import measure
+from iotrace.analyze.knee.step import _trend, measure
 
 from . import knee_simulator as simulator
 
@@ -30,3 +30,23 @@ def test_latency_that_moves_by_itself_makes_a_step_unsteady(
     assert (step.is_steady, step.is_warming) == (is_steady, is_warming)
     # What settles would tell more if it were longer; what a queue does to an overload would not.
     assert step.is_too_short is is_warming
+
+
+@pytest.mark.parametrize(
+    ("medians_ms", "trend"),
+    [
+        (range(1, 13), 1),
+        (range(12, 0, -1), -1),
+        # Of eight stretches nothing is said.
+        (range(1, 9), 0),
+        # The last third is slower, but so unevenly that chance does it one time in eight (Kendall's tau 0.44).
+        ([1, 4, 2, 6, 3, 5, 22, 2.5, 21], 0),
+    ],
+)
+def test_a_trend_is_one_of_at_least_nine_stretches_that_chance_does_not_make(medians_ms, trend):
+    """One I/O in each of them, under an even load, in a step of a second."""
+    buckets = (np.array(medians_ms) * 1e6).astype(np.int64)
+    order = np.argsort(buckets)
+    counts = np.eye(len(buckets), dtype=np.int64)[:, order]
+    found, _ = _trend(buckets[order], counts, np.ones(len(buckets)), 10**9)
+    assert found == trend
