@@ -55,7 +55,7 @@ def interrupted(subject: Subject) -> Finding | None:
     if not subject.played.stopped_early:
         return None
     title, detail = f"the {subject.run} did not run to its end", f"it ended after {format_count(issued)} I/Os"
-    is_partial = issued < planned and subject.scope != "characterization"
+    is_partial = 0 <= issued < planned and subject.scope != "characterization"
     if is_partial:
         title = f"stopped early: {format_share(issued / planned)} of the load was played"
         detail = (

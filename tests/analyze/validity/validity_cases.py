@@ -380,6 +380,8 @@ FURTHER = [
         "/dev/sdx",
     ),
     ("interrupted", Case(replay={"interrupted": True}), "warning", "12,000"),
+    # A damaged manifest: of nothing that was planned no share was played.
+    ("interrupted", Case(replay={"interrupted": True, "issued_ios": -1, "planned_ios": 0}), "warning", "-1"),
     ("interrupted", Case("characterization", replay={"issued_ios": 11_000}), "warning", "11,000"),
     ("not-as-recorded", Case(replay={"adjusted_ios": 500}), "warning", "500"),
     ("load-not-as-asked", Case(replay={"thinning": {"error": 0.2}}), "warning", "1.20 times"),
