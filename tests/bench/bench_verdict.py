@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from bench_round_trip import fio, loop_over
 from fio_peer import has_fio
@@ -26,6 +27,7 @@ from fio_peer import has_fio
 from iotrace.analyze.compare.recordings import compare
 from iotrace.cli.watching import note_watched, watched
 from iotrace.replay import ReplayOptions, replay
+from iotrace.replay.targets import holders
 from iotrace.schemas import Recording
 from iotrace.schemas.sweep import watched_path
 
@@ -38,11 +40,11 @@ LOAD = ["--rw=randrw", "--rwmixread=50", "--bs=8k", "--iodepth=32", "--rate_proc
 @contextmanager
 def slow_device(path: Path, delay_s: float) -> Iterator[str]:
     """A loop device whose every I/O takes so long."""
-    path.touch()
+    path.parent.mkdir(exist_ok=True)
     program = Path(__file__).parents[1] / "cli" / "slow_file.py"
     with subprocess.Popen([sys.executable, program, path, str(SIZE_BYTES), str(delay_s)]) as server:
         try:
-            while path.stat().st_size != SIZE_BYTES and server.poll() is None:
+            while not path.exists() and server.poll() is None:
                 time.sleep(0.05)
             with loop_over(path) as device:
                 yield device
@@ -88,9 +90,11 @@ def main() -> None:
         if words.only != "judge":
             delay_s = words.delay_ms / 1e3
             devices = {
-                name: stack.enter_context(slow_device(folder / f"{name}.img", delay_s * factor))
+                name: stack.enter_context(slow_device(folder / name / "disk", delay_s * factor))
                 for name, factor in (("same", 1.0), ("slower", SLOWER))
             }
+            # iotrace writes to no FUSE, for it cannot see what else uses what lies below. Nothing lies below this one.
+            stack.enter_context(patch.object(holders, "unseen_use_of_file", return_value=None))
             for _ in range(words.rounds):
                 one = folder / f"round-{len(list(folder.glob('round-*'))):03}"
                 one.mkdir()

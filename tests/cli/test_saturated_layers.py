@@ -71,13 +71,13 @@ def few_requests(tmp_path: Path) -> Iterator[str]:
     """A device of 2 ms however much it has to do, to which the host gives at most four requests at a time."""
     if not Path("/dev/fuse").exists():
         pytest.skip("the kernel has no FUSE")
-    image = tmp_path / "slow.img"
-    image.touch()
+    image = tmp_path / "slow" / "disk"
+    image.parent.mkdir()
     command = [sys.executable, Path(__file__).parent / "slow_file.py", image, SIZE_BYTES, DELAY_S]
     with subprocess.Popen([str(word) for word in command]) as server:
         try:
             deadline = time.monotonic() + 10
-            while image.stat().st_size != SIZE_BYTES and time.monotonic() < deadline:
+            while not image.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
             with loop(image) as device:
                 requests = queue(device) / "nr_requests"
