@@ -1,17 +1,18 @@
 """Round trip: what was recorded, played at 1x on the same storage, beside what was recorded. Linux, root.
 
     .venv/bin/python tests/bench/bench_round_trip.py [LOAD…] [--on loop,file,throttled] [--rounds 5] [--seconds 6]
-        [--scale 1] [--pacing auto] [--without-peer] [--folder DIR [--only measure|judge] [--within SECONDS]]
+        [--scale 1] [--pacing auto,think] [--without-peer] [--folder DIR [--only measure|judge] [--within SECONDS]]
 
 Loads: mix (fio, Poisson, 2,900 IOPS, 70 % reads, 4 to 64 KiB), bursts, log (a sequential log beside random reads),
 single (one at a time, 4,000 IOPS), pgbench (PostgreSQL on ext4; on a loop device only, restored before each turn).
 The load is recorded once. Then the load itself, a replay of that recording for each pacing, and fio's own replay of
-the same I/Os (read_iolog) take turns, one recorder watching them all; for mix at --scale 2 the load is fio at the
-doubled rate. btreplay is not among the peers. Printed: device-layer p50, p90, p95 and p99 of each, medians over the
-rounds beside the range of the load's own, and their ratio to the load's; lateness; processor time per I/O while they
-ran. What compare says of such replays is counted by bench_verdict.py. Nothing is asserted: a shared machine steals
-time. With --folder the recordings stay, rounds add up over several calls (no turn begins after --within), and
-measuring and judging can be done apart: the first wants the machine to itself.
+the same I/Os (read_iolog) take turns, one recorder watching them all. A pacing of `think` is --mode think. For mix
+at --scale 2 the load is fio at the doubled rate. btreplay is not among the peers. Printed: device-layer p50, p90,
+p95 and p99 of each, medians over the rounds beside the range of the load's own, and their ratio to the load's;
+lateness; processor time per I/O while they ran. What compare says of such replays is counted by bench_verdict.py.
+Nothing is asserted: a shared machine steals time. With --folder the recordings stay, rounds add up over several
+calls (no turn begins after --within), and measuring and judging can be done apart: the first wants the machine to
+itself.
 """
 
 import argparse
@@ -235,7 +236,8 @@ class Turns:
                 f"--read_iolog={log}")  # fmt: skip
         else:
             options = ReplayOptions(
-                targets=(self.target,), scale=self.words.scale, pacing=name, allow_writes=True, layer="block",
+                targets=(self.target,), scale=self.words.scale, allow_writes=True, layer="block",
+                **({"mode": name} if name == "think" else {"pacing": name}),
                 destroy_data=(self.target,) if self.is_device else (),
                 addresses="identity" if self.is_device else "auto",
             )  # fmt: skip
