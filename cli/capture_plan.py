@@ -11,12 +11,11 @@ from iotrace.analyze.units import format_bytes, format_rate
 from iotrace.capture.plan import LAYERS, PlanOptions, write_plan
 from iotrace.capture.plan.options import DEFAULT_LAYERS, parse_layers
 from iotrace.capture.plan.writing import sha256
+from iotrace.schemas.units import MIB
 
 from . import console
 from .capture import capture_group
 from .options import Json
-
-_MEBIBYTE = 1 << 20
 
 
 def register(_app: typer.Typer) -> None:
@@ -130,8 +129,8 @@ def plan_command(
                         part.name,
                         part.events_per_second,
                         part.expected_bytes,
-                        part.limit_mib * _MEBIBYTE,
-                        part.memory_mib * _MEBIBYTE,
+                        part.limit_mib * MIB,
+                        part.memory_mib * MIB,
                     )
                     for part in parts
                 ],
@@ -147,7 +146,7 @@ def plan_command(
                     part.title,
                     format_rate(part.events_per_second or None),
                     format_bytes(part.expected_bytes),
-                    format_bytes(part.limit_mib * _MEBIBYTE),
+                    format_bytes(part.limit_mib * MIB),
                 ]
                 for part in parts
             ),
@@ -155,7 +154,7 @@ def plan_command(
                 "together",
                 "",
                 format_bytes(plan.budget.total_expected_bytes),
-                format_bytes(plan.budget.total_limit_mib * _MEBIBYTE),
+                format_bytes(plan.budget.total_limit_mib * MIB),
             ],
         ],
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from iotrace.analyze._tally import Tally
 from iotrace.analyze.rows import Columns, pieces, readable
 from iotrace.schemas import Layer, Op, Recording
+from iotrace.schemas.units import SECOND_NS
 
 from .figures import Measured
 from .streams import Numbering, Stream
@@ -19,8 +20,6 @@ from .streams import Numbering, Stream
 SLICES_MAX: Final = 30
 ROOM_BYTES: Final = 1 << 30
 """What notes on touched blocks may take; beyond, blocks are made larger."""
-
-_SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +103,6 @@ def streams_of(recording: Recording, ask: Callable[..., pa.Table]) -> list[Strea
 def _slices(window_ns: tuple[int, int]) -> list[int]:
     """Borders of slices of time, of a length people like: 1, 2, 5, 10, 15, 30 s, minutes, hours."""
     length = max(window_ns[1] - window_ns[0], 1)
-    nice = [s * _SECOND_NS for m in (1, 60, 3600) for s in (m, 2 * m, 5 * m, 10 * m, 15 * m, 30 * m)]
+    nice = [s * SECOND_NS for m in (1, 60, 3600) for s in (m, 2 * m, 5 * m, 10 * m, 15 * m, 30 * m)]
     step = next((step for step in nice if length <= step * SLICES_MAX), -(-length // SLICES_MAX))
     return [*range(window_ns[0], window_ns[1], step), window_ns[1]]

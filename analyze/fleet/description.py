@@ -10,10 +10,10 @@ from iotrace.analyze.describe.description import Latency
 from iotrace.analyze.stats.histogram import added_up
 from iotrace.schemas import IotraceError
 from iotrace.schemas.arrays import Int64s
+from iotrace.schemas.units import SECOND_NS
 
 from .summary import HostSummary, Seconds, Unread, distinct_hosts
 
-_NS_PER_S: Final = 1_000_000_000
 PEAK_SECONDS: Final = 60
 """Length of the busiest stretch. Clocks of different hosts may be seconds apart, which matters little to a minute."""
 _HOSTS_MIN: Final = 5
@@ -152,13 +152,13 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
 
 def _shares(one: HostSummary, peak: Peak) -> bool:
     """Whether a recording with a date covers part of a peak."""
-    start_ns, peak_ns = one.start_utc_ns or 0, peak.utc_s * _NS_PER_S
-    return start_ns <= peak_ns + PEAK_SECONDS * _NS_PER_S and peak_ns <= start_ns + one.window_ns
+    start_ns, peak_ns = one.start_utc_ns or 0, peak.utc_s * SECOND_NS
+    return start_ns <= peak_ns + PEAK_SECONDS * SECOND_NS and peak_ns <= start_ns + one.window_ns
 
 
 def busiest(seconds: Seconds, window_ns: int) -> Peak | None:
     """The fullest stretch of `PEAK_SECONDS`, to a second; None where so much was not recorded or nothing came."""
-    if window_ns < PEAK_SECONDS * _NS_PER_S or not len(seconds.utc_s):
+    if window_ns < PEAK_SECONDS * SECOND_NS or not len(seconds.utc_s):
         return None
     before = np.concatenate([[0], np.cumsum(seconds.io_count)])
     ends = np.searchsorted(seconds.utc_s, seconds.utc_s + PEAK_SECONDS)

@@ -14,11 +14,11 @@ from iotrace.analyze.units import is_dated
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.sections import read_text
 from iotrace.schemas.stored import Place, brought
+from iotrace.schemas.units import SECOND_NS
 
 from .shared import ClockOffset, HostIncidents, HostWindow, SharedIncident, clock_offsets, shared_incidents
 from .summary import Unread, distinct_hosts
 
-_NS_PER_S: Final = 1e9
 _HINT: Final = "write a table with a column host and one for each thing shared: host,array,hypervisor"
 
 
@@ -48,7 +48,7 @@ def incidents_of(place: Place) -> HostIncidents | Unread:
         return Unread(str(place), problem.message)
     manifest = recording.manifest
     zero_ns = manifest.clock.start_utc_ns
-    zero_s = zero_ns / _NS_PER_S if is_dated(zero_ns) else 0.0
+    zero_s = zero_ns / SECOND_NS if is_dated(zero_ns) else 0.0
     start_ns, end_ns = (
         (found.start_ns, found.end_ns) if found else (manifest.window_start_ns, manifest.window_end_ns)
     )
@@ -56,9 +56,9 @@ def incidents_of(place: Place) -> HostIncidents | Unread:
         host=manifest.host.name or "",
         recording=recording.name,
         path=str(place),
-        start_s=zero_s + start_ns / _NS_PER_S if zero_s else 0.0,
-        end_s=zero_s + end_ns / _NS_PER_S if zero_s else 0.0,
-        slot_s=found.slot_ns / _NS_PER_S if found else 0.0,
+        start_s=zero_s + start_ns / SECOND_NS if zero_s else 0.0,
+        end_s=zero_s + end_ns / SECOND_NS if zero_s else 0.0,
+        slot_s=found.slot_ns / SECOND_NS if found else 0.0,
         windows=_windows(found, zero_s) if found else (),
         spoilt_by=spoilt_by,
         is_told=bool(found and found.timelines),
@@ -77,8 +77,8 @@ def _found(recording: Recording) -> Incidents | None:
 def _windows(found: Incidents, zero_s: float) -> tuple[HostWindow, ...]:
     return tuple(
         HostWindow(
-            zero_s + one.start_ns / _NS_PER_S,
-            zero_s + one.end_ns / _NS_PER_S,
+            zero_s + one.start_ns / SECOND_NS,
+            zero_s + one.end_ns / SECOND_NS,
             one.factor,
             one.layer,
             one.cause,

@@ -18,13 +18,13 @@ from iotrace.analyze.units import (
 )
 from iotrace.schemas import counted
 from iotrace.schemas.text import shortened
+from iotrace.schemas.units import SECOND_NS
 
 from .description import PEAK_SECONDS, Fleet, Host
 from .incidents import FleetIncidents
 from .shared import SharedIncident
 from .summary import Unread
 
-_NS_PER_S: Final = 1_000_000_000
 _SHOWN: Final = 40
 _NAMED: Final = 3
 _HOST_CHARACTERS: Final = 24
@@ -79,7 +79,7 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
         f"{100 * (found.read_share_of_ios or 0):.0f} % reads, {format_figure(found.bytes_per_s / 1e6)} MB/s"
     )
     if found.peak is not None:
-        at = format_moment(found.peak.utc_s * _NS_PER_S)
+        at = format_moment(found.peak.utc_s * SECOND_NS)
         yield Sentence(
             f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, from {at}, when "
             f"{found.recorded_at_peak} of the {len(found.hosts)} were being recorded"
@@ -252,7 +252,7 @@ def _apart(found: FleetIncidents) -> str:
 
 
 def _sentence(one: SharedIncident) -> str:
-    when = f"{format_moment(round(one.start_s * _NS_PER_S))}, for {format_duration_ns((one.end_s - one.start_s) * 1e9)}"
+    when = f"{format_moment(round(one.start_s * SECOND_NS))}, for {format_duration_ns((one.end_s - one.start_s) * 1e9)}"
     count, group = len(one.hosts), one.group
     if group is None:
         who = (
@@ -275,7 +275,7 @@ def _sections(found: FleetIncidents) -> Iterator[Section]:
                 shortened(host.host, _HOST_CHARACTERS),
                 Ratio(host.window.factor),
                 host.window.layer,
-                Instant(round(host.window.start_s * _NS_PER_S)),
+                Instant(round(host.window.start_s * SECOND_NS)),
                 Duration((host.window.end_s - host.window.start_s) * 1e9),
                 host.window.cause,
             )
@@ -309,7 +309,7 @@ def _each(found: FleetIncidents) -> Iterator[Section]:
                 str(len(one.windows)) if one.is_told else DASH,
                 str(len(own)) if one.is_told else DASH,
                 Ratio(worst.factor if worst else None),
-                Instant(round(worst.start_s * _NS_PER_S) if worst and one.start_s else 0),
+                Instant(round(worst.start_s * SECOND_NS) if worst and one.start_s else 0),
             )
         )
     heads = (

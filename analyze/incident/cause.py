@@ -25,6 +25,7 @@ from iotrace.analyze.units import (
     format_share,
 )
 from iotrace.schemas.arrays import Floats
+from iotrace.schemas.units import SECOND_NS
 
 from .change_points import Flags
 from .result import Cause, Change
@@ -39,7 +40,6 @@ _SAME_LOAD_LEAST: Final = 10
 _SPARSE: Final = 0.2
 _LATE_SHARE: Final = 0.1
 """Of a slot: what ended so much later than it arrived may have arrived in another one."""
-_SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def _sentence(change: Change, what: str, slot_ns: int, how_full: _HowFull) -> st
     if change.lead_ns is None or not _is_more(change):
         return words
     if change.lead_ns == 0:
-        slot = "second" if slot_ns == _SECOND_NS else format_duration_ns(slot_ns)
+        slot = "second" if slot_ns == SECOND_NS else format_duration_ns(slot_ns)
         return f"{words}, growing in the same {slot} as latency"
     when = "before" if change.lead_ns > 0 else "after"
     return f"{words}, growing {format_duration_ns(abs(change.lead_ns))} {when} latency"

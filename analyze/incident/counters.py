@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from iotrace.analyze import library
 from iotrace.schemas.arrays import Floats, Int64s
+from iotrace.schemas.units import SECOND_NS
 
 from .change_points import runs
 from .series import LayerSlots, Slots, Stream, slot_length_ns
@@ -44,7 +45,6 @@ _QUEUED_LEAST: Final = 0.5
 _LOG_VARIANCE_PER_IO: Final = 1.0
 """Variance of ln of a mean of n latencies is about 1 / n when their standard deviation is their mean."""
 
-_SECOND_NS: Final = 1_000_000_000
 _NEVER: Final = np.iinfo(np.int64).max
 _WORDS: Final = frozenset({"layer", "object", "source", "instance"})
 
@@ -99,12 +99,12 @@ def mean_slots(connection: duckdb.DuckDBPyConnection, span_ns: tuple[int, int]) 
     layers = {layer: _best_view(objects) for layer, objects in by_layer.items()}
     layers = {layer: instances for layer, instances in layers.items() if instances}
     if not layers:
-        return Slots(span_ns[0], _SECOND_NS, 1, {})
+        return Slots(span_ns[0], SECOND_NS, 1, {})
     every = [segments for instances in layers.values() for segments in instances.values()]
     start_ns = min(int(segments.from_ns[0]) for segments in every)
     end_ns = max(int(segments.until_ns[-1]) for segments in every)
     typical_ns = {layer: _typical_sample_ns(instances) for layer, instances in layers.items()}
-    slot_ns = max(round(min(typical_ns.values()) / _SECOND_NS), 1) * _SECOND_NS
+    slot_ns = max(round(min(typical_ns.values()) / SECOND_NS), 1) * SECOND_NS
     streams = sum(len(_ops(segments)) for segments in every)
     slot_ns = max(slot_ns, slot_length_ns(end_ns - start_ns, streams))
     grid = _Grid(start_ns, slot_ns, max(-(-(end_ns - start_ns) // slot_ns), 1))

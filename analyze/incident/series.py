@@ -22,6 +22,7 @@ from iotrace.analyze import library
 from iotrace.analyze.describe.one_pass import streams_of
 from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Floats, Int64s
+from iotrace.schemas.units import SECOND_NS
 
 from .stream_slots import stream_slots
 
@@ -32,7 +33,6 @@ _CELLS_MAX: Final = 3_000_000
 _LAYER_CELLS_MAX: Final = 6_000_000
 """Some 100 bytes each: 60 streams over a month in slots of 30 s."""
 _FILES_MAX: Final = 16
-_SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Slots:
     @property
     def slot_seconds(self) -> float:
         """Length of a slot."""
-        return self.slot_ns / _SECOND_NS
+        return self.slot_ns / SECOND_NS
 
 
 @dataclass(slots=True)
@@ -183,8 +183,8 @@ def slot_length_ns(length_ns: int, streams: int = 1) -> int:
     """
     slots = max(min(SLOTS_MAX, _LAYER_CELLS_MAX // streams), 1)
     for seconds in _LENGTHS_S:
-        if length_ns <= slots * seconds * _SECOND_NS:
-            return seconds * _SECOND_NS
+        if length_ns <= slots * seconds * SECOND_NS:
+            return seconds * SECOND_NS
     return -(-length_ns // slots)
 
 

@@ -26,6 +26,7 @@ from iotrace.analyze.units import format_count, format_duration_ns, format_momen
 from iotrace.analyze.validity import danger
 from iotrace.schemas import counted
 from iotrace.schemas.replacing import check_file, new_file
+from iotrace.schemas.units import SECOND_NS
 
 from .chromium import installed
 from .facts import FindingFacts, Origin, ReportFacts, facts_of
@@ -34,7 +35,6 @@ from .plot import Mark, Row, TimeAxis, figure, line, numbers
 from .tables import page_tables
 from .write import kind_of, write_page
 
-_NS_PER_S: Final = 1_000_000_000
 _SLOTS_MAX: Final = 900
 _ROWS_MAX: Final = 60
 _HOSTS_MAX: Final = 2_000
@@ -144,17 +144,17 @@ def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[
     seconds = all_seconds(dated)
     if not len(seconds.utc_s):
         return []
-    first_s = min(one.start_utc_ns or 0 for one in dated) // _NS_PER_S
-    last_s = max((one.start_utc_ns or 0) + one.window_ns for one in dated) // _NS_PER_S + 1
-    axis = TimeAxis(0, int(last_s - first_s) * _NS_PER_S, int(first_s) * _NS_PER_S)
+    first_s = min(one.start_utc_ns or 0 for one in dated) // SECOND_NS
+    last_s = max((one.start_utc_ns or 0) + one.window_ns for one in dated) // SECOND_NS + 1
+    axis = TimeAxis(0, int(last_s - first_s) * SECOND_NS, int(first_s) * SECOND_NS)
     step_s = -(-int(last_s - first_s) // _SLOTS_MAX)
-    if step_s * _NS_PER_S > max(one.window_ns for one in dated):
+    if step_s * SECOND_NS > max(one.window_ns for one in dated):
         # Years between recordings of minutes: a picture of nothing.
         return []
     per_s = _per_second(seconds, int(first_s), int(last_s), step_s)
-    middles_ns = (np.arange(len(per_s)) + 0.5) * step_s * _NS_PER_S
+    middles_ns = (np.arange(len(per_s)) + 0.5) * step_s * SECOND_NS
     at = [axis.at(float(one)) for one in middles_ns]
-    utc_ns = first_s * _NS_PER_S + middles_ns
+    utc_ns = first_s * SECOND_NS + middles_ns
     recorded = [
         sum((one.start_utc_ns or 0) <= now < (one.start_utc_ns or 0) + one.window_ns for one in dated)
         for now in utc_ns
@@ -162,8 +162,8 @@ def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[
     marks = [
         Mark(
             "slow",
-            axis.at(one.start_s * _NS_PER_S - first_s * _NS_PER_S),
-            axis.at(one.end_s * _NS_PER_S - first_s * _NS_PER_S),
+            axis.at(one.start_s * SECOND_NS - first_s * SECOND_NS),
+            axis.at(one.end_s * SECOND_NS - first_s * SECOND_NS),
             str(number),
         )
         for number, one in enumerate(slow.shared, start=1)
@@ -190,7 +190,7 @@ def load_charts(summaries: Sequence[HostSummary], slow: FleetIncidents) -> list[
         Chart(
             "fleet-load",
             "Load of all hosts over time",
-            f"Means over {format_duration_ns(step_s * _NS_PER_S)} of reads and writes of all hosts, most "
+            f"Means over {format_duration_ns(step_s * SECOND_NS)} of reads and writes of all hosts, most "
             f"{format_count(float(per_s[most]))} a second{shaded}.",
             figure(rows, axis.axis(), marks, legend=False),
             Table("Load of all hosts, some of its steps", ("from", "I/Os/s", "hosts recorded"), tuple(table)),

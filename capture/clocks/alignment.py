@@ -18,11 +18,11 @@ import numpy as np
 from iotrace.schemas import Alignment, Clock, IotraceError, Layer
 from iotrace.schemas.host import Host
 from iotrace.schemas.text import format_share
+from iotrace.schemas.units import DAY_NS
 
 from .offsets import ClockOffset, NoOffset, measure
 from .samples import IN_FILES, LayerSample, comparable, joined
 
-DAY_NS: Final = 86_400 * 10**9
 _REPEATED_SHARE: Final = 0.9
 _TOLD_OFFSET_NS: Final = 10**9
 _LAYERS: Final = list(Layer)

@@ -13,6 +13,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.units import SECOND_NS
 
 ABBREVIATIONS: Final[dict[str, float]] = {
     "Z": 0, "UTC": 0, "UT": 0, "UCT": 0, "GMT": 0,
@@ -28,7 +29,6 @@ OPTION: Final = "--timezone"
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?\s*([+\-−])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)  # noqa: RUF001
 _EAST_MAX_S: Final = 14 * 3600
 _WEST_MAX_S: Final = 12 * 3600
-_SECOND_NS: Final = 1_000_000_000
 _LAST_YEAR: Final = 2200
 
 
@@ -48,9 +48,9 @@ def moment(local: datetime, zone: str) -> Moment | None:
     """What a log's local time means, whose zone it calls ``zone``; None for times that no log has."""
     if not 1970 < local.year < _LAST_YEAR:
         return None
-    as_utc_ns = int(local.replace(tzinfo=UTC).timestamp()) * _SECOND_NS
+    as_utc_ns = int(local.replace(tzinfo=UTC).timestamp()) * SECOND_NS
     east = seconds_east(zone, local)
-    return Moment(as_utc_ns, zone) if east is None else Moment(as_utc_ns - east * _SECOND_NS)
+    return Moment(as_utc_ns, zone) if east is None else Moment(as_utc_ns - east * SECOND_NS)
 
 
 def seconds_east(zone: str, local: datetime) -> int | None:
@@ -87,7 +87,7 @@ def settled_ns(local_ns: int, timezone: str) -> int | None:
     east = seconds_east(timezone, local)
     if east is None and (name := _place(timezone)):
         east = _of_iana(ZoneInfo(name), local)
-    return None if east is None else local_ns - east * _SECOND_NS
+    return None if east is None else local_ns - east * SECOND_NS
 
 
 @cache

@@ -20,6 +20,7 @@ from iotrace.capture.counters.names import METRICS, Meaning
 from iotrace.capture.counters.series import Series
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
+from iotrace.schemas.units import SECOND_NS
 
 from .format import Format, Outcome, Progress, naming, unreported
 from .text_blocks import text_encoding
@@ -27,7 +28,6 @@ from .text_times import UTC_NS_MAX, MayBeLocal, TextTimes
 
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 128 << 20
-NANOSECONDS: Final = 10**9
 _LAYER: Final = "block"
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
@@ -264,7 +264,7 @@ class Differences:
             self.restarts += 1
             return
         interval_ns = at_utc_ns - before[0]
-        for counter, value, sense in _figures(gone, interval_ns / NANOSECONDS):
+        for counter, value, sense in _figures(gone, interval_ns / SECOND_NS):
             yield Sample(at_utc_ns, interval_ns, disk, counter, value, sense, source)
 
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
 from iotrace.schemas.host import Host
+from iotrace.schemas.units import DAY_NS, SECTOR_BYTES
 
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming, undated
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
@@ -27,10 +28,8 @@ WRITE: Final = list(Op).index(Op.WRITE)
 FLUSH: Final = list(Op).index(Op.FLUSH)
 DISCARD: Final = list(Op).index(Op.DISCARD)
 UNIX_FILETIME: Final = 116_444_736_000_000_000
-SECTOR_BYTES: Final = 512
 NO_LATENCIES: Final = "the source has no latencies"
-_DAY_NS: Final = 86_400 * 10**9
-_SPAN_NS_MAX: Final = 100 * 366 * _DAY_NS
+_SPAN_NS_MAX: Final = 100 * 366 * DAY_NS
 _SECTORS_MAX: Final = 1 << 54
 _PROCESS: Final = re.compile(r"(.*?)\s*\(\s*(-?[0-9]{1,10})\s*\)")
 
@@ -208,7 +207,7 @@ class IoRowMaker:
         if rows.response_ns is None:
             return pa.nulls(len(issued), pa.int64())
         response = rows.response_ns[possible]
-        usable = (response >= 0) & (response < _DAY_NS)
+        usable = (response >= 0) & (response < DAY_NS)
         self.responses_dropped += int((~usable).sum())
         return pa.array(issued + np.where(usable, response, 0), mask=~usable)
 

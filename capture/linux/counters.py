@@ -21,6 +21,7 @@ from typing import Final
 import pyarrow as pa
 
 from iotrace.schemas import TABLES, Quality, counted
+from iotrace.schemas.units import SECTOR_BYTES
 
 from .devices import BlockDevice, Selection
 
@@ -124,8 +125,6 @@ def _lines(path: Path) -> list[str]:
     except OSError:
         return []  # e.g. pressure is not counted unless the kernel was told to
 
-
-SECTOR_BYTES = 512
 
 # Positions after major, minor and name.
 READS, _READ_MERGES, _READ_SECTORS, _READ_MS = 0, 1, 2, 3

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from iotrace.schemas import TABLES, IotraceError, Role, conform
 from iotrace.schemas.plain_files import kernel_lines
+from iotrace.schemas.units import SECTOR_BYTES
 
 _SYS = Path("/sys")
-_SECTOR_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def files_table(selection: Selection) -> pa.Table:
                 "path": path.point,
                 "role": str(role),
                 "device_id": position,
-                "size_bytes": device.sectors * _SECTOR_BYTES,
+                "size_bytes": device.sectors * SECTOR_BYTES,
             }
         )
     return conform(pa.Table.from_pylist(rows, schema=_plain_schema("files")), "files")
@@ -261,8 +261,8 @@ def _row(device_id: int, device: BlockDevice, parent: int | None) -> dict[str, o
         "name": device.name,
         "kind": "partition" if device.is_partition else "disk",
         "parent_device_id": parent,
-        "start_bytes": device.start_sector * _SECTOR_BYTES if device.is_partition else None,
-        "size_bytes": device.sectors * _SECTOR_BYTES,
+        "start_bytes": device.start_sector * SECTOR_BYTES if device.is_partition else None,
+        "size_bytes": device.sectors * SECTOR_BYTES,
         "logical_block_bytes": int(logical) if logical else None,
         "physical_block_bytes": int(physical) if physical else None,
         "mount": mount.point if mount else None,

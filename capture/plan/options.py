@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.units import MIB
 
 LAYERS: Final = ("sql", "filesystem", "block", "device")
 """Layers that can be recorded per I/O: Extended Events, ETW file operations, ETW disk events, StorPort."""
@@ -25,7 +26,6 @@ _FOLDER_CHARACTERS_MAX: Final = 120
 # PowerShell.
 _FOLDER: Final = re.compile(r"[A-Za-z]:(\\[^\\/:*?\"<>|%`\[\]]+)+")
 _INSTANCE_CHARACTERS_MAX: Final = 400
-MEBIBYTE: Final = 1 << 20
 _LIMIT_STEP_MIB: Final = 256
 _HEADROOM: Final = 1.5
 XEL_FILE_MIB: Final = 256
@@ -222,5 +222,5 @@ def budget_of(options: PlanOptions) -> Budget:
 
 
 def _part(name: str, title: str, events: int, expected_bytes: int, memory_mib: int, when_full: str) -> Part:
-    limit = math.ceil(expected_bytes * _HEADROOM / MEBIBYTE / _LIMIT_STEP_MIB) * _LIMIT_STEP_MIB
+    limit = math.ceil(expected_bytes * _HEADROOM / MIB / _LIMIT_STEP_MIB) * _LIMIT_STEP_MIB
     return Part(name, title, events, expected_bytes, limit, memory_mib, when_full)

@@ -10,8 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from iotrace.schemas.units import SECOND_NS
+
 from .diskspd_xml import OPS, TOOL, finish, started_utc_ns, version_in_path, with_rate
-from .run import SECOND_NS, SERVICE, Figure, OpResult, Run, added, nanoseconds, real, small, whole
+from .run import (
+    SERVICE,
+    Figure,
+    OpResult,
+    Run,
+    added,
+    nanoseconds,
+    real,
+    small,
+    whole,
+)
 from .trace import CutOff, lines_of, read_text, result_format
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(TiB|GiB|MiB|KiB|[KMGT]B?|B)?", re.IGNORECASE)

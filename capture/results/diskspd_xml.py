@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.schemas import IotraceError
+from iotrace.schemas.units import SECOND_NS
 
 from .run import (
     MILLISECOND_NS,
-    SECOND_NS,
     SERVICE,
     Figure,
     OpResult,

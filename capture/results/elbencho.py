@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from iotrace.capture.clocks.zones import Moment
+from iotrace.schemas.units import MIB
 
 from .run import MILLISECOND_NS, TOTAL, OpResult, Run, nanoseconds, real, small, whole
 from .trace import CutOff, read_text, result_format
@@ -19,7 +20,6 @@ from .trace import CutOff, read_text, result_format
 TOOL: Final = "elbencho"
 _FIRST: Final = ("iso date", "label", "path type")
 _OPERATIONS: Final = {"READ": "read", "WRITE": "write", "RWMIX": "write"}
-_MIB: Final = 1 << 20
 
 
 def _recognises(text: str) -> bool:
@@ -77,8 +77,8 @@ def _op(op: str, row: Mapping[str, str], prefix: str) -> OpResult:
     return OpResult(
         op,
         iops=real(row.get(f"{prefix}IOPS [last]", "")),
-        bytes_per_second=None if rate is None else rate * _MIB,
-        bytes=None if done is None or done > 1e12 else round(done * _MIB),
+        bytes_per_second=None if rate is None else rate * MIB,
+        bytes=None if done is None or done > 1e12 else round(done * MIB),
         latency_clock=TOTAL,
         latency_ns_mean=None if mean is None else mean * 1000,
         latency_ns_min=_nanoseconds(least),

@@ -21,11 +21,11 @@ from typing import Final
 
 from iotrace.capture.clocks.zones import Moment, moment
 from iotrace.schemas import IotraceError, counted
+from iotrace.schemas.units import SECOND_NS
 
 from .run import (
     HAMMERDB,
     MILLISECOND_NS,
-    SECOND_NS,
     TOTAL_OP,
     TRANSACTION,
     Figure,

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from iotrace.schemas.units import SECOND_NS
+
 from .run import (
     MILLISECOND_NS,
-    SECOND_NS,
     SERVICE,
     TOTAL_OP,
     Figure,

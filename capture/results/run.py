@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from iotrace.capture.clocks.zones import Moment, settled_ns
 from iotrace.schemas import counted
+from iotrace.schemas.units import SECOND_NS
 
 SERVICE: Final = "service"
 """The clock of a latency: from issue to completion."""
@@ -22,7 +23,6 @@ TOTAL_OP: Final = "total"
 HAMMERDB: Final = "hammerdb"
 """The tool that writes a run and its time profile into files of their own."""
 MILLISECOND_NS: Final = 1_000_000
-SECOND_NS: Final = 1_000_000_000
 _REACH_NS: Final = 10 * 366 * 86_400 * SECOND_NS
 """No test runs for ten years: a figure dated further away is misread or damaged."""
 _COUNT_MAX: Final = (1 << 63) - 1

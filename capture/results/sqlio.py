@@ -10,7 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .run import MILLISECOND_NS, SECOND_NS, SERVICE, TOTAL_OP, Figure, OpResult, Run, real, small
+from iotrace.schemas.units import SECOND_NS
+
+from .run import (
+    MILLISECOND_NS,
+    SERVICE,
+    TOTAL_OP,
+    Figure,
+    OpResult,
+    Run,
+    real,
+    small,
+)
 from .trace import CutOff, lines_of, read_text, result_format
 
 TOOL: Final = "sqlio"

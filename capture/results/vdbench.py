@@ -18,8 +18,19 @@ from typing import Final
 
 from iotrace.capture.clocks.zones import Moment, moment
 from iotrace.schemas import IotraceError
+from iotrace.schemas.units import SECOND_NS
 
-from .run import MILLISECOND_NS, SECOND_NS, SERVICE, TOTAL_OP, Figure, OpResult, Run, nanoseconds, real, small
+from .run import (
+    MILLISECOND_NS,
+    SERVICE,
+    TOTAL_OP,
+    Figure,
+    OpResult,
+    Run,
+    nanoseconds,
+    real,
+    small,
+)
 from .trace import CutOff, lines_of, read_text, result_format
 
 TOOL: Final = "vdbench"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from iotrace.schemas import IotraceError, run
+from iotrace.schemas.units import KIB, MIB
 
 PATTERNS: Final = ("random", "sequential")
 OPS: Final = ("read", "write", "mix")
@@ -15,9 +16,6 @@ MIX_READ_SHARE: Final = 0.6
 """Of a mix where nothing else is said."""
 OUTSTANDING_MAX: Final = 16384
 SIZE_BYTES_MAX: Final = 64 << 20
-
-_KIB: Final = 1 << 10
-_MIB: Final = 1 << 20
 
 
 class Cell(run.Cell):
@@ -65,7 +63,7 @@ def kind_text(cell: Cell) -> str:
 
 def size_text(size_bytes: int) -> str:
     """A size as SQLIO and DiskSpd write it: ``512``, ``8K``, ``1M``."""
-    for unit, letter in ((_MIB, "M"), (_KIB, "K")):
+    for unit, letter in ((MIB, "M"), (KIB, "K")):
         if size_bytes % unit == 0:
             return f"{size_bytes // unit}{letter}"
     return str(size_bytes)
@@ -77,7 +75,7 @@ class Matrix:
 
     patterns: tuple[str, ...] = ("random",)
     ops: tuple[str, ...] = ("read",)
-    sizes_bytes: tuple[int, ...] = (8 * _KIB,)
+    sizes_bytes: tuple[int, ...] = (8 * KIB,)
     outstanding: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     read_share: float = MIX_READ_SHARE
     axis: Literal["outstanding", "size"] = "outstanding"
@@ -142,7 +140,7 @@ class Matrix:
 SQLIO: Final = Matrix(
     patterns=("random", "sequential"),
     ops=("read", "write"),
-    sizes_bytes=(8 * _KIB, 64 * _KIB, 128 * _KIB, 256 * _KIB, 512 * _KIB),
+    sizes_bytes=(8 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB),
     outstanding=tuple(1 << power for power in range(11)),
 )
 """2 patterns x 2 ops x 5 sizes x 11 numbers of outstanding I/Os: 220 runs."""
@@ -155,18 +153,18 @@ PROFILES: Final[Mapping[str, Matrix]] = {
     "oltp-write": Matrix(ops=("write",)),
     "read-ahead": Matrix(
         patterns=("sequential",),
-        sizes_bytes=(64 * _KIB, 128 * _KIB, 256 * _KIB, 512 * _KIB),
+        sizes_bytes=(64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB),
         outstanding=(1, 2, 4, 8, 16, 32, 64),
     ),
     "log": Matrix(
         patterns=("sequential",),
         ops=("write",),
-        sizes_bytes=(512, 1 * _KIB, 2 * _KIB, 4 * _KIB, 8 * _KIB, 16 * _KIB, 32 * _KIB, 60 * _KIB),
+        sizes_bytes=(512, 1 * KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 60 * KIB),
         outstanding=(1, 64),
         axis="size",
     ),
     "backup": Matrix(
-        patterns=("sequential",), sizes_bytes=(1 * _MIB, 2 * _MIB, 4 * _MIB), outstanding=(1, 2, 4, 8, 16, 32)
+        patterns=("sequential",), sizes_bytes=(1 * MIB, 2 * MIB, 4 * MIB), outstanding=(1, 2, 4, 8, 16, 32)
     ),
 }
 """What SQL Server asks of storage, by what causes it.

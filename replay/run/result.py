@@ -20,11 +20,11 @@ from iotrace.schemas import IoFlags, Layer, Op, Quality, Recording, counted
 from iotrace.schemas.host import Host
 from iotrace.schemas.run import Pacing as PacingFacts
 from iotrace.schemas.run import Quantiles, Run
+from iotrace.schemas.units import SECOND_NS
 
 from .pacing import Pacing
 from .play import Played
 
-_SECOND_NS: Final = 1_000_000_000
 _SOURCE: Final = "iotrace replay"
 
 _COUNTERS: Final = (
@@ -51,8 +51,8 @@ def counters_table(seconds: Sequence[Mapping[str, Any]]) -> pa.Table:
     ]
     return pa.table(
         {
-            "at_ns": pa.array([(row[0] + 1) * _SECOND_NS for row in rows], pa.int64()),
-            "interval_ns": pa.array([_SECOND_NS] * len(rows), pa.int64()),
+            "at_ns": pa.array([(row[0] + 1) * SECOND_NS for row in rows], pa.int64()),
+            "interval_ns": pa.array([SECOND_NS] * len(rows), pa.int64()),
             "source": pa.array([_SOURCE] * len(rows), pa.string()),
             "object": pa.array(["generator"] * len(rows), pa.string()),
             "counter": pa.array([row[1] for row in rows], pa.string()),

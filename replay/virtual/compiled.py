@@ -12,9 +12,8 @@ from iotrace.replay.targets.block_device import DeviceFacts
 from iotrace.replay.targets.target import Target
 from iotrace.schemas.models.model import Cell, Disk, Limit, Model, Service
 from iotrace.schemas.run import TargetFacts
+from iotrace.schemas.units import KIB, MIB
 
-_KIB: Final = 1 << 10
-_MIB: Final = 1 << 20
 _OPS: Final = ("read", "write", "flush")
 _BLOCK_BYTES: Final = 512
 
@@ -77,7 +76,7 @@ def compiled(model: Model) -> Compiled:
             {
                 "gates": [*machine_gates[which], *machine_gates["all"], *set_gates],
                 "disks": disks,
-                "stripe_bytes": round(disk.stripe_kib * _KIB),
+                "stripe_bytes": round(disk.stripe_kib * KIB),
             }
         )
     return made
@@ -111,8 +110,8 @@ def _gates(made: Compiled, limit: Limit, owner: str) -> list[int]:
             continue
         what: dict[str, Any] = {"counted": counted}
         if counted == "ios":
-            what |= {"unit_bytes": round((limit.unit_kib or 0) * _KIB)}
-            what |= {"merge_bytes": round((limit.merge_kib or 0) * _KIB)}
+            what |= {"unit_bytes": round((limit.unit_kib or 0) * KIB)}
+            what |= {"merge_bytes": round((limit.merge_kib or 0) * KIB)}
         depth = limit.depth_ms / 1e3
         if burst is None:
             made.bounds.append(Bound(first, len(buckets), owner, word, rate))
@@ -146,14 +145,14 @@ def _disk(disk: Disk, gates: list[int]) -> dict[str, Any]:
         made[op] = _law(service, op, us, disk.capacity_gib)
     if disk.cache is not None:
         made["cache"] = {
-            "bytes": disk.cache.mib * _MIB,
+            "bytes": disk.cache.mib * MIB,
             "drain_bytes_per_s": disk.cache.drain_mb_per_s * 1e6,
             "write": {"shape": {"constant": {"ns": disk.cache.write_us * 1e3}}},
             "flush_drains": disk.cache.flush_drains,
         }
     if disk.slc is not None:
         made["slc"] = {
-            "bytes": disk.slc.mib * _MIB,
+            "bytes": disk.slc.mib * MIB,
             "free_bytes_per_s": disk.slc.free_mb_per_s * 1e6,
             "write": {
                 "shape": {"constant": {"ns": disk.slc.write_us * 1e3}},
@@ -163,7 +162,7 @@ def _disk(disk: Disk, gates: list[int]) -> dict[str, Any]:
     if disk.stall is not None:
         made["stall"] = {
             "every_ns": round((disk.stall.every_s or 0) * 1e9),
-            "every_written_bytes": round((disk.stall.every_written_mib or 0) * _MIB),
+            "every_written_bytes": round((disk.stall.every_written_mib or 0) * MIB),
             "for_ns": round(disk.stall.ms * 1e6),
             "random": disk.stall.random,
         }

@@ -20,8 +20,8 @@ from iotrace.capture.formats.format import Family, Format, Outcome, Progress, na
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
 from iotrace.schemas.text import format_share
+from iotrace.schemas.units import SECOND_NS
 
-_SECOND_NS: Final = 10**9
 _NAME: Final = re.compile(r"(.*?)([0-9]{1,9})\.xml", re.IGNORECASE)
 _DIGITS: Final = re.compile(r"\s*([0-9]{1,19})\s*")
 _FILE_BYTES_MAX: Final = 256 << 20
@@ -172,7 +172,7 @@ class OntapTrace:
                 hint="save the whole answer, with its timestamp at the end",
             )
         self._fell = 0
-        self.clock = Clock(self.polls[0].at_s * _SECOND_NS, float(_SECOND_NS), "ONTAP polls", _SECOND_NS)
+        self.clock = Clock(self.polls[0].at_s * SECOND_NS, float(SECOND_NS), "ONTAP polls", SECOND_NS)
         self.host = Host()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -185,7 +185,7 @@ class OntapTrace:
 
     def outcome(self) -> Outcome:
         """The window runs from the first poll to the last."""
-        end_ns = (self.polls[-1].at_s - self.polls[0].at_s) * _SECOND_NS
+        end_ns = (self.polls[-1].at_s - self.polls[0].at_s) * SECOND_NS
         return Outcome(0, end_ns, Quality(notes=list(self._notes())), len(self.polls))
 
     def _rows(self, key: tuple[str, str], before: _Poll, after: _Poll) -> Iterator[dict[str, Any]]:
@@ -202,8 +202,8 @@ class OntapTrace:
             over = seconds if about.base is None else change.get(about.base, 0)
             if over:
                 yield {
-                    "at_ns": (after.at_s - self.polls[0].at_s) * _SECOND_NS,
-                    "interval_ns": seconds * _SECOND_NS,
+                    "at_ns": (after.at_s - self.polls[0].at_s) * SECOND_NS,
+                    "interval_ns": seconds * SECOND_NS,
                     "source": "ONTAP",
                     "object": "LUN",
                     "instance": key[0] or key[1],

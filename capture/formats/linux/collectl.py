@@ -14,7 +14,6 @@ from typing import Final
 
 from iotrace.capture.counters.names import Meaning
 from iotrace.capture.formats.counters_trace import (
-    NANOSECONDS,
     Counters,
     Reading,
     Sample,
@@ -23,8 +22,9 @@ from iotrace.capture.formats.counters_trace import (
     real,
 )
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
+from iotrace.schemas.units import DAY_NS, KIB, SECOND_NS
 
-_KIB, _MS = 1024.0, 1e6
+_MS = 1e6
 _TABLE: Final = re.compile(
     r"#(?P<date>Date\s+)?(?P<time>Time\s+)?Name\s+KBytes\s+Merged\s+IOs\s+Size(?P<waits>\s+Wait)?"
     r"\s+KBytes\s+Merged\s+IOs\s+Size(?:\s+Wait)?\s+RWSize\s+QLen\s+Wait\s+SvcTim\s+Util\s*"
@@ -35,7 +35,6 @@ _RECORD: Final = re.compile(
 _PLOT: Final = re.compile(r"#(?:UTC|Date(?P<separator>[ ,;|:\t])Time)\b.*\[DSK:.*")
 _COLUMN: Final = re.compile(r"\[DSK:(?P<disk>[^\]]{1,100})\](?P<name>\w+)")
 _CLOCK: Final = re.compile(r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,9}))?")
-_DAY_NS: Final = 86_400 * NANOSECONDS
 
 
 def _metric(name: str, factor: float = 1.0) -> Meaning:
@@ -45,15 +44,15 @@ def _metric(name: str, factor: float = 1.0) -> Meaning:
 _FIELDS: Final[dict[str, tuple[str, Meaning]]] = {
     "Reads": ("reads/s", _metric("read_iops")),
     "RMerge": ("reads merged/s", plain("1/s", "block")),
-    "RKBytes": ("KBytes read/s", _metric("read_bytes_per_second", _KIB)),
-    "RSize": ("mean read size", _metric("read_size_bytes", _KIB)),
+    "RKBytes": ("KBytes read/s", _metric("read_bytes_per_second", KIB)),
+    "RSize": ("mean read size", _metric("read_size_bytes", KIB)),
     "WaitR": ("mean read wait", _metric("read_latency_ns", _MS)),
     "Writes": ("writes/s", _metric("write_iops")),
     "WMerge": ("writes merged/s", plain("1/s", "block")),
-    "WKBytes": ("KBytes written/s", _metric("write_bytes_per_second", _KIB)),
-    "WSize": ("mean write size", _metric("write_size_bytes", _KIB)),
+    "WKBytes": ("KBytes written/s", _metric("write_bytes_per_second", KIB)),
+    "WSize": ("mean write size", _metric("write_size_bytes", KIB)),
     "WaitW": ("mean write wait", _metric("write_latency_ns", _MS)),
-    "Request": ("mean size", _metric("size_bytes", _KIB)),
+    "Request": ("mean size", _metric("size_bytes", KIB)),
     "QueLen": ("mean queue", _metric("queue_length")),
     "Wait": ("mean wait", _metric("latency_ns", _MS)),
     "Util": ("busy", _metric("busy_percent")),
@@ -117,7 +116,7 @@ class _Reports:
             self.turn(self._of_day(words[0]))
         elif not self.is_timed and words[0] in self._seen:
             self._seen.clear()
-            self.at_ns = (self.at_ns or NANOSECONDS) + NANOSECONDS
+            self.at_ns = (self.at_ns or SECOND_NS) + SECOND_NS
         disk = words[lead]
         self._seen.add(disk)
         for name, word in zip(self.columns, words[lead + 1 :], strict=True):
@@ -133,7 +132,7 @@ class _Reports:
         told = dict(zip((name for disk, name in self.plot if not disk), words, strict=False))
         if "UTC" in told:
             self.turn(
-                round(float(told["UTC"]) * NANOSECONDS)
+                round(float(told["UTC"]) * SECOND_NS)
                 if re.fullmatch(r"\d{10}(\.\d{1,9})?", words[0])
                 else None
             )
@@ -153,7 +152,7 @@ class _Reports:
         if name in _MEANS and not value:
             return
         counter, sense = _FIELDS[name]
-        at_ns = self.at_ns if self.at_ns is not None else NANOSECONDS
+        at_ns = self.at_ns if self.at_ns is not None else SECOND_NS
         since_ns = 0 if self.before_ns is None else at_ns - self.before_ns
         yield Sample(at_ns, max(since_ns, 0), disk, counter, value, sense, self.host)
 
@@ -162,10 +161,10 @@ class _Reports:
         if found is None:
             return None
         seconds = int(found["hour"]) * 3600 + int(found["minute"]) * 60 + int(found["second"])
-        at_ns = seconds * NANOSECONDS + int((found["part"] or "0").ljust(9, "0")) + self._day_ns + NANOSECONDS
-        if self.at_ns is not None and at_ns < self.at_ns - _DAY_NS // 2:
-            self._day_ns += _DAY_NS
-            at_ns += _DAY_NS
+        at_ns = seconds * SECOND_NS + int((found["part"] or "0").ljust(9, "0")) + self._day_ns + SECOND_NS
+        if self.at_ns is not None and at_ns < self.at_ns - DAY_NS // 2:
+            self._day_ns += DAY_NS
+            at_ns += DAY_NS
         return at_ns
 
 
@@ -183,7 +182,7 @@ def _samples(reading: Reading) -> Iterator[Sample]:
                 in_table = True
             elif record := _RECORD.fullmatch(line):
                 reports.host, reports.is_dated, reports.is_timed = record["host"], True, True
-                reports.turn(int(record["s"]) * NANOSECONDS + int((record["part"] or "0").ljust(9, "0")))
+                reports.turn(int(record["s"]) * SECOND_NS + int((record["part"] or "0").ljust(9, "0")))
                 in_table = False
             elif _PLOT.fullmatch(line):
                 reports.lines(line)

@@ -13,6 +13,7 @@ from typing import Final
 from iotrace.capture.formats.counters_trace import Counters, Differences, Reading, Sample
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
 from iotrace.schemas import counted
+from iotrace.schemas.units import SECTOR_BYTES
 
 _ROW: Final = re.compile(
     r"(?:disk\s+)?\s*\d{1,6}\s+\d{1,7}\s+(?P<disk>(?=\S*[A-Za-z])\S+)(?P<totals>(?:\s+\d{1,20}){11,17})\s*"
@@ -23,7 +24,6 @@ _DATE: Final = re.compile(
     r"(?: (?P<half>[AP]M))? (?P<zone>\S{1,8}) (?P<year>\d{4})"
 )
 _HOST: Final = re.compile(r"# Host:\s+(\S+)")
-_SECTOR_BYTES: Final = 512
 _LOOKED_AT: Final = 200
 
 
@@ -77,10 +77,10 @@ def _totals(fields: list[int]) -> dict[str, float]:
     )
     return {
         "reads": reads,
-        "read_bytes": sectors_read * _SECTOR_BYTES,
+        "read_bytes": sectors_read * SECTOR_BYTES,
         "read_s": read_ms / 1000,
         "writes": writes,
-        "write_bytes": sectors_written * _SECTOR_BYTES,
+        "write_bytes": sectors_written * SECTOR_BYTES,
         "write_s": write_ms / 1000,
         "in_flight": in_flight,
         "busy_s": busy_ms / 1000,

@@ -20,12 +20,12 @@ from iotrace.capture.formats.text_blocks import TextBlocks, head_lines, text_enc
 from iotrace.capture.formats.text_times import MayBeLocal, TextTimes
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
+from iotrace.schemas.units import SECOND_NS
 
 from .sysstat_text import BANNER, COLUMNS, TIME, Odd, Report, json_reports, kind_of, load, reports
 
 _BATCH_VALUES: Final = 1 << 17
 _JSON_BYTES_MAX: Final = 1 << 28
-_SECOND_NS: Final = 10**9
 _LOOKED_AT: Final = 400
 
 
@@ -149,7 +149,7 @@ class SysstatTrace(MayBeLocal):
 
     def _place(self, report: Report) -> int | None:
         if not self.is_dated:
-            return (self.reports + self._since_boot) * _SECOND_NS
+            return (self.reports + self._since_boot) * SECOND_NS
         return None if report.at_ns is None else report.at_ns - self.clock.start_utc_ns
 
     def _first_clock(self) -> Clock:
@@ -158,7 +158,7 @@ class SysstatTrace(MayBeLocal):
             if report.at_ns is not None and report.at_ns > 0:
                 start_ns = report.at_ns - (report.interval_ns or 0)
                 break
-        return Clock(start_ns, 1e9, "sysstat", _SECOND_NS)
+        return Clock(start_ns, 1e9, "sysstat", SECOND_NS)
 
     def _reports(self, blocks: TextBlocks) -> Iterator[Report]:
         times = TextTimes(self._zone)

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from iotrace.capture.counters.names import METRICS, Meaning
 from iotrace.capture.formats.text_times import TextTimes
+from iotrace.schemas.units import DAY_NS, KIB, MIB, SECTOR_BYTES
 
-_KIB, _MIB, _SECTOR, _MS = 1024.0, 1024.0**2, 512.0, 1e6
+_MS: Final = 1e6
 BANNER: Final = re.compile(r"\s*Linux \S+ \((?P<host>[^)]*)\)\s+(?P<date>\S+)")
 SADF: Final = re.compile(r"#?\s*hostname;interval;timestamp;DEV;(?P<columns>\S+)")
 _CLOCK: Final = re.compile(
@@ -27,7 +28,6 @@ TIME: Final = re.compile(r"Time: (?P<clock>\d\d:\d\d:\d\d)(?P<half> [AP]M)?\s*")
 Json = dict[str, Any]
 _DEVICE: Final = ("Device", "Device:", "DEV")
 _HALF_DAY_NS: Final = 12 * 3600 * 10**9
-_DAY_NS: Final = 24 * 3600 * 10**9
 
 
 def _metric(name: str, factor: float = 1.0) -> Meaning:
@@ -47,34 +47,34 @@ COLUMNS: Final[dict[str, Meaning]] = {
     "rrqm/s": _plain("1/s"),
     "wrqm/s": _plain("1/s"),
     "drqm/s": _plain("1/s"),
-    "rkB/s": _metric("read_bytes_per_second", _KIB),
-    "wkB/s": _metric("write_bytes_per_second", _KIB),
-    "dkB/s": _plain("bytes/s", _KIB),
-    "rMB/s": _metric("read_bytes_per_second", _MIB),
-    "wMB/s": _metric("write_bytes_per_second", _MIB),
-    "dMB/s": _plain("bytes/s", _MIB),
-    "rsec/s": _metric("read_bytes_per_second", _SECTOR),
-    "wsec/s": _metric("write_bytes_per_second", _SECTOR),
-    "rd_sec/s": _metric("read_bytes_per_second", _SECTOR),
-    "wr_sec/s": _metric("write_bytes_per_second", _SECTOR),
-    "kB_read/s": _metric("read_bytes_per_second", _KIB),
-    "kB_wrtn/s": _metric("write_bytes_per_second", _KIB),
-    "MB_read/s": _metric("read_bytes_per_second", _MIB),
-    "MB_wrtn/s": _metric("write_bytes_per_second", _MIB),
-    "kB_dscd/s": _plain("bytes/s", _KIB),
-    "MB_dscd/s": _plain("bytes/s", _MIB),
-    "Blk_read/s": _metric("read_bytes_per_second", _SECTOR),
-    "Blk_wrtn/s": _metric("write_bytes_per_second", _SECTOR),
+    "rkB/s": _metric("read_bytes_per_second", KIB),
+    "wkB/s": _metric("write_bytes_per_second", KIB),
+    "dkB/s": _plain("bytes/s", KIB),
+    "rMB/s": _metric("read_bytes_per_second", MIB),
+    "wMB/s": _metric("write_bytes_per_second", MIB),
+    "dMB/s": _plain("bytes/s", MIB),
+    "rsec/s": _metric("read_bytes_per_second", SECTOR_BYTES),
+    "wsec/s": _metric("write_bytes_per_second", SECTOR_BYTES),
+    "rd_sec/s": _metric("read_bytes_per_second", SECTOR_BYTES),
+    "wr_sec/s": _metric("write_bytes_per_second", SECTOR_BYTES),
+    "kB_read/s": _metric("read_bytes_per_second", KIB),
+    "kB_wrtn/s": _metric("write_bytes_per_second", KIB),
+    "MB_read/s": _metric("read_bytes_per_second", MIB),
+    "MB_wrtn/s": _metric("write_bytes_per_second", MIB),
+    "kB_dscd/s": _plain("bytes/s", KIB),
+    "MB_dscd/s": _plain("bytes/s", MIB),
+    "Blk_read/s": _metric("read_bytes_per_second", SECTOR_BYTES),
+    "Blk_wrtn/s": _metric("write_bytes_per_second", SECTOR_BYTES),
     "r_await": _metric("read_latency_ns", _MS),
     "w_await": _metric("write_latency_ns", _MS),
     "await": _metric("latency_ns", _MS),
     "d_await": _plain("ns", _MS),
     "f_await": _plain("ns", _MS),
-    "rareq-sz": _metric("read_size_bytes", _KIB),
-    "wareq-sz": _metric("write_size_bytes", _KIB),
-    "dareq-sz": _plain("bytes", _KIB),
-    "areq-sz": _metric("size_bytes", _KIB),
-    "avgrq-sz": _metric("size_bytes", _SECTOR),
+    "rareq-sz": _metric("read_size_bytes", KIB),
+    "wareq-sz": _metric("write_size_bytes", KIB),
+    "dareq-sz": _plain("bytes", KIB),
+    "areq-sz": _metric("size_bytes", KIB),
+    "avgrq-sz": _metric("size_bytes", SECTOR_BYTES),
     "aqu-sz": _metric("queue_length"),
     "avgqu-sz": _metric("queue_length"),
     "%util": _metric("busy_percent"),
@@ -287,7 +287,7 @@ def _after(at_ns: int | None, last_ns: int | None) -> int | None:
     if at_ns is None or last_ns is None:
         return at_ns
     while at_ns < last_ns - _HALF_DAY_NS:
-        at_ns += _DAY_NS
+        at_ns += DAY_NS
     return at_ns
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from iotrace.capture.counters.names import Meaning
 from iotrace.capture.formats.counters_trace import (
-    NANOSECONDS,
     Counters,
     Reading,
     Sample,
@@ -24,6 +23,7 @@ from iotrace.capture.formats.counters_trace import (
 )
 from iotrace.capture.formats.format import HEAD_BYTES
 from iotrace.schemas import counted
+from iotrace.schemas.units import SECOND_NS
 
 from .tables import MetricSeries, is_table, of_array, series_in, untold
 
@@ -87,7 +87,7 @@ def _column(series: MetricSeries, name: str, kind: tuple[str, Meaning]) -> Itera
     is_it = series.statistic == aggregation and (aggregation == "average" or step_ns > 0)
     counter = name if is_it else f"{name} ({series.statistic or 'aggregation not told'})"
     for at_ns, value in series.points:
-        told = value * NANOSECONDS / step_ns if is_it and aggregation == "total" else value
+        told = value * SECOND_NS / step_ns if is_it and aggregation == "total" else value
         yield Sample(at_ns + step_ns, step_ns, where or None, counter, told, sense if is_it else untold("1"))
 
 
@@ -139,8 +139,8 @@ def _metric(
                     continue
                 value /= interval_s
             yield Sample(
-                at_ns + interval_s * NANOSECONDS,
-                interval_s * NANOSECONDS,
+                at_ns + interval_s * SECOND_NS,
+                interval_s * SECOND_NS,
                 instance or None,
                 counter,
                 value,
@@ -184,7 +184,7 @@ FORMAT: Final = Counters(
     "azure-monitor",
     "Azure disk",
     "Azure Monitor, intervals",
-    60 * NANOSECONDS,
+    60 * SECOND_NS,
     _samples,
     ("counters are means over an interval, not single I/Os",),
     "ask for metrics of disks, such as Data Disk Read Operations/Sec",

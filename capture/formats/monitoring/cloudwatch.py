@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from iotrace.capture.counters.names import Meaning
 from iotrace.capture.formats.counters_trace import (
-    NANOSECONDS,
     Counters,
     Reading,
     Sample,
@@ -26,6 +25,7 @@ from iotrace.capture.formats.counters_trace import (
 )
 from iotrace.capture.formats.format import HEAD_BYTES
 from iotrace.schemas import counted
+from iotrace.schemas.units import SECOND_NS
 
 from .tables import MetricSeries, is_table, of_array, series_in, untold
 
@@ -70,7 +70,7 @@ class _Points:
     def _sense(self, value: float, period_ns: int) -> tuple[str, float, Meaning]:
         statistic = self.series.statistic
         if statistic == "total" and self.metric in _SUMS and period_ns:
-            return self.metric, value * NANOSECONDS / period_ns, _SUMS[self.metric]
+            return self.metric, value * SECOND_NS / period_ns, _SUMS[self.metric]
         if statistic == "average" and self.metric in _AVERAGES:
             return self.metric, value, _AVERAGES[self.metric]
         said = next((word for word, name in _NAMES.items() if name == statistic), "statistic not told")
@@ -171,7 +171,7 @@ FORMAT: Final = Counters(
     "cloudwatch",
     "EBS volume",
     "CloudWatch, periods",
-    60 * NANOSECONDS,
+    60 * SECOND_NS,
     _samples,
     (
         "counters are sums or means over a period, not single I/Os",

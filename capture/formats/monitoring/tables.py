@@ -17,9 +17,10 @@ from itertools import pairwise
 from typing import Final
 
 from iotrace.capture.counters.names import Meaning
-from iotrace.capture.formats.counters_trace import NANOSECONDS, Reading, meaning, plain, real
+from iotrace.capture.formats.counters_trace import Reading, meaning, plain, real
 from iotrace.capture.formats.text_blocks import text_encoding
 from iotrace.schemas import IotraceError
+from iotrace.schemas.units import SECOND_NS
 
 _LAYER: Final = "array"
 _BYTES_MAX: Final = 128 << 20
@@ -133,7 +134,7 @@ def _column(heads: Sequence[Sequence[str]], place: int, width: int) -> MetricSer
         if name in {"statistic", "stat", "aggregation"}:
             statistic = _STATISTICS.get(_plain(told), statistic)
         elif name == "period" and told.isdecimal() and 0 < int(told) < _PERIOD_MAX_S:
-            period_ns = int(told) * NANOSECONDS
+            period_ns = int(told) * SECOND_NS
         elif name != "unit":
             words.append(told)
     text = " ".join(dict.fromkeys(words))

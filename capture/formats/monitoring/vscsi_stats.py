@@ -16,7 +16,6 @@ from typing import Final
 
 from iotrace.capture.counters.names import Meaning
 from iotrace.capture.formats.counters_trace import (
-    NANOSECONDS,
     Bin,
     Counters,
     Reading,
@@ -26,6 +25,7 @@ from iotrace.capture.formats.counters_trace import (
     quantile_bounds,
 )
 from iotrace.capture.formats.text_blocks import TextBlocks, head_lines
+from iotrace.schemas.units import SECOND_NS
 
 _HEADING: Final = re.compile(
     r'\s*"?Histogram: (?P<what>[^,]{3,120}?)"?(?:,| for )\s*virtual machine worldGroupID\s*[,:]\s*(?P<world>\d{1,12})'
@@ -99,7 +99,7 @@ class _Histogram:
         return bounds
 
     def _sample(self, counter: str, value: float, sense: Meaning) -> Sample:
-        return Sample(self.at_s * NANOSECONDS, 0, self.disk, counter, float(value), sense)
+        return Sample(self.at_s * SECOND_NS, 0, self.disk, counter, float(value), sense)
 
 
 def _unit(what: str) -> tuple[str, float]:

@@ -20,7 +20,6 @@ from iotrace.capture.formats.format import Format, Progress
 from iotrace.capture.formats.io_lines import (
     NO_LATENCIES,
     READ,
-    SECTOR_BYTES,
     WRITE,
     Dialect,
     IoLinesTrace,
@@ -31,6 +30,7 @@ from iotrace.capture.formats.io_lines import (
     words,
 )
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text
+from iotrace.schemas.units import SECTOR_BYTES
 
 _COLUMNS: Final = ["time", "device", "address", "sectors", "type"]
 _MQSIM: Final = re.compile(r"[0-9]{1,18}[ \t]+[0-9]{1,6}[ \t]+[0-9]+[ \t]+[0-9]+[ \t]+[01]")

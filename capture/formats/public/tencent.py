@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from iotrace.capture.formats.io_lines import (
     NO_LATENCIES,
     READ,
-    SECTOR_BYTES,
     WRITE,
     Dialect,
     Rows,
@@ -24,6 +23,7 @@ from iotrace.capture.formats.io_lines import (
     words,
 )
 from iotrace.capture.formats.text_blocks import head_lines
+from iotrace.schemas.units import SECTOR_BYTES
 
 _LINE: Final = re.compile(r"1[0-9]{9},[0-9]+,[0-9]+,[01],[0-9]+")
 

@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from iotrace.schemas.units import KIB, MIB
+
 CAPTURE_COLUMN: Final = "capture_utc"
 """When the snapshot was taken, in UTC, ISO 8601 (``2026-03-01 12:00:05.1234567`` or with a T)."""
 
@@ -200,24 +202,22 @@ def like_a_time(names: Iterable[str]) -> list[str]:
     ]
 
 
-_KIB: Final = 1 << 10
-_MIB: Final = 1 << 20
 SCALED: Final[dict[str, tuple[str, int]]] = {
     folded(alias): (column, factor)
     for column, factor, aliases in (
-        ("num_of_bytes_read", _KIB, "kbytes_read kb_read read_kb kilobytes_read num_of_kb_read"),
-        ("num_of_bytes_written", _KIB, "kbytes_written kb_written write_kb written_kb kilobytes_written"),
+        ("num_of_bytes_read", KIB, "kbytes_read kb_read read_kb kilobytes_read num_of_kb_read"),
+        ("num_of_bytes_written", KIB, "kbytes_written kb_written write_kb written_kb kilobytes_written"),
         (
             "num_of_bytes_read",
-            _MIB,
+            MIB,
             "mbytes_read mb_read read_mb megabytes_read num_of_mb_read total_mb_read",
         ),
         (
             "num_of_bytes_written",
-            _MIB,
+            MIB,
             "mbytes_written mb_written write_mb written_mb megabytes_written num_of_mb_written total_mb_written",
         ),
-        ("size_on_disk_bytes", _MIB, "size_on_disk_mb size_mb file_size_mb"),
+        ("size_on_disk_bytes", MIB, "size_on_disk_mb size_mb file_size_mb"),
     )
     for alias in aliases.split()
 }
