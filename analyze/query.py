@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 
 from iotrace.schemas import IotraceError, Recording
 from iotrace.schemas.stored import Place, brought
+from iotrace.schemas.vocabulary import load_layer
 
 from . import library
 from .describe.figures import GRANULE_BYTES
-from .describe.recording import workload_layer
 from .fleet.summary import distinct_hosts
 
 BATCH_ROWS: Final = 1 << 14
@@ -225,7 +225,7 @@ def ask(
 
 def _layer(connection: duckdb.DuckDBPyConnection, _: Recording) -> str:
     rows = library.run(connection, "layers").to_pylist()
-    return workload_layer(row["layer"] for row in rows) or "block"
+    return load_layer(row["layer"] for row in rows) or "block"
 
 
 _Default = Callable[[duckdb.DuckDBPyConnection, Recording], Any]

@@ -24,6 +24,8 @@ _KNOWN_STEMS: Final = {
     "tempdev": "tempdb",
 }
 _SUFFIX: Final = re.compile(r"([ _.-]?(log|data|dat|primary|prim)|[ _-](data|log)?\d{1,3})$", re.IGNORECASE)
+TEMPDB_ID: Final = 2
+"""Its ``database_id`` on every instance (sys.databases)."""
 _TEMPDB: Final = re.compile(r"temp(db|dev|log)", re.IGNORECASE)
 # A tablespace's files lie in PG_<version>_<catalogue>/<database>, which its link in pg_tblspc leads to.
 _POSTGRES_RELATION: Final = re.compile(

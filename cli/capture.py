@@ -31,7 +31,7 @@ from iotrace.capture.importing.traces import import_any
 from iotrace.schemas import IotraceError, Quality, Recording, Sweep, counted
 from iotrace.schemas.durable import create_private_folder
 from iotrace.schemas.sweep import SweepSettings
-from iotrace.schemas.text import printable, shortened
+from iotrace.schemas.text import HOST_CHARACTERS, printable, shortened
 
 from . import console
 from .options import ANONYMIZE_KEY, Json, OutputPath, Overwrite, Title
@@ -43,7 +43,6 @@ capture_group = typer.Typer(
 )
 _SUFFIX: Final = ".iotrace"
 _ARCHIVES: Final = (".zip", ".7z", ".cab", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst")
-_HOST_CHARACTERS: Final = 24
 
 
 def register(app: typer.Typer) -> None:
@@ -392,7 +391,7 @@ def _answer(imported: Sequence[HostImported], left_out: Sequence[Unread], output
     said = [Sentence(f"wrote {output}: {made}", "bad" if left_out else "good")]
     said += [Sentence(f"Left out: {Path(one.path).name}: {one.problem}", "bad") for one in left_out]
     if flawed := [one for one in imported if one.quality is not None and one.quality.verdict != "good"]:
-        names = ", ".join(shortened(one.host, _HOST_CHARACTERS) for one in flawed)
+        names = ", ".join(shortened(one.host, HOST_CHARACTERS) for one in flawed)
         said.append(Sentence(f"With losses or flaws: {names}", "doubt"))
     if imported:
         said.append(Sentence(f"next: iotrace describe {output}", "aside"))
@@ -404,7 +403,7 @@ def _answer(imported: Sequence[HostImported], left_out: Sequence[Unread], output
 def _row(one: HostImported) -> tuple[Cell, ...]:
     ios = one.rows.get("io", 0)
     return (
-        shortened(one.host, _HOST_CHARACTERS),
+        shortened(one.host, HOST_CHARACTERS),
         Number(ios),
         Number(sum(one.rows.values()) - ios),
         Instant(one.start_utc_ns),

@@ -13,8 +13,8 @@ from iotrace.analyze.present.answer import Tone
 from iotrace.analyze.units import format_bytes, format_duration_ns, format_moment, format_share
 from iotrace.capture.formats.format import Certainty
 from iotrace.capture.importing.inspecting import Contents, Inspection, LayerContents, inspect_path
-from iotrace.replay.plan.selection import LAYER_PREFERENCE
 from iotrace.schemas import Op, Quality, counted
+from iotrace.schemas.vocabulary import load_layer
 
 from . import console
 from .options import Full, Json
@@ -87,7 +87,7 @@ def triage(found: Inspection) -> Answer:
 
 
 def _opening(what: str, contents: Contents, facts: Mapping[str, Any]) -> list[Sentence]:
-    layer = next((one for one in LAYER_PREFERENCE if one in contents.layers), None)
+    layer = load_layer(contents.layers)
     held = ", ".join(_held(contents, None if layer is None else contents.layers[layer], facts))
     lines = [Sentence(f"{what}: {held or 'nothing that an import would keep'}", "answer")]
     if when := _when(contents):

@@ -26,13 +26,13 @@ from iotrace.replay.targets.fill import was_ours
 from iotrace.schemas.text import printable
 
 from . import console
+from .show import BARS
 
 DRAWN_EVERY_SECONDS: Final = 1.0
 LINE_EVERY_SECONDS: Final = 10.0
 _LINES_A_MINUTE_LATER: Final = 60.0
 _HISTORY: Final = 60
 _POINTS_SHOWN: Final = 12
-_BARS: Final = "▁▂▃▄▅▆▇█"
 _LABEL_CELLS: Final = 10
 _WORDS_CELLS: Final = 30
 
@@ -174,7 +174,7 @@ def sparkline(values: Sequence[float | None]) -> str:
     """A row of bars from nought to the largest value; a blank where there is none."""
     top = max((value for value in values if value is not None), default=0.0)
     return "".join(
-        " " if value is None else _BARS[min(int(value / top * len(_BARS)), len(_BARS) - 1) if top else 0]
+        " " if value is None else BARS[min(int(value / top * len(BARS)), len(BARS) - 1) if top else 0]
         for value in values
     )
 

@@ -14,7 +14,7 @@ from . import console
 TONES: Final = {
     "plain": "", "answer": "bold", "good": "green", "doubt": "yellow", "bad": "bold red", "aside": "dim"
 }  # fmt: skip
-_BARS: Final = "▁▂▃▄▅▆▇█"
+BARS: Final = "▁▂▃▄▅▆▇█"
 _GAP: Final = "  "
 _TEXT_CELLS_MIN: Final = 16
 """A column of text is made no narrower than this for the sake of the others."""
@@ -75,8 +75,8 @@ def show_table(table: Table, *, full: bool = False) -> None:
 def _show_strip(strip: Strip) -> None:
     bars = Text("  ")
     for height, is_marked in zip(strip.heights, strip.marked, strict=True):
-        place = -1 if height is None else min(int(max(height, 0) * len(_BARS)), len(_BARS) - 1)
-        bars.append(" " if place < 0 else _BARS[place], style=TONES["bad"] if is_marked else "")
+        place = -1 if height is None else min(int(max(height, 0) * len(BARS)), len(BARS) - 1)
+        bars.append(" " if place < 0 else BARS[place], style=TONES["bad"] if is_marked else "")
     console.data.print(bars)
     if strip.labels:
         console.data.print(Text(f"  {strip.labels}", style=TONES["bad"]))

@@ -14,14 +14,13 @@ from iotrace.replay.virtual.size import Sized, Tried
 from iotrace.schemas import counted
 from iotrace.schemas.models import Disk, Machine, catalogue_names
 from iotrace.schemas.models import catalogue as catalogue_of
-from iotrace.schemas.text import shortened
+from iotrace.schemas.text import HOST_CHARACTERS, shortened
 
 from .model import advice, age_words
 
 _ON_CREDITS: Final = "on credits"
 _IN_BURSTS: Final = "no: bursts"
 _ROOM_MAX: Final = 100
-_HOST_CHARACTERS: Final = 24
 _SHOWN: Final = 10
 """Candidates that carry the load, smallest first, that are printed."""
 _COMBINED_SHOWN: Final = 6
@@ -209,7 +208,7 @@ def _fleet_table(
 
 
 def _fleet_row(host: str, one: Candidate | None, costs: dict[str, float]) -> Iterator[Cell]:
-    yield shortened(host, _HOST_CHARACTERS)
+    yield shortened(host, HOST_CHARACTERS)
     yield one.name.partition("/")[2] if one is not None else "none"
     yield "no" if one is None else _ON_CREDITS if one.on_credits else "yes"
     if costs:

@@ -1,7 +1,7 @@
 """What a replay, or a run of characterize, says of itself in ``manifest.replay``: its settings and its outcome."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from .contract import load
 from .sections import key, list_of, not_negative, positive, share, text, whole
@@ -147,6 +147,10 @@ class MappedSpace:
     mode: str | None = None
 
 
+PEAK_WIDTHS: Final = ("10ms", "100ms", "1s")
+"""Lengths of time whose fullest stretch is looked for (schemas/load/src/arrivals.rs)."""
+
+
 @dataclass(slots=True)
 class LoadShape:
     """Reads and writes of a load: how many, how fast, how bursty, over how much of the storage."""
@@ -158,7 +162,7 @@ class LoadShape:
     cv_interarrival: float | None = None
     """Coefficient of variation of the gaps between them; 1 is a Poisson stream's."""
     peak_to_mean: dict[str, float | None] = field(default_factory=dict)
-    """By width of the slot that is counted in: ``10ms``."""
+    """The fullest stretch of each of `PEAK_WIDTHS` over the mean one."""
     sequential_share: float | None = None
     footprint_bytes: int | None = None
 

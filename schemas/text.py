@@ -15,6 +15,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
+HOST_CHARACTERS: Final = 24
+"""Of a host's name in a table or sentence."""
+
+
 def shortened(text: str, most: int = 160, measure: Callable[[str], int] = len) -> str:
     """Leave out the middle of what is too long to look at; ``measure`` says how long that is, in characters by default.
 

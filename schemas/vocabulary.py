@@ -4,7 +4,7 @@ The order of each enumeration is part of the format: native code writes the posi
 word. Append, never insert. `recording.json` is the language-neutral copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntFlag, StrEnum
 from typing import Final
 
@@ -26,6 +26,16 @@ class Layer(StrEnum):
     FILESYSTEM = "filesystem"
     BLOCK = "block"
     DEVICE = "device"
+
+
+LOAD_LAYERS: Final = (Layer.BLOCK, Layer.DEVICE, Layer.FILESYSTEM, Layer.SQL)
+"""Load is counted and played at the first of these that saw any I/O."""
+
+
+def load_layer(layers: Iterable[str]) -> Layer | None:
+    """The one of these layers whose I/Os are the load, so that none counts twice; None of none."""
+    present = set(layers)
+    return next((layer for layer in LOAD_LAYERS if layer in present), None)
 
 
 class Op(StrEnum):
@@ -56,6 +66,14 @@ class Role(StrEnum):
     def is_log(self) -> bool:
         """Whether it is a transaction log, a database's or tempdb's: written in order, and flushed by commits."""
         return self in {Role.LOG, Role.TEMPDB_LOG}
+
+
+UNATTRIBUTED: Final = "unattributed"
+"""The role of I/O whose file the recording does not tell."""
+
+
+RUN_AXES: Final = ("virtual_users", "offered_iops", "outstanding", "threads")
+"""What a load tool's runs may differ in, the surest sign of a series first; columns of ``runs``."""
 
 
 class Kind(StrEnum):

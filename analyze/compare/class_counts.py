@@ -25,11 +25,11 @@ from iotrace.analyze.rows import (
 )
 from iotrace.schemas import Layer, Recording
 from iotrace.schemas.arrays import Int64s
+from iotrace.schemas.vocabulary import UNATTRIBUTED
 
 _SIZE_CLASSES_BYTES: Final = (*(4096 << doublings for doublings in range(9)), 0)
 _COLUMNS: Final = ("op", "issued_ns", "completed_ns", "size_bytes", "file_id")
 _COLUMNS_MAYBE: Final = ("layer", "error", "intended_ns")
-_UNATTRIBUTED: Final = "unattributed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Roles:
     def __init__(self, recording: Recording, chosen: Chosen) -> None:
         files = recording.read("files", ["file_id", "role"]).to_pylist() if chosen.with_roles else []
         known = [(row["file_id"], row["role"]) for row in files if row["role"] is not None]
-        self.names = [_UNATTRIBUTED, *sorted({role for _, role in known} - {_UNATTRIBUTED})]
+        self.names = [UNATTRIBUTED, *sorted({role for _, role in known} - {UNATTRIBUTED})]
         self.of_files = [(file_id, self.names.index(role)) for file_id, role in known]
 
     def number(self, one: dict[str, Any]) -> int:

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from iotrace.analyze import library
 from iotrace.analyze.describe.figures import Measured
 from iotrace.analyze.describe.one_pass import Subject, measure, streams_of
-from iotrace.analyze.describe.recording import workload_layer
 from iotrace.analyze.stats.bootstrap import SLOTS_MAX
 from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import LOAD_OPS, IotraceError, Recording
 from iotrace.schemas.run import Replay
+from iotrace.schemas.vocabulary import load_layer
 
 from .class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
 from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
@@ -40,7 +40,7 @@ Span = tuple[str, int, int]
 def span_of(ask: Ask, recording: Recording) -> Span:
     """The layer load is counted at and the span of its I/Os. Raises `IotraceError` if there are none."""
     layers = {row["layer"]: row for row in ask("layers").to_pylist()}
-    layer = workload_layer(layers)
+    layer = load_layer(layers)
     if layer is None:
         raise IotraceError(
             f"'{recording.path}' holds no I/Os", hint="compare needs recordings of single I/Os"

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from iotrace.analyze.stats.bootstrap import SLOTS_MIN, interval, resampled_errors
 from iotrace.analyze.stats.histogram import Histograms
+from iotrace.schemas import Layer
 from iotrace.schemas.arrays import Floats
 
 from .comparison import WaterfallStep
 
-_TOP_DOWN: Final[tuple[str, ...]] = ("sql", "filesystem", "block", "device")
 _COUNT_TOLERANCE: Final = 0.05
 
 
@@ -31,7 +31,7 @@ def waterfall(histograms: Histograms, layers: Iterable[str]) -> list[WaterfallSt
     present = set(layers)
     steps = []
     for op in ("read", "write"):
-        merged = {layer: histograms.merged(layer=layer, op=op) for layer in _TOP_DOWN if layer in present}
+        merged = {layer: histograms.merged(layer=layer, op=op) for layer in Layer if layer in present}
         seen = [(layer, one.total, one.latency_sum_ns) for layer, one in merged.items() if one.total]
         steps += _steps(op, seen, None)
     return steps
@@ -46,7 +46,7 @@ def waterfall_with_intervals(
     steps: list[WaterfallStep] = []
     for wanted in ("read", "write"):
         seen, series = [], []
-        for one in _TOP_DOWN:
+        for one in Layer:
             chosen = (layer == one) & (op == wanted)
             if not chosen.any():
                 continue

@@ -11,12 +11,11 @@ import pyarrow as pa
 from iotrace.analyze._tally import Tally
 from iotrace.analyze.rows import LAYERS
 from iotrace.schemas import LOAD_OPS
+from iotrace.schemas.run import PEAK_WIDTHS
 
 from .description import TouchedSlice
 from .streams import Numbering
 
-WIDTHS: Final = ("10ms", "100ms", "1s")
-"""Lengths of time whose fullest stretch is looked for."""
 GRANULE_BYTES: Final = 4096
 """Granularity of what was touched."""
 FIRST_BLOCK_BYTES: Final = 64 * 1024
@@ -34,8 +33,8 @@ class Arrivals:
 
     @property
     def peak_to_mean(self) -> dict[str, float | None]:
-        """The fullest stretch of each of `WIDTHS` over the mean one; None where there are fewer than ten of them."""
-        return dict(zip(WIDTHS, self._peaks, strict=True))
+        """The fullest stretch of each of `PEAK_WIDTHS` over the mean one; None with fewer than ten of them."""
+        return dict(zip(PEAK_WIDTHS, self._peaks, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from iotrace.analyze import library
 from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.analyze.units import format_duration_ns, format_share
 from iotrace.schemas import LOAD_OPS, Recording, counted
+from iotrace.schemas.vocabulary import load_layer
 
 from .description import (
     Description,
@@ -34,9 +35,6 @@ from .description import (
 from .figures import FIRST_BLOCK_BYTES, Flight, Measured
 from .one_pass import Subject, measure, streams_of
 from .results import results_of
-
-LAYER_ORDER: Final = ("block", "device", "filesystem", "sql")
-"""Where figures of load are taken: the first of these that saw any I/O."""
 
 _TOP: Final = 10
 _COUNTERS_LONGER: Final = 1.1
@@ -75,12 +73,6 @@ def survey(recording: Recording) -> Survey:
         return _Describer(recording, connection).survey()
 
 
-def workload_layer(layers: Iterable[str]) -> str | None:
-    """The one layer load is counted at."""
-    present = set(layers)
-    return next((layer for layer in LAYER_ORDER if layer in present), None)
-
-
 class _Describer:
     """Holds what several figures are made from."""
 
@@ -90,7 +82,7 @@ class _Describer:
         manifest = recording.manifest
         self.metrics = ("service", "response", "lateness") if manifest.is_played else ("service",)
         self.layers = self.ask("layers")
-        self.layer = workload_layer(row["layer"] for row in self.layers)
+        self.layer = load_layer(row["layer"] for row in self.layers)
         self.start_ns, self.end_ns = manifest.window_start_ns, manifest.window_end_ns
         self.notes: list[str] = []
         self.histograms: dict[str, Histograms] = {}

@@ -17,7 +17,7 @@ from iotrace.analyze.units import (
     format_share,
 )
 from iotrace.schemas import counted
-from iotrace.schemas.text import shortened
+from iotrace.schemas.text import HOST_CHARACTERS, shortened
 from iotrace.schemas.units import SECOND_NS
 
 from .description import PEAK_SECONDS, Fleet, Host
@@ -27,7 +27,6 @@ from .summary import Unread
 
 _SHOWN: Final = 40
 _NAMED: Final = 3
-_HOST_CHARACTERS: Final = 24
 _DATE_CHARACTERS: Final = len("2026-01-03")
 _SHARED_SHOWN: Final = 3
 _HOSTS_SHOWN: Final = 40
@@ -97,9 +96,7 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
         for one in found.outliers:
             words = f"{one.op}s {format_ratio_with_interval(one.times_median)}"
             slower.setdefault(one.host, []).append(words)
-        named = [
-            f"{shortened(host, _HOST_CHARACTERS)} ({', '.join(words)})" for host, words in slower.items()
-        ]
+        named = [f"{shortened(host, HOST_CHARACTERS)} ({', '.join(words)})" for host, words in slower.items()]
         yield Sentence(f"Slower than the median host: {_first(named)}", "doubt")
 
 
@@ -128,7 +125,7 @@ def _trust(found: Fleet) -> Iterator[Sentence]:
 
 def hosts_text(hosts: Sequence[str]) -> str:
     """The first few of them, and how many more."""
-    return _first([shortened(one, _HOST_CHARACTERS) for one in hosts])
+    return _first([shortened(one, HOST_CHARACTERS) for one in hosts])
 
 
 def _first(words: Sequence[str]) -> str:
@@ -163,7 +160,7 @@ def _hosts(found: Fleet) -> Iterator[Section]:
 
 def _row(one: Host) -> tuple[Cell, ...]:
     return (
-        shortened(one.host, _HOST_CHARACTERS),
+        shortened(one.host, HOST_CHARACTERS),
         Number(one.ios_per_s if one.io_count else None),
         _mean(one.read),
         _mean(one.write),
@@ -272,7 +269,7 @@ def _sections(found: FleetIncidents) -> Iterator[Section]:
     for number, one in enumerate(found.shared, start=1):
         rows: list[tuple[Cell, ...]] = [
             (
-                shortened(host.host, _HOST_CHARACTERS),
+                shortened(host.host, HOST_CHARACTERS),
                 Ratio(host.window.factor),
                 host.window.layer,
                 Instant(round(host.window.start_s * SECOND_NS)),
@@ -305,7 +302,7 @@ def _each(found: FleetIncidents) -> Iterator[Section]:
         worst = max(own, key=lambda window: window.factor, default=None)
         rows.append(
             (
-                shortened(one.host, _HOST_CHARACTERS),
+                shortened(one.host, HOST_CHARACTERS),
                 str(len(one.windows)) if one.is_told else DASH,
                 str(len(own)) if one.is_told else DASH,
                 Ratio(worst.factor if worst else None),

@@ -24,7 +24,7 @@ import numpy as np
 
 from iotrace.analyze import library
 from iotrace.analyze.units import format_bytes
-from iotrace.schemas import Recording
+from iotrace.schemas import Layer, Recording
 from iotrace.schemas.arrays import Floats
 
 from .change_points import Flags
@@ -200,7 +200,6 @@ def _rows(
     return found[:_TOP]
 
 
-TOP_DOWN: Final = ("sql", "filesystem", "block", "device")
 _COUNT_TOLERANCE: Final = 0.1
 
 
@@ -231,12 +230,12 @@ def layer_times(
     mix: dict[str, float] = {}
     is_mine = np.zeros(len(is_normal), dtype=bool)
     is_mine[slice(*window)] = True
-    layers = [slots.layers[name] for name in TOP_DOWN if name in slots.layers]
+    layers = [slots.layers[name] for name in Layer if name in slots.layers]
     whole = [_wholly(layers, flags) for flags in (is_mine, is_normal)]
     is_shared = all(flags.any() for flags in whole)
     if is_shared:
         is_mine, is_normal = whole
-    for name in TOP_DOWN:
+    for name in Layer:
         means = _means(slots.layers[name], is_mine, is_normal, streams) if name in slots.layers else {}
         mix = mix or {op: count for op, (_, _, count) in means.items()}
         shared = {op: mix[op] for op in means if op in mix}

@@ -8,12 +8,12 @@ import duckdb
 import numpy as np
 
 from iotrace.analyze import library
-from iotrace.analyze.describe.recording import workload_layer
 from iotrace.analyze.units import format_duration_ns
-from iotrace.schemas import IotraceError, Recording, counted
+from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats
+from iotrace.schemas.vocabulary import load_layer
 
-from .attribution import TOP_DOWN, Blame, Names, layer_times, slowest_layer
+from .attribution import Blame, Names, layer_times, slowest_layer
 from .cause import Drive, explained_by_load, judge_drive
 from .chance import Chance, without_chance
 from .change_points import Flags
@@ -92,7 +92,7 @@ class _Finder:
                 )
         else:
             self.slots = read_slots(connection, recording, self.span_ns, timed, has_losses=self.has_losses)
-        self.load_layer = workload_layer(self.slots.layers) or next(iter(self.slots.layers))
+        self.load_layer = load_layer(self.slots.layers) or next(iter(self.slots.layers))
         self.names = Names(recording)
         self._factors: dict[tuple[str, Stream | None, int], Factor] = {}
         self._levels: dict[tuple[str, tuple[int, ...]], Series | None] = {}
@@ -318,7 +318,7 @@ class _Finder:
         if window[1] < self.slots.count - 1:
             return None
         by = min(window[0] + 1, self.slots.count - 1)
-        below = [name for name in TOP_DOWN if name in self.slots.waiting and self.slots.waiting[name][by] > 0]
+        below = [name for name in Layer if name in self.slots.waiting and self.slots.waiting[name][by] > 0]
         return below[-1] if below else None
 
     def _factor(self, judged: Judged, stretch: Stretch) -> tuple[float, Interval]:

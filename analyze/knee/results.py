@@ -18,6 +18,7 @@ from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import format_figure
 from iotrace.schemas import LOAD_OPS, IotraceError, Kind, Recording
+from iotrace.schemas.vocabulary import RUN_AXES
 
 from .answer import Knee, SloKnee, Transactions
 from .closed_loop import closed_answer, mark_saturated
@@ -91,7 +92,6 @@ def _objective_quantile_ns(objective: Objective, rows: list[dict[str, Any]]) -> 
 LAW_ERROR_NOTED: Final = 0.2
 """A run further from Little's law than this, and than the tool's rounding explains, is noted."""
 _LAW_ERROR_MAX: Final = 0.5
-_AXES: Final = ("virtual_users", "offered_iops", "outstanding", "threads")
 _WORDS: Final = {"virtual_users": "virtual users", "outstanding": "outstanding", "threads": "threads"}
 _NEW_ORDER: Final = "NEWORD"
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
@@ -149,7 +149,7 @@ def _runs(recording: Recording) -> list[Run]:
 
 def _axis(runs: Sequence[Run]) -> str:
     """What the runs differ in. Raises `IotraceError` where there is no such thing, or it repeats."""
-    for axis in _AXES:
+    for axis in RUN_AXES:
         loads = [run.total[axis] for run in runs]
         if all(load is not None and load > 0 for load in loads) and len(set(loads)) == len(loads) > 1:
             return axis

@@ -35,6 +35,7 @@ from iotrace.analyze.validity.subject import apart, lost, others_bytes
 from iotrace.schemas import LOAD_OPS, IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats, Int64s
 from iotrace.schemas.run import ClosedLoop, Run
+from iotrace.schemas.vocabulary import load_layer
 
 from .flow import SLOTS_PER_BLOCK, Carried, Flow, carried
 from .layers import Layers, measure_layers
@@ -561,19 +562,13 @@ def unloaded_ns(samples: Samples) -> int | None:
 
 def _layer(layers: pa.Table, recording: Recording) -> str:
     """The layer a step is measured at: the one that was replayed, else the nearest to the storage's user."""
-    order = ("block", "device", "filesystem", "sql")
     with recording.reading("io"):
-        rows = sorted(layers.to_pylist(), key=lambda row: order.index(Layer(row["layer"])))
-    best: str | None = None
-    for row in rows:
-        if row["planned_count"]:
-            return str(row["layer"])
-        best = best or str(row["layer"])
-    if best is None:
-        raise IotraceError(
-            f"'{recording.path}' has no completed reads or writes", hint="iotrace describe shows what it has"
-        )
-    return best
+        rows = [(str(Layer(row["layer"])), bool(row["planned_count"])) for row in layers.to_pylist()]
+    if layer := load_layer(name for name, is_planned in rows if is_planned) or load_layer(dict(rows)):
+        return str(layer)
+    raise IotraceError(
+        f"'{recording.path}' has no completed reads or writes", hint="iotrace describe shows what it has"
+    )
 
 
 def _quantile(buckets: npt.ArrayLike, counts: npt.ArrayLike, name: str) -> int | None:

@@ -17,10 +17,10 @@ from iotrace.analyze import library
 from iotrace.analyze.compare.comparison import Comparison
 from iotrace.analyze.describe.description import Description
 from iotrace.analyze.describe.figures import GRANULE_BYTES
-from iotrace.analyze.describe.recording import workload_layer
 from iotrace.analyze.units import format_duration_ns, format_share
 from iotrace.schemas import Kind, Recording
 from iotrace.schemas.run import Replay, Run
+from iotrace.schemas.vocabulary import load_layer
 
 Level = Literal["invalid", "warning"]
 Scope = Literal["captured", "replay", "simulation", "characterization", "comparison"]
@@ -138,7 +138,7 @@ class Subject:
         if self.description is None:
             return sum(row["unfinished_count"] for row in self._layers if row["layer"] == self._layer)
         layers = self.description.layers
-        layer = workload_layer(one.layer for one in layers)
+        layer = load_layer(one.layer for one in layers)
         return sum(one.unfinished_count for one in layers if one.layer == layer)
 
     @cached_property
@@ -189,7 +189,7 @@ class Subject:
     @property
     def _layer(self) -> str:
         """The one layer load is counted at; empty if there are no I/Os."""
-        return workload_layer(row["layer"] for row in self._layers) or ""
+        return load_layer(row["layer"] for row in self._layers) or ""
 
     def _ask(self, query_name: str, **parameters: Any) -> list[dict[str, Any]]:  # noqa: ANN401
         """Rows of a query about I/Os; where there are none, as in another tool's results, DuckDB is not started."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from iotrace.schemas import IotraceError
+from iotrace.schemas import IotraceError, Layer
 from iotrace.schemas.units import MIB
 
-LAYERS: Final = ("sql", "filesystem", "block", "device")
+LAYERS: Final = tuple(map(str, Layer))
 """Layers that can be recorded per I/O: Extended Events, ETW file operations, ETW disk events, StorPort."""
 
 DEFAULT_LAYERS: Final = ("sql", "block")

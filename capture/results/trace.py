@@ -14,6 +14,7 @@ import pyarrow as pa
 from iotrace.capture.formats.format import Format, Outcome, Progress, Trace, naming
 from iotrace.schemas import TABLES, Clock, IotraceError, Quality, Source
 from iotrace.schemas.host import Host
+from iotrace.schemas.vocabulary import RUN_AXES
 
 from .run import HAMMERDB, TOTAL_OP, Run, attach_profile
 
@@ -21,8 +22,6 @@ TEXT_BYTES_MAX: Final = 128 << 20
 Parse = Callable[[Path, str], list[Run]]
 """From where a file lies and the user's word for it to its runs. Raises `IotraceError` naming it."""
 _SAME_END_NS: Final = 1800 * 10**9
-AXES: Final = ("virtual_users", "offered_iops", "outstanding", "threads")
-"""What runs may differ in, the surest sign of a series first."""
 
 
 class ResultsTrace:
@@ -227,7 +226,7 @@ def ordered(runs: Sequence[SourcedRun]) -> tuple[str, list[tuple[float, SourcedR
     Runs of equal load stay in the order they came in. Where they differ by no load that all of them tell, the axis is
     *run* and places count from 1.
     """
-    for axis in AXES:
+    for axis in RUN_AXES:
         values = [getattr(one.run, axis) for one in runs]
         if None not in values and len(set(values)) > 1:
             places = sorted(range(len(runs)), key=lambda number: values[number])

@@ -16,16 +16,13 @@ import pyarrow.parquet as pq
 
 from iotrace.replay.options import ReplayOptions
 from iotrace.schemas import IotraceError, Layer, Op, Recording, Role
+from iotrace.schemas.vocabulary import UNATTRIBUTED, load_layer
 
 from .rows import DISCARD, WRITE, Rows
 
-LAYER_PREFERENCE = (Layer.BLOCK, Layer.DEVICE, Layer.FILESYSTEM, Layer.SQL)
 SIZE_BYTES_MAX = 256 << 20
 """The largest single I/O the engine carries; longer ones are skipped and counted."""
 OFFSET_BYTES_MAX = 1 << 55
-
-UNATTRIBUTED = "unattributed"
-"""The role of I/O whose file the recording does not tell."""
 
 
 def choose_layer(recording: Recording, layer: str | None) -> str:
@@ -41,9 +38,8 @@ def choose_layer(recording: Recording, layer: str | None) -> str:
                 hint=f"it has {', '.join(sorted(present)) or 'no I/O at all'}",
             )
         return layer
-    for candidate in LAYER_PREFERENCE:
-        if candidate in present:
-            return str(candidate)
+    if found := load_layer(present):
+        return str(found)
     raise IotraceError(
         f"'{recording.path}' holds no I/O to replay", hint="see iotrace describe for what it holds"
     )

@@ -6,7 +6,7 @@ The shape of a load is its rate, burstiness, sequentiality and footprint, gather
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pyarrow as pa
 from iotrace.replay import _engine
 from iotrace.replay.options import ReplayOptions
 from iotrace.schemas import IotraceError, Recording
-from iotrace.schemas.run import LoadShape
+from iotrace.schemas.run import PEAK_WIDTHS, LoadShape
 
 from .addresses import EXTENTS_MAX, Places, Slots, Touched, granule_of
 from .log_stream import Ring, is_log, log_key
@@ -23,8 +23,6 @@ from .rows import NO_ID, READ, WRITE, Rows
 from .selection import log_files, select
 from .source import Source
 from .streams import StreamCounts
-
-_WIDTHS: Final = ("10ms", "100ms", "1s")
 
 
 @dataclass(slots=True)
@@ -110,7 +108,7 @@ class Shape:
             rate_per_s=counts["rate_per_s"],
             rate_bytes_per_s=counts["moved_bytes"] * 1e9 / span_ns if span_ns else None,
             cv_interarrival=counts["cv_interarrival"],
-            peak_to_mean=dict(zip(_WIDTHS, counts["peak_to_mean"], strict=True)),
+            peak_to_mean=dict(zip(PEAK_WIDTHS, counts["peak_to_mean"], strict=True)),
             sequential_share=counts["sequential"] / transfers if transfers else None,
             footprint_bytes=counts["footprint_bytes"],
         )

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, Outcome, Progress, naming
 from iotrace.capture.formats.text_times import MayBeLocal
-from iotrace.capture.roles import classify
+from iotrace.capture.roles import TEMPDB_ID, classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 from iotrace.schemas.host import Host
 
@@ -23,7 +23,6 @@ from .dmv_columns import CAPTURE_COLUMN, FILE_BYTES, FILE_STATS_COLUMNS, WAIT_ST
 from .dmv_intervals import Snapshots, connected, in_order
 from .dmv_lines import Layout, Lines, layout_of, missing_of
 
-_TEMPDB: Final = 2
 _RESOLUTION_NS: Final = 1e6
 _LOG_TYPE: Final = "LOG"
 _NAMED_RESETS: Final = 1000
@@ -269,13 +268,13 @@ def _file(file: dict[str, Any]) -> tuple[str, Role, str | None]:
     guessed_role, guessed_database = classify(path) if path else (Role.OTHER, None)
     is_log = kind == _LOG_TYPE if kind else guessed_role in {Role.LOG, Role.TEMPDB_LOG}
     role = guessed_role
-    if file["database_id"] == _TEMPDB:
+    if file["database_id"] == TEMPDB_ID:
         role = Role.TEMPDB_LOG if is_log else Role.TEMPDB_DATA
     elif kind:
         # FILESTREAM containers and full-text catalogues hold data too.
         role = Role.LOG if is_log else Role.DATA
     name = path or f"database {file['database_id']} file {file['file_id']}"
-    known = "tempdb" if file["database_id"] == _TEMPDB else None
+    known = "tempdb" if file["database_id"] == TEMPDB_ID else None
     return name, role, file["database_name"] or known or guessed_database
 
 

@@ -17,6 +17,7 @@ from pyarrow import csv
 
 from iotrace.capture.formats.duckdb_files import base_tables, has_rows, opened, rows_of
 from iotrace.capture.formats.text_times import TextTimes
+from iotrace.capture.roles import TEMPDB_ID
 from iotrace.schemas import IotraceError
 
 from .dmv_columns import (
@@ -49,7 +50,6 @@ _ROWS_A_BATCH: Final = 1 << 16
 _JSON_BYTES_MAX: Final = 1 << 28
 _FIRST_MADE_UP: Final = 1_000_000
 """Numbers of databases and files of which only names are known begin here."""
-_TEMPDB: Final = 2
 
 
 Container = Literal["text", "json", "parquet", "duckdb"]
@@ -331,7 +331,9 @@ class Lines:
         paths = columns.get("physical_name", empty).to_pylist()
         databases, files = self._made_up
         of_database = [
-            databases.setdefault(name or "", _TEMPDB if name == "tempdb" else _FIRST_MADE_UP + len(databases))
+            databases.setdefault(
+                name or "", TEMPDB_ID if name == "tempdb" else _FIRST_MADE_UP + len(databases)
+            )
             for name in names
         ]
         own = [path or file or "" for path, file in zip(paths, logical, strict=True)]

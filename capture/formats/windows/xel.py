@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from iotrace.capture import _readers
 from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming
-from iotrace.capture.roles import classify
+from iotrace.capture.roles import TEMPDB_ID, classify
 from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 from iotrace.schemas.host import Host
 
@@ -28,7 +28,6 @@ _BATCH_EVENTS: Final = 1 << 16
 _FILETIME_NS: Final = 100
 _UNITS: Final = {1: "nanoseconds", 1_000: "microseconds", 1_000_000: "milliseconds", 1_000_000_000: "seconds"}
 _SYSTEM_DATABASES: Final = {1: "master", 2: "tempdb", 3: "model", 4: "msdb", 32767: "mssqlsystemresource"}
-_TEMPDB: Final = 2
 _PRIMARY_FILE, _FIRST_LOG = 1, 2
 
 DatabaseFile = tuple[int | None, int | None, str | None, str | None]
@@ -208,7 +207,7 @@ def _file(
     database = database or _SYSTEM_DATABASES.get(database_id or 0) or guessed_database
     role = guessed_role
     is_log = role == Role.LOG or (role != Role.DATA and number == _FIRST_LOG)
-    if database_id == _TEMPDB:
+    if database_id == TEMPDB_ID:
         role = Role.TEMPDB_LOG if is_log else Role.TEMPDB_DATA
     elif path is None and number == _PRIMARY_FILE:
         role = Role.DATA
