@@ -32,10 +32,10 @@ LOAD_LAYERS: Final = (Layer.BLOCK, Layer.DEVICE, Layer.FILESYSTEM, Layer.SQL)
 """Load is counted and played at the first of these that saw any I/O."""
 
 
-def load_layer(layers: Iterable[str]) -> Layer | None:
+def load_layer(layers: Iterable[str]) -> str | None:
     """The one of these layers whose I/Os are the load, so that none counts twice; None of none."""
     present = set(layers)
-    return next((layer for layer in LOAD_LAYERS if layer in present), None)
+    return next((str(layer) for layer in LOAD_LAYERS if layer in present), None)
 
 
 class Op(StrEnum):

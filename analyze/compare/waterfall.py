@@ -31,7 +31,9 @@ def waterfall(histograms: Histograms, layers: Iterable[str]) -> list[WaterfallSt
     present = set(layers)
     steps = []
     for op in ("read", "write"):
-        merged = {layer: histograms.merged(layer=layer, op=op) for layer in Layer if layer in present}
+        merged = {
+            layer: histograms.merged(layer=layer, op=op) for layer in map(str, Layer) if layer in present
+        }
         seen = [(layer, one.total, one.latency_sum_ns) for layer, one in merged.items() if one.total]
         steps += _steps(op, seen, None)
     return steps
@@ -46,7 +48,7 @@ def waterfall_with_intervals(
     steps: list[WaterfallStep] = []
     for wanted in ("read", "write"):
         seen, series = [], []
-        for one in Layer:
+        for one in map(str, Layer):
             chosen = (layer == one) & (op == wanted)
             if not chosen.any():
                 continue

@@ -230,12 +230,12 @@ def layer_times(
     mix: dict[str, float] = {}
     is_mine = np.zeros(len(is_normal), dtype=bool)
     is_mine[slice(*window)] = True
-    layers = [slots.layers[name] for name in Layer if name in slots.layers]
+    layers = [slots.layers[name] for name in map(str, Layer) if name in slots.layers]
     whole = [_wholly(layers, flags) for flags in (is_mine, is_normal)]
     is_shared = all(flags.any() for flags in whole)
     if is_shared:
         is_mine, is_normal = whole
-    for name in Layer:
+    for name in map(str, Layer):
         means = _means(slots.layers[name], is_mine, is_normal, streams) if name in slots.layers else {}
         mix = mix or {op: count for op, (_, _, count) in means.items()}
         shared = {op: mix[op] for op in means if op in mix}

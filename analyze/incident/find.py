@@ -318,7 +318,11 @@ class _Finder:
         if window[1] < self.slots.count - 1:
             return None
         by = min(window[0] + 1, self.slots.count - 1)
-        below = [name for name in Layer if name in self.slots.waiting and self.slots.waiting[name][by] > 0]
+        below = [
+            name
+            for name in map(str, Layer)
+            if name in self.slots.waiting and self.slots.waiting[name][by] > 0
+        ]
         return below[-1] if below else None
 
     def _factor(self, judged: Judged, stretch: Stretch) -> tuple[float, Interval]:

@@ -565,7 +565,7 @@ def _layer(layers: pa.Table, recording: Recording) -> str:
     with recording.reading("io"):
         rows = [(str(Layer(row["layer"])), bool(row["planned_count"])) for row in layers.to_pylist()]
     if layer := load_layer(name for name, is_planned in rows if is_planned) or load_layer(dict(rows)):
-        return str(layer)
+        return layer
     raise IotraceError(
         f"'{recording.path}' has no completed reads or writes", hint="iotrace describe shows what it has"
     )

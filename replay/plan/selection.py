@@ -39,7 +39,7 @@ def choose_layer(recording: Recording, layer: str | None) -> str:
             )
         return layer
     if found := load_layer(present):
-        return str(found)
+        return found
     raise IotraceError(
         f"'{recording.path}' holds no I/O to replay", hint="see iotrace describe for what it holds"
     )
