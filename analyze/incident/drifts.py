@@ -27,7 +27,7 @@ import numpy as np
 from iotrace.schemas.arrays import Floats, Int64s
 
 from .change_points import Flags, robust_sigma, running_median, without_single_outliers
-from .stretches import Course, Judged, Stretch, trapezoid
+from .stretches import Course, Judged, Stretch, stretch_of, trapezoid
 
 _CHANGED: Final = float(np.log(1.2))
 """A load that stays within a fifth explains nothing."""
@@ -97,6 +97,11 @@ _EDGE_S: Final = 15.0
 _SUDDEN_SHARE: Final = 0.5
 _SMOOTH_SLOTS: Final = 30
 _OUTSIDE_LEAST: Final = 20
+_ABRUPT_SHARE: Final = 0.5
+"""A stretch is abrupt where both of its edges are surely this share of its height."""
+_ABRUPT_CLEAR: Final = 3.0
+_ABRUPT_SEGMENTS_MAX: Final = 4
+"""Segments that an abrupt part of a stretch may be cut into."""
 
 
 @dataclass(slots=True)
@@ -220,10 +225,17 @@ def told_apart(drift: Drifting, slot_s: float) -> tuple[Judged, Judged]:
             inside = (at >= stretch.first) & (at < stretch.end)
             is_part = float(np.mean(shape[inside] > 0)) >= 0.5
             over = judged.series.values - course.base - drift.effect - course.height * shape
-            if is_part and float(np.mean(over[inside])) < np.log(1.25):
-                slow[inside] = False
-            else:
+            if not is_part:
                 kept.append(stretch)
+                continue
+            parts = _abrupt_parts(judged, stretch, slot_s)
+            standing = [stretch] if not parts else [stretch_of(judged, part) for part in parts]
+            slow[inside] = False
+            for one in standing:
+                points = (at >= one.first) & (at < one.end)
+                if float(np.mean(over[points])) >= np.log(1.25):
+                    kept.append(one)
+                    slow[points] = True
         sudden = kept
         high |= shape >= 0.5
         gradual.append(_as_stretch(course, judged))
@@ -294,7 +306,10 @@ def _blocks(judged: Judged, loads: list[Floats], slot_s: float) -> tuple[Blocks,
     values = without_single_outliers(series.values, judged.segmentation.weight)
     which = series.at // slots
     count = int(which[-1]) + 1
-    weight = judged.segmentation.weight
+    weight = judged.segmentation.weight.copy()
+    for stretch in judged.stretches:
+        for part in _abrupt_parts(judged, stretch, slot_s):
+            weight[part] = 0.0
     total: Floats = np.bincount(which, weight, minlength=count).astype(np.float64)
     filled = total > 0
     if filled.sum() < _BLOCKS_LEAST:
@@ -304,6 +319,35 @@ def _blocks(judged: Judged, loads: list[Floats], slot_s: float) -> tuple[Blocks,
     effect = load_effect(level, [_per_block(load, slots, count)[filled] for load in loads])
     blocks = Blocks(slots, at, level, total[filled], effect)
     return blocks, np.interp(series.at + 0.5, at, effect)
+
+
+def _abrupt_parts(judged: Judged, stretch: Stretch, slot_s: float) -> list[slice]:
+    """Points of a stretch that rise and fall at once, as a freeze does: the whole of it, or segments inside it.
+
+    Beside a slow change, or within one, they have no part in it.
+    """
+    at, values = judged.series.at, judged.series.values
+    first, end = (int(point) for point in np.searchsorted(at, (stretch.first, stretch.end)))
+    inner = [border for border in judged.segmentation.borders if first < border < end]
+    borders = [first, *inner, end]
+    usual = float(np.quantile(values, _FAST_SHARE))
+    # What is looked at of an edge is shorter than the rise of a slow change.
+    near, beside = (max(int(seconds // slot_s), 1) for seconds in (_EDGE_S / 2, _EDGE_S / 4))
+    chance = _ABRUPT_CLEAR * robust_sigma(np.diff(values)) / np.sqrt(min(beside, 2))
+    found: list[slice] = []
+    for count in (len(borders) - 1, *range(min(_ABRUPT_SEGMENTS_MAX, len(borders) - 2), 0, -1)):
+        for start, stop in zip(borders, borders[count:], strict=False):
+            inside, before, after = values[start:stop], values[:start], values[stop:]
+            edges = [
+                float(np.quantile(inner, 0.75) - np.median(outer))
+                for inner, outer in ((inside[:near], before[-beside:]), (inside[-near:], after[:beside]))
+                if len(outer)
+            ]
+            height = max(float(np.median(inside)) - usual, stretch.excess)
+            is_apart = all(stop <= one.start or start >= one.stop for one in found)
+            if is_apart and edges and min(edges) - chance >= _ABRUPT_SHARE * height:
+                found.append(slice(start, stop))
+    return found
 
 
 def _per_block(load: Floats, slots: int, count: int) -> Floats:

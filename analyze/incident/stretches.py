@@ -357,6 +357,12 @@ def _stretch(
     return Stretch(*slots, excess, error, excess**2 * total)
 
 
+def stretch_of(judged: Judged, points: slice) -> Stretch:
+    """These points of a judged series as a stretch of their own."""
+    above = (judged.series.values - judged.normal)[points]
+    return _stretch(judged.series.slots(points), above, judged.segmentation, points, 0.0)
+
+
 def mean_error(values: Floats, weight: Floats) -> float:
     """Standard error of a weighted mean of a series (Newey & West 1987, Bartlett weights up to the cube root of n)."""
     count = len(values)

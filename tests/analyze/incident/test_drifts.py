@@ -7,10 +7,20 @@ import pytest
 
 from iotrace.analyze.incident import drifts
 from iotrace.analyze.incident.change_points import Segmentation
-from iotrace.analyze.incident.drifts import Blocks, _blocks, _course, _error_as_shaped, _judged_course, _lasts
+from iotrace.analyze.incident.drifts import (
+    Blocks,
+    _abrupt_parts,
+    _blocks,
+    _course,
+    _error_as_shaped,
+    _judged_course,
+    _lasts,
+    drifting,
+    told_apart,
+)
 from iotrace.analyze.incident.find import _Finder
 from iotrace.analyze.incident.series import Series
-from iotrace.analyze.incident.stretches import Course, Judged
+from iotrace.analyze.incident.stretches import Course, Judged, Stretch, judge
 
 
 def course(start, risen, falling, end):
@@ -106,3 +116,104 @@ def test_a_change_of_a_single_block_has_the_error_of_a_mean_against_one_value():
     levels = np.array([1.0, *[0.1, -0.1] * 4])
     share = np.array([1.0, *[0.0] * 8])
     assert _error_as_shaped(levels, share) == pytest.approx(np.sqrt(0.08 / 7 * 9 / 8))
+
+
+def judged_of(values, stretches, borders=()):
+    """A series of a value per second that was judged to be slow in these stretches, cut at these borders."""
+    count = len(values)
+    at = np.arange(count)
+    series = Series("block", None, at, values, np.zeros(count), np.ones(count))
+    cut = Segmentation([0, *borders, count], np.full(count, 100.0), 15.0)
+    slow = np.zeros(count, dtype=bool)
+    for first, end in stretches:
+        slow[first:end] = True
+    found = [Stretch(first, end, 0.3, 0.01, 100.0) for first, end in stretches]
+    return Judged(series, found, np.full(count, 14.0), cut, slow)
+
+
+def stairs(*steps):
+    """Levels, each for so many seconds."""
+    return np.concatenate([np.full(seconds, 14.0 + level) for level, seconds in steps])
+
+
+@pytest.mark.parametrize(
+    ("rise", "fall", "is_abrupt"),
+    [(1.0, 1.0, True), (0.52, 0.52, True), (0.48, 1.0, False), (1.0, 0.48, False)],
+)
+def test_what_rises_and_falls_at_once_by_half_of_its_height_is_abrupt(rise, fall, is_abrupt):
+    """1.0 high for a minute; the rest of its rise and fall takes the ten seconds before and after."""
+    values = stairs((0, 300), (1 - rise, 10), (1, 60), (1 - fall, 10), (0, 300))
+    judged = judged_of(values, [(310, 370)])
+    assert _abrupt_parts(judged, judged.stretches[0], 1.0) == ([slice(310, 370)] if is_abrupt else [])
+
+
+def test_what_only_chance_makes_look_abrupt_is_not():
+    """The noise of single seconds is a fifth of the height: edges of medians vary by three fifths, at three sigmas."""
+    noise = np.random.default_rng(1).normal(0, 0.2, 660)
+    values = stairs((0, 300), (1, 60), (0, 300))
+    for scale, is_abrupt in ((0.0, True), (0.5, True), (1.5, False)):
+        judged = judged_of(values + scale * noise, [(300, 360)])
+        assert bool(_abrupt_parts(judged, judged.stretches[0], 1.0)) == is_abrupt
+
+
+def test_a_recording_that_begins_or_ends_in_a_freeze_has_one_edge_of_it():
+    values = stairs((1, 60), (0, 600), (1, 60))
+    judged = judged_of(values, [(0, 60), (660, 720)])
+    assert [_abrupt_parts(judged, one, 1.0) for one in judged.stretches] == [
+        [slice(0, 60)],
+        [slice(660, 720)],
+    ]
+    judged = judged_of(stairs((1, 60)), [(0, 60)])
+    assert _abrupt_parts(judged, judged.stretches[0], 1.0) == [], "of nothing but slow times nothing is known"
+
+
+@pytest.mark.parametrize(("cuts", "is_found"), [(0, True), (3, True), (4, False)])
+def test_a_freeze_inside_of_a_slow_stretch_may_be_cut_into_four(cuts, is_found):
+    values = 14 + np.interp(np.arange(720), [300, 360, 420], [0, 0.6, 0])
+    values[350:370] += 4
+    judged = judged_of(
+        values, [(300, 420)], [300, 350, *(350 + 4 * (cut + 1) for cut in range(cuts)), 370, 420]
+    )
+    assert _abrupt_parts(judged, judged.stretches[0], 1.0) == ([slice(350, 370)] if is_found else [])
+
+
+def test_of_what_is_abrupt_within_what_is_the_whole_is_told():
+    values = stairs((0, 300), (1, 30), (4, 20), (1, 30), (0, 300))
+    judged = judged_of(values, [(300, 380)], [300, 330, 350, 380])
+    assert _abrupt_parts(judged, judged.stretches[0], 1.0) == [slice(300, 380)]
+
+
+def test_a_drift_before_a_freeze_takes_nothing_from_its_edge():
+    """Five seconds before it latency is as high as in it; what counts is what lies right beside it."""
+    values = stairs((0, 300), (1, 30), (0, 4), (1, 60), (0, 300))
+    judged = judged_of(values, [(334, 394)])
+    assert _abrupt_parts(judged, judged.stretches[0], 1.0) == [slice(334, 394)]
+
+
+@pytest.mark.parametrize(("slot_s", "is_abrupt"), [(1.0, True), (5.0, False)])
+def test_an_edge_is_looked_at_for_seconds_however_few_samples_they_are(slot_s, is_abrupt):
+    """Up within five samples, as nothing is that falls at once: of a second each they are an edge."""
+    ramp = np.linspace(0, 1, 7)[1:-1]
+    values = 14 + np.concatenate([np.zeros(100), ramp, np.ones(40), np.zeros(100)])
+    judged = judged_of(values, [(100, 145)])
+    assert bool(_abrupt_parts(judged, judged.stretches[0], slot_s)) == is_abrupt
+
+
+@pytest.mark.parametrize(
+    ("frozen_s", "factor"), [((1200, 1220), 300), ((300, 330), 1000), ((690, 710), 100), ((650, 660), 30)]
+)
+def test_a_freeze_beside_a_slow_change_or_in_it_hides_neither(frozen_s, factor):
+    """Half an hour: up to 2.5x from second 600 to 700, back from 760 to 860; and frozen for a while."""
+    at = np.arange(1800)
+    values = 14 + np.random.default_rng(3).normal(0, 0.1, 1800)
+    values += np.log(2.5) * np.interp(at, [600, 700, 760, 860], [0, 1, 1, 0])
+    values[slice(*frozen_s)] += np.log(factor)
+    series = Series("block", None, at, values, np.full(1800, 0.01), np.full(1800, 100.0))
+    drift = drifting(judge(series), [np.full(1800, 100.0)], 1.0)
+    sudden, gradual = told_apart(drift, 1.0)
+    assert [(one.first, one.end) for one in sudden.stretches] == [frozen_s]
+    assert sudden.stretches[0].excess == pytest.approx(np.log(factor), abs=1.0)
+    assert sudden.slow.sum() == frozen_s[1] - frozen_s[0]
+    (change,) = gradual.stretches
+    assert (change.first, change.end) == (pytest.approx(650, abs=15), pytest.approx(810, abs=15))
+    assert np.exp(change.excess) == pytest.approx(2.5, rel=0.05)
