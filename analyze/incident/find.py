@@ -6,6 +6,7 @@ from typing import Final
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from iotrace.analyze import library
 from iotrace.analyze.units import format_duration_ns
@@ -23,10 +24,11 @@ from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_ap
 from .factor import Factor, factor_of
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
+from .rare import SLOWEST_MAX, RareSlow, rare_slow
 from .result import Change, Gradual, Incidents, Interval, Periodic, SeenIn, Sensitivity, SlowWindow, Timeline
 from .series import LayerSlots, Series, Stream, pooled_series, read_slots, series_of
 from .stretches import Course, Judged, Stretch, judge, levelled
-from .words import TOO_FEW, caveats, headline, periodic_headline, what_slowed, where
+from .words import TOO_FEW, caveats, headline, periodic_headline, rare_words, what_slowed, where
 
 _SENSITIVITY_SLOTS: Final = (3, 10, 60)
 _SENSITIVITY_S: Final = (60, 300)
@@ -132,7 +134,8 @@ class _Finder:
         usual = np.ones(self.slots.count, dtype=bool)
         for group in [*groups, *changes, *(one for pattern in patterns for one in pattern.members)]:
             usual[group.first : group.end] = False
-        found.windows = self._windows(groups[:_WINDOWS_MAX], usual)
+        told = [*groups, *changes, *(one for pattern in patterns for one in pattern.members)]
+        found.windows = self._with_rare(self._windows(groups[:_WINDOWS_MAX], usual), told, usual)
         found.drifts = self._drifts(changes, usual, found.windows)
         found.periodic = [self._periodic(pattern, usual) for pattern in patterns]
         return found
@@ -179,6 +182,36 @@ class _Finder:
         windows = [window for window in windows if window.lost_ns > 0 and window.factor >= _FACTOR_LEAST]
         windows.sort(key=lambda window: -window.lost_ns)
         return [_numbered(window, number) for number, window in enumerate(windows, 1)]
+
+    def _with_rare(self, windows: list[SlowWindow], told: list[Group], is_normal: Flags) -> list[SlowWindow]:
+        """The windows, and stretches in which few I/Os were very slow, instead of such windows as tell too little."""
+        if self.is_means:
+            return windows
+
+        def slowest(layer: str) -> pa.Table:
+            from_ns, until_ns = self.span_ns
+            return library.run(
+                self.connection,
+                "incident_slowest",
+                layer=layer,
+                from_ns=from_ns,
+                until_ns=until_ns,
+                row_limit=SLOWEST_MAX,
+            )
+
+        known = [(one.first, one.end, float(np.exp(one.strongest[1].excess))) for one in told]
+        rare = [self._rare(one, is_normal) for one in rare_slow(self.slots, slowest, known)]
+        windows = [one for one in windows if not any(_is_inside(one, other) for other in rare)]
+        windows = sorted([*windows, *rare], key=lambda window: -window.lost_ns)
+        return [_numbered(window, number) for number, window in enumerate(windows, 1)]
+
+    def _rare(self, one: RareSlow, is_normal: Flags) -> SlowWindow:
+        stretch = one.stretch
+        usual = is_normal.copy()
+        usual[stretch.first : stretch.end] = False
+        group = Group([(one.judged, stretch)], stretch.first, stretch.end)
+        window = self._window(0, group, usual, self._blame([group]), rare=rare_words(one))
+        return replace(window, lost_ns=one.lost_ns, is_mean=True)
 
     def _drifts(self, groups: list[Group], is_normal: Flags, windows: list[SlowWindow]) -> list[SlowWindow]:
         """The slow changes that are not told already, as one of the ``windows``."""
@@ -235,7 +268,14 @@ class _Finder:
         )
 
     def _window(
-        self, index: int, group: Group, is_normal: Flags, blame: Blame | None, *, is_load: bool = False
+        self,
+        index: int,
+        group: Group,
+        is_normal: Flags,
+        blame: Blame | None,
+        *,
+        is_load: bool = False,
+        rare: str = "",
     ) -> SlowWindow:
         best, stretch = group.strongest
         course = stretch.course
@@ -270,6 +310,7 @@ class _Finder:
                 subject=self._stream_name(best.series.stream),
                 where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
                 markers=markers,
+                rare=rare,
             ),
             factor=factor,
             factor_interval=interval,
@@ -327,7 +368,7 @@ class _Finder:
 
     def _factor(self, judged: Judged, stretch: Stretch) -> tuple[float, Interval]:
         """How slow, and the 95 % interval; a window's strongest series is asked for twice."""
-        if stretch.course is not None:
+        if stretch.course is not None or judged.series.is_mean:
             reach = 1.96 * stretch.excess_error
             value, low, high = (float(np.exp(stretch.excess + step)) for step in (0.0, -reach, reach))
             return value, (low, high)
@@ -576,6 +617,12 @@ def _is_like(window: SlowWindow, driven: list[SlowWindow]) -> bool:
 def _more_load(changes: list[Change]) -> float:
     """How many times more I/Os or bytes there were."""
     return max((c.ratio or 0.0 for c in changes if c.quantity in {"arrivals", "bytes"}), default=0.0)
+
+
+def _is_inside(window: SlowWindow, other: SlowWindow) -> bool:
+    """Whether most of a window lies in another one that is more than twice as slow."""
+    shared = min(window.end_ns, other.end_ns) - max(window.start_ns, other.start_ns)
+    return 2 * shared > window.end_ns - window.start_ns and 2 * window.factor < other.factor
 
 
 def _numbered(window: SlowWindow, number: int) -> SlowWindow:

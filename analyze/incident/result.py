@@ -169,6 +169,8 @@ class SlowWindow:
     """What to know before believing the window."""
     gradual: Gradual | None = None
     """How it built up, where it is a slow change. ``factor`` is then that of its height."""
+    is_mean: bool = False
+    """Few I/Os were very slow: ``factor``, ``normal_ns`` and ``slow_ns`` are of means, not of geometric means."""
 
 
 @dataclass(frozen=True, slots=True)

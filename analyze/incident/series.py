@@ -123,6 +123,8 @@ class Series:
     measured_count: Floats
     samples: tuple[Int64s, Int64s] | None = None
     """As those of `LayerSlots`: per slot of the recording."""
+    is_mean: bool = False
+    """Whether ``values`` are logarithms of means of I/Os, and not means of logarithms."""
 
     @property
     def slots_per_sample(self) -> int:

@@ -8,6 +8,7 @@ from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 from iotrace.schemas.text import beginning
 
 from .cause import Drive
+from .rare import RareSlow
 from .result import BlameRow, Gradual, Incidents, Interval, LayerTime, MarkerBeside
 
 TOO_FEW: Final = "too few seconds hold I/Os to say what is normal"
@@ -79,6 +80,7 @@ def headline(
     subject: str | None,
     where: str,
     markers: Sequence[MarkerBeside] = (),
+    rare: str = "",
 ) -> str:
     """How much, for how long, by what (load, or which part of the way to the storage), and what else happened then."""
     why = {
@@ -101,9 +103,22 @@ def headline(
     if gradual is not None:
         more = ", ".join(part for part in (grade_words(gradual.from_ns, gradual.to_ns), subject) if part)
         return f"{_course(slower, span_ns, gradual)} ({more}), {where}: {why}"
+    if rare:
+        level = f"{level_words(factor, normal_ns)}, {grade_words(normal_ns, normal_ns * factor)}"
+        return f"{slower} slower than normal on average ({level}) for {lasted}, {where}: {rare}; {why}"
     level = f"typically {level_words(factor, normal_ns)}, {grade_words(normal_ns, normal_ns * factor)}"
     level = ", ".join(part for part in (level, subject) if part)
     return f"{slower} slower than normal ({level}) for {lasted}, {where}: {why}"
+
+
+def rare_words(one: RareSlow) -> str:
+    """How many I/Os were very slow, beside the rest of the time."""
+    least = "at least " if one.is_least else ""
+    return (
+        f"{least}{one.count:,} of {one.of:,} I/Os took longer than {format_duration_ns(one.longer_than_ns)}, "
+        f"half of them {format_duration_ns(one.median_ns)} or more, "
+        f"and {one.other_count:,} of the other {one.other_of:,}"
+    )
 
 
 def grade_words(normal_ns: float, slow_ns: float) -> str:
@@ -159,7 +174,7 @@ def sensitivity_sentences(found: Incidents) -> list[str]:
     """From how much on a slowdown would have been found, by shape and length, and what was not looked for."""
     parts = []
     for layer in dict.fromkeys(entry.layer for entry in found.sensitivity):
-        for shape, words in (("sudden", "a sudden one"), ("any", "one of any other shape, in the mean")):
+        for shape, words in (("sudden", "a sudden one"), ("any", "one of any other shape, over its length")):
             told = [
                 f"{format_ratio_with_interval(entry.factor)} for {format_duration_ns(entry.length_ns)}"
                 for entry in found.sensitivity
@@ -179,7 +194,7 @@ def sensitivity_sentences(found: Incidents) -> list[str]:
         "what lasts at one level for more than two thirds of the recording",
     )
     return [
-        f"A slowdown would have been found, nine times in ten: {'; '.join(parts)}.",
+        f"A slowdown of the typical I/O would have been found, nine times in ten: {'; '.join(parts)}.",
         f"Not looked for: {'; '.join(not_looked_for)}.",
     ]
 

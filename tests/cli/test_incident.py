@@ -66,7 +66,10 @@ def test_nothing_found_says_what_would_have_been(iotrace: Iotrace, tmp_path: Pat
     assert found.status == 0
     assert "No slow window was found" in found.out
     words = " ".join(found.out.split())
-    assert "would have been found, nine times in ten: block layer, a sudden one, from" in words
+    assert (
+        "of the typical I/O would have been found, nine times in ten: block layer, a sudden one, from"
+        in words
+    )
     assert "Not looked for: what lasts less than 2.00 s" in words
     as_json = json.loads(iotrace("incident", tmp_path / "calm.iotrace", "--json").out)
     assert as_json["windows"] == []

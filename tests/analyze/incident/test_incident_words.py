@@ -194,9 +194,9 @@ def test_what_would_have_been_found_is_told_by_layer_shape_and_length():
     ]  # fmt: skip
     first, second = words.sensitivity_sentences(found(sensitivity=told))
     assert first == (
-        "A slowdown would have been found, nine times in ten: block layer, a sudden one, from 1.50x for 3.00 s, "
-        "1.25x for 10.0 s; block layer, one of any other shape, in the mean, from 1.30x for 60.0 s; device layer, a "
-        "sudden one, from 1.41x for 3.00 s."
+        "A slowdown of the typical I/O would have been found, nine times in ten: block layer, a sudden one, from 1.50x "
+        "for 3.00 s, 1.25x for 10.0 s; block layer, one of any other shape, over its length, from 1.30x for 60.0 s; "
+        "device layer, a sudden one, from 1.41x for 3.00 s."
     )
     assert "what lasts less than 2.00 s" in second
     assert "what builds up and is over within 30.0 s" in second

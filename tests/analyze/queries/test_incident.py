@@ -265,3 +265,22 @@ def test_sums_are_the_same_whichever_thread_is_first(make_recording):
     assert told[0].num_rows == 1
     assert told[0].equals(told[1])
     assert told[0].equals(told[2])
+
+
+def test_incident_slowest(make_recording):
+    """Of a played I/O the time counts from when it was due; what failed, has no end or lies outside does not count."""
+    recording = make_recording(
+        [
+            {"issued_ns": 10 * MS, "completed_ns": 14 * MS},
+            {"issued_ns": 20 * MS, "completed_ns": 22 * MS, "intended_ns": 15 * MS},
+            {"issued_ns": 30 * MS, "completed_ns": 36 * MS},
+            {"issued_ns": 40 * MS, "completed_ns": 41 * MS},
+            {"issued_ns": 50 * MS, "completed_ns": 90 * MS, "error": 5},
+            {"issued_ns": 60 * MS, "completed_ns": None},
+            {"issued_ns": 70 * MS, "completed_ns": 95 * MS, "layer": "device"},
+            {"issued_ns": 9 * MS, "completed_ns": 99 * MS},
+            {"issued_ns": 80 * MS, "completed_ns": 99 * MS},
+        ]
+    )
+    rows = ask(recording, "incident_slowest", layer="block", from_ns=10 * MS, until_ns=80 * MS, row_limit=3)
+    assert [(row["issued_ns"] // MS, row["latency_ns"] // MS) for row in rows] == [(15, 7), (30, 6), (10, 4)]
