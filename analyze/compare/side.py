@@ -242,8 +242,8 @@ class ComparedSide:
                 if one.role is not None
             ]
             chosen = self._chosen(metric, with_roles=with_roles)
-            table = class_slots(self.recording, chosen, self.slot_ns, self.slots, classes)
-            self._kept[key] = slots_by_class(table, classes, self.slots)
+            counted = class_slots(self.recording, chosen, self.slot_ns, self.slots, classes)
+            self._kept[key] = slots_by_class(*counted, classes, self.slots)
         found: dict[ClassKey, SlotCounts] = self._kept[key]
         return found
 
