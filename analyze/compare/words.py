@@ -9,6 +9,7 @@ from iotrace.analyze.units import (
     format_duration_ns,
     format_duration_with_interval,
     format_ratio_with_interval,
+    format_share,
     format_share_with_interval,
 )
 from iotrace.schemas.run import Replay
@@ -38,6 +39,8 @@ ROUND_TRIP: Final = 0.05
 ROUND_TRIP_TAIL: Final = 0.15
 """The same for a p99."""
 
+_LITTLE_MORE: Final = 0.10
+"""More load up to here looks like too little to matter, and close to a limit is not."""
 _FARTHER: Final = 1.25
 """How much farther than the figure that decides the mean must be to be said as well."""
 
@@ -374,6 +377,15 @@ def _in_words(label: str, direction: Direction) -> str:
     return f"{label} is {direction}"
 
 
+def _near_a_limit(work: Sequence[WorkAspect]) -> str:
+    """What little more load can do; empty where it is not little, or not more."""
+    rate = next((one for one in work if one.name == "rate" and one.differs), None)
+    if rate is None or not rate.expected or not rate.b or not 1 < rate.b / rate.expected <= 1 + _LITTLE_MORE:
+        return ""
+    more = format_share(rate.b / rate.expected - 1)
+    return f"; close to a limit of the storage {more} more I/Os per second are enough to slow it"
+
+
 def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -> str:
     """What in the work makes a direction doubtful, or all the more certain."""
     easier, harder, unclear = (
@@ -386,7 +398,7 @@ def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -
     if easier and direction in {"faster", "no difference"}:
         said.append(f"{label} had it easier ({', '.join(easier)}): this may flatter it")
     if harder and direction in {"slower", "no difference"}:
-        said.append(f"{label} had it harder ({', '.join(harder)}): this may be why")
+        said.append(f"{label} had it harder ({', '.join(harder)}): this may be why{_near_a_limit(work)}")
     if direction == "faster" and harder and not easier:
         said.append(f"{label} had it harder ({', '.join(harder)}) and is faster all the same")
     if direction == "slower" and easier and not harder:
