@@ -180,6 +180,9 @@ class Classes:
     def course(self) -> bytes:
         """int64, ten to a row: class, slot, io_count, latency_sum_ns, and I/Os that did not exceed each limit."""
 
+    def doublings(self) -> bytes:
+        """int64, four to a row, of courses: operation, slot, bits of a latency, and I/Os whose latency has as many."""
+
 class Course:
     """Load and latency of one layer over slots of time, from rows in any order; works without the lock."""
 

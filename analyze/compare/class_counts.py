@@ -1,4 +1,4 @@
-"""What the queries ``class_latency``, ``class_slots`` and ``layer_slots`` ask, counted in native code in less time.
+"""What the queries ``class_latency``, ``class_slots``, ``doubling_slots`` and ``layer_slots`` ask, in native code.
 
 The order of the I/Os does not matter, so threads share the row groups; each counts by itself, and the tables they come
 to are added up by whoever reads them. `LatencyCount` and `LayerCount` take rows that another pass reads anyway. The
@@ -7,7 +7,7 @@ queries say what the columns mean.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,13 @@ class Chosen:
     """Whether the recording has no other layer."""
     has_errors: bool = True
     """Whether any of its I/Os failed."""
+
+
+class Courses(NamedTuple):
+    """The course of latencies over slots of time, as queries ``class_slots`` and ``doubling_slots`` tell it."""
+
+    classes: pa.Table
+    doublings: pa.Table
 
 
 def class_latency(recording: Recording, chosen: Chosen) -> pa.Table:
@@ -100,8 +107,8 @@ class LayerCount:
 
 def class_slots(
     recording: Recording, chosen: Chosen, slot_ns: int, slots: int, classes: Sequence[dict[str, Any]]
-) -> pa.Table:
-    """As query ``class_slots``, but that a class and slot may have several rows.
+) -> Courses:
+    """As queries ``class_slots`` and ``doubling_slots``, but that there may be several rows of the same.
 
     A replay that starts a moment late, or ends one, has I/Os just outside the ``slots`` of what it replays: they count
     in the first or the last. Raises `IotraceError` if the I/Os cannot be read.
@@ -115,7 +122,7 @@ def class_slots(
     below = [
         pa.FixedSizeListArray.from_arrays(rows[:, part].ravel(), 3) for part in (slice(4, 7), slice(7, 10))
     ]
-    return pa.table(
+    counted = pa.table(
         {
             "class_key": keys,
             "slot": rows[:, 1],
@@ -125,6 +132,11 @@ def class_slots(
             "below_op_count": below[1],
         }
     )
+    rows = np.frombuffer(b"".join(tally.doublings() for tally in tallies), np.int64).reshape(-1, 4)
+    ops = pa.array([one.value for one in OPS], pa.string()).take(pa.array(rows[:, 0]))
+    names = ("slot", "latency_bits", "io_count")
+    doublings = {name: rows[:, place] for place, name in enumerate(names, 1)}
+    return Courses(counted, pa.table({"op": ops} | doublings))
 
 
 class _Roles:

@@ -10,12 +10,13 @@ beyond it. Latencies recorded in whole milliseconds have quantiles in whole mill
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iotrace.analyze.stats.bootstrap import (
     SLOTS_MIN,
@@ -29,6 +30,7 @@ from iotrace.analyze.stats.histogram import Histogram, bucket_limits_ns, is_prin
 from iotrace.schemas.arrays import Floats, Int64s
 
 QUANTITIES: Final[dict[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+DOUBLINGS: Final = 64
 _OUTSIDE_MAX: Final = 0.01
 """Replicates that may point past the first or last I/O before there is no interval."""
 
@@ -56,6 +58,8 @@ class SlotCounts:
     io_count: Floats
     latency_sum_ns: Floats
     below_count: Floats
+    doubling_count: Floats | None = None
+    """[slots, `DOUBLINGS`] of a whole operation: I/Os by how many bits their latency in nanoseconds has."""
 
 
 def histograms_by_class(table: pa.Table) -> dict[ClassKey, Histogram]:
@@ -90,8 +94,13 @@ def limits_ns(histogram: Histogram) -> list[int]:
     return [int(bucket_limits_ns(_point(histogram, quantile))[1]) for quantile in QUANTITIES.values()]
 
 
-def slots_by_class(table: pa.Table, classes: list[dict[str, Any]], slots: int) -> dict[ClassKey, SlotCounts]:
-    """Courses of each class, and of each operation; from the result of query ``class_slots`` and its parameter."""
+def slots_by_class(
+    table: pa.Table, doublings: pa.Table, classes: list[dict[str, Any]], slots: int
+) -> dict[ClassKey, SlotCounts]:
+    """Courses of each class, and of each operation.
+
+    ``table`` is the result of query ``class_slots`` with these ``classes``, ``doublings`` that of ``doubling_slots``.
+    """
     position = table["class_key"].to_numpy()
     slot = np.clip(table["slot"].to_numpy(), 0, slots - 1)
     numbers = np.stack([table[name].to_numpy() for name in ("io_count", "latency_sum_ns")], axis=1)
@@ -102,11 +111,20 @@ def slots_by_class(table: pa.Table, classes: list[dict[str, Any]], slots: int) -
     found: dict[ClassKey, SlotCounts] = {}
     for op in sorted({entry["op"] for entry in classes}):
         mine = [entry["class_key"] for entry in classes if entry["op"] == op]
-        found[ClassKey(op, None, None)] = _course(np.isin(position, mine), slot, numbers, below_op, slots)
+        found[ClassKey(op, None, None)] = replace(
+            _course(np.isin(position, mine), slot, numbers, below_op, slots),
+            doubling_count=_doublings(doublings.filter(pc.equal(doublings["op"], op)), slots),
+        )
     for entry in classes:
         key = ClassKey(entry["op"], entry["role"], entry["size_class_bytes"])
         found[key] = _course(position == entry["class_key"], slot, numbers, below, slots)
     return found
+
+
+def _doublings(table: pa.Table, slots: int) -> Floats:
+    slot, bits, io_count = (table[name].to_numpy() for name in ("slot", "latency_bits", "io_count"))
+    place = np.clip(slot, 0, slots - 1) * DOUBLINGS + bits
+    return np.bincount(place, io_count, slots * DOUBLINGS).astype(np.float64).reshape(slots, DOUBLINGS)
 
 
 def _course(

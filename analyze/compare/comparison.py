@@ -24,6 +24,21 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class RareIos:
+    """Very slow I/Os that quantiles need not show, and of which one of the two clearly has more.
+
+    ``direction`` is that of b: slower where b has more of them. The longest are within 0.05 %.
+    """
+
+    at_least_ns: int
+    a_io_count: int
+    b_io_count: int
+    a_longest_ns: int
+    b_longest_ns: int
+    direction: Literal["faster", "slower"]
+
+
+@dataclass(frozen=True, slots=True)
 class ClassComparison:
     """Like with like: I/Os of one role, operation and size class. None as role and size class: all of that operation.
 
@@ -40,6 +55,8 @@ class ClassComparison:
     a_io_count: int
     b_io_count: int
     figures: list[Figure]
+    rare: RareIos | None = None
+    """Of a whole operation; None where neither of the two clearly has more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from iotrace.schemas.run import Replay
 from .class_latency import QUANTITIES, ClassKey, Estimate, estimate, estimate_together
 from .comparison import ClassComparison, Comparison, Figure, Interval
 from .paired import Pairs, pair_up, replay_facts, watched_beside
+from .rare import rare_ios
 from .same_work import SameWork, check_same_work
 from .side import Ask, ComparedSide, Span, headline_metric, is_in_step, replayed_span, span_of
 from .words import basis, verdicts
@@ -211,6 +212,7 @@ def compare_class(
         a_io_count=counts[0],
         b_io_count=counts[1],
         figures=figures,
+        rare=rare_ios(one, other),
     )
 
 

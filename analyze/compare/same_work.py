@@ -12,6 +12,7 @@ from iotrace.schemas import LOAD_OPS
 from iotrace.schemas.run import Replay
 
 from .comparison import WorkAspect
+from .course import Course, rates_differ, variations
 
 MIX: Final = "operations and sizes"
 """Name of the aspect that holds the share of I/Os without a like of their operation and size on the other side."""
@@ -19,6 +20,11 @@ TOLERANCE: Final = 0.05
 """Relative difference of rates and sizes, and absolute difference of shares, from which on it is worth a warning."""
 _TOLERANCE_OF: Final = {"footprint": 0.10, "gaps CV": 0.25, "length": 0.50}
 """Coarser ones: a few strays widen a footprint, and a CV of gaps rests on the longest ones."""
+_CLEAR_RATE_TOLERANCE: Final = 0.02
+"""For rates that differ by clearly more than they are uncertain by: near a limit a few percent make long queues."""
+_CV_OF_RATE: Final = "CV of the rate"
+_COURSE_TOLERANCE: Final = 0.10
+"""Least difference of CVs of the rate, where it is clear; of larger ones as of those of gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Work:
     footprint_bytes: int | None = None
     sequential_share: dict[str, float | None] = field(default_factory=dict)
     interarrival_cv: float | None = None
+    course: Course | None = None
+    """Reads and writes over time."""
 
     def io_count(self) -> dict[str, int]:
         """I/Os by operation."""
@@ -98,6 +106,11 @@ _MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
         "{b}'s I/Os came more evenly and queued less for one another",
         "a",
     ),
+    "rate over time": (
+        "{b}'s I/Os came in spells of more and of less load, and queued longer in those of more",
+        "{b}'s I/Os came at a steadier rate, and queued less than in A's spells of more load",
+        "a",
+    ),
     "length": (
         "the shorter one saw fewer checkpoints, backups and cache flushes",
         "the shorter one saw fewer checkpoints, backups and cache flushes",
@@ -153,10 +166,14 @@ def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
         for one, name in ((a.footprint_bytes, "footprint_bytes"), (a.interarrival_cv, "cv_interarrival"))
     )
     rate = (a.ios_per_s(), *_rates(a, b, replay))
+    is_clear = (
+        not replay and a.course is not None and b.course is not None and rates_differ(a.course, b.course)
+    )
+    rate_tolerance = _CLEAR_RATE_TOLERANCE if is_clear else TOLERANCE
     sequential_a, sequential_b = a.sequential_share, b.sequential_share
     found = [
         # A closed loop takes as long as the storage makes it take, which is an outcome and no work.
-        _aspect("rate", "I/Os per second", *rate, asked=not closed),
+        _aspect("rate", "I/Os per second", *rate, asked=not closed, tolerance=rate_tolerance),
         _aspect("read share", "share", a.read_share(), a.read_share(), b.read_share()),
         *(
             _aspect(f"bytes per {op}", "bytes", a.bytes_per(op), a.bytes_per(op), b.bytes_per(op))
@@ -171,6 +188,8 @@ def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
     ]  # fmt: skip
     if replay is None:
         found.append(_aspect("length", "ns", a.span_ns, a.span_ns, b.span_ns))
+        if a.course is not None and b.course is not None:
+            found.append(_course_aspect(a.course, b.course))
     return [aspect for aspect in found if aspect.a is not None or aspect.b is not None]
 
 
@@ -195,20 +214,40 @@ def _rates(a: Work, b: Work, replay: Replay | None) -> tuple[float | None, float
 
 
 def _aspect(
-    name: str, unit: str, a: float | None, expected: float | None, b: float | None, *, asked: bool = True
+    name: str,
+    unit: str,
+    a: float | None,
+    expected: float | None,
+    b: float | None,
+    *,
+    asked: bool = True,
+    tolerance: float | None = None,
 ) -> WorkAspect:
     more, less, better_with_more = _MORE_LESS[name]
     same = WorkAspect(name, unit, a, expected, b, differs=False)
     if not asked or expected is None or b is None:
         return same
-    largest = 1.0 if unit == "share" else max(abs(expected), abs(b))
-    if abs(expected - b) <= _TOLERANCE_OF.get(name, TOLERANCE) * largest:
+    largest = 1.0 if unit in {"share", _CV_OF_RATE} else max(abs(expected), abs(b))
+    if tolerance is None:
+        tolerance = _TOLERANCE_OF.get(name, TOLERANCE)
+    if abs(expected - b) <= tolerance * largest:
         return same
     favours = better_with_more
     if b < expected and better_with_more is not None:
         favours = "a" if better_with_more == "b" else "b"
     meaning = more if b > expected else less
     return WorkAspect(name, unit, a, expected, b, differs=True, meaning=meaning, favours=favours)
+
+
+def _course_aspect(a: Course, b: Course) -> WorkAspect:
+    found = variations(a, b)
+    if found is None:
+        return WorkAspect("rate over time", _CV_OF_RATE, None, None, None, differs=False)
+    return _aspect(
+        "rate over time", _CV_OF_RATE, found.a, found.a, found.b,
+        asked=found.are_apart,
+        tolerance=max(_COURSE_TOLERANCE, _TOLERANCE_OF["gaps CV"] * max(found.a, found.b)),
+    )  # fmt: skip
 
 
 def _in_words(aspect: WorkAspect) -> str:
@@ -222,7 +261,7 @@ def _in_words(aspect: WorkAspect) -> str:
         figures = f"{format_share(b, 0)} instead of {format_share(expected, 0)}"
     elif aspect.unit == "ns":
         figures = f"{format_duration_ns(b)} instead of {format_duration_ns(expected)}"
-    elif aspect.unit == "CV of gaps":
+    elif aspect.unit in {"CV of gaps", _CV_OF_RATE}:
         figures = f"{b:.2f} instead of {expected:.2f}"
     elif aspect.unit == "bytes":
         figures = f"{format_bytes(b)} instead of {format_bytes(expected)}"

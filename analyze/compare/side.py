@@ -25,6 +25,7 @@ from iotrace.schemas.vocabulary import load_layer
 from .class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
 from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
 from .comparison import Side, WaterfallStep
+from .course import Course
 from .paired import replay_facts
 from .same_work import Work
 from .waterfall import waterfall_with_intervals
@@ -131,6 +132,7 @@ class ComparedSide:
                 footprint_bytes=measured.touched_bytes(None, None, LOAD_OPS, is_total=True),
                 sequential_share=measured.sequential_shares(),
                 interarrival_cv=measured.all_arrivals.coefficient_of_variation,
+                course=self._course(),
             )
         found: Work = self._kept["work"]
         return found
@@ -176,6 +178,18 @@ class ComparedSide:
             interarrival_cv=work.interarrival_cv,
             waterfall=self._waterfall(),
         )
+
+    def _course(self) -> Course:
+        """Reads and writes in each slot of the layer's span; its first and last slot are not whole."""
+        table = self._kept["layer slots"]
+        wanted = pc.and_(
+            pc.equal(table["layer"], self.layer), pc.is_in(table["op"], pa.array([*LOAD_OPS], pa.string()))
+        )
+        mine = table.filter(wanted)
+        _, slot_ns, slots = self._waterfall_slots()
+        counts = np.bincount(mine["slot"].to_numpy(), mine["io_count"].to_numpy(), slots).astype(np.float64)
+        busy = np.flatnonzero(counts)
+        return Course(counts[busy[0] + 1 : busy[-1]] if len(busy) else counts, slot_ns)
 
     def _waterfall(self) -> list[WaterfallStep]:
         """Of all layers over the span, and of a whole recording over all of it: layers need not begin together."""
@@ -242,8 +256,8 @@ class ComparedSide:
                 if one.role is not None
             ]
             chosen = self._chosen(metric, with_roles=with_roles)
-            table = class_slots(self.recording, chosen, self.slot_ns, self.slots, classes)
-            self._kept[key] = slots_by_class(table, classes, self.slots)
+            counted = class_slots(self.recording, chosen, self.slot_ns, self.slots, classes)
+            self._kept[key] = slots_by_class(*counted, classes, self.slots)
         found: dict[ClassKey, SlotCounts] = self._kept[key]
         return found
 

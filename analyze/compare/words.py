@@ -1,6 +1,7 @@
 """What a comparison says in sentences: which clocks are held against each other, and the answer per operation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from iotrace.analyze.stats.bootstrap import SLOTS_MIN
@@ -8,6 +9,7 @@ from iotrace.analyze.units import (
     format_duration_ns,
     format_duration_with_interval,
     format_ratio_with_interval,
+    format_share,
     format_share_with_interval,
 )
 from iotrace.schemas.run import Replay
@@ -36,6 +38,11 @@ ROUND_TRIP: Final = 0.05
 """How close a replay is meant to come to its recording on the same storage: a goal, not a measured spread."""
 ROUND_TRIP_TAIL: Final = 0.15
 """The same for a p99."""
+
+_LITTLE_MORE: Final = 0.10
+"""More load up to here looks like too little to matter, and close to a limit is not."""
+_FARTHER: Final = 1.25
+"""How much farther than the figure that decides the mean must be to be said as well."""
 
 Direction = Literal["faster", "slower", "no difference", "unknown"]
 
@@ -184,46 +191,120 @@ def _verdict(
         return None
     if not figure.b_ns:
         return _without_time(label, entry.op, figure, entry.b_metric)
-    direction, own = _direction(figure.ratio_interval), ""
-    if replay:
-        margin = ROUND_TRIP_TAIL if figure.quantity == "p99" else ROUND_TRIP
-        direction = _direction(figure.ratio_interval, margin)
-        own_ns = _own_ns(replay, figure.quantity, entry.b_metric)
-        if direction == "slower" and own_ns > 0 and figure.ratio_interval is not None:
-            share = own_ns / (figure.a_ns or 1.0)
-            low, high = figure.ratio_interval
-            direction = _direction((low - share, high), margin)
-            own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
+    direction, own = _figure_direction(figure, entry.b_metric, replay)
+    shown, ratio = figure.quantity, format_ratio_with_interval(figure.ratio, figure.ratio_interval)
+    took = f"{_took(figure, entry.b_metric)}{own}"
+    apart, mean = _mean_apart(entry, direction), _same(entry, "mean")
+    is_farther = mean is not None and _is_farther(mean, figure, direction)
+    rare = _rare_in_words(label, entry, service)
+    seen: Direction = entry.rare.direction if rare and entry.rare else _clear_mean(entry, replay)
+    decides = direction in {"no difference", "unknown"} and seen not in {direction, "unknown"}
+    if decides or is_farther:
+        # What the quantile does not show, or only a little of, comes first.
+        first = [
+            rare if decides or seen == direction else "",
+            _took(mean, entry.b_metric) if mean is not None else "",
+        ]
+        took, apart = "; ".join([one for one in first if one] + [took]), ""
+    if rare and not decides and seen != direction:
+        apart += f"; {rare}"
+    if decides:
+        direction, figure = seen, mean if mean is not None and mean.ratio is not None else figure
+    assert figure.ratio is not None
     reservation = _reservation(label, direction, work)
-    values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
-    ratio = format_ratio_with_interval(figure.ratio, figure.ratio_interval)
-    took = f"{figure.quantity} {entry.b_metric} {values}, {ratio}{own}"
     sentence = (
         f"{_DOING[entry.op]}: {took}, {_in_words(label, direction)}"
         if direction == "unknown"
         else f"{_DOING[entry.op]}: {_in_words(label, direction)}: {took}"
     )
-    by_service = None if service is None else _same(service, figure.quantity)
+    by_service = None if service is None else _same(service, shown)
     if by_service is not None and by_service.ratio is not None:
         alone = format_ratio_with_interval(by_service.ratio, by_service.ratio_interval)
         sentence += f"; service alone {alone}" if alone != ratio else ""
-    sentence += f"{_mean_apart(entry, direction)}."
+    sentence += f"{apart}."
     return Verdict(
         entry.op, figure.quantity, direction, figure.ratio, figure.ratio_interval, reservation, sentence
     )
 
 
-def _mean_apart(entry: ClassComparison, direction: Direction) -> str:
-    """What the mean says where it points the other way than the figure that decided."""
-    mean = _same(entry, "mean")
-    if (
-        mean is None
-        or mean.ratio is None
-        or {direction, _direction(mean.ratio_interval)} != {"faster", "slower"}
+def _figure_direction(figure: Figure, metric: str, replay: Replay | None) -> tuple[Direction, str]:
+    """Where a figure points, and how much of it is a ``replay``'s own doing, in words."""
+    if not replay:
+        return _direction(figure.ratio_interval), ""
+    margin = ROUND_TRIP_TAIL if figure.quantity == "p99" else ROUND_TRIP
+    direction = _direction(figure.ratio_interval, margin)
+    own_ns = _own_ns(replay, figure.quantity, metric)
+    if direction != "slower" or own_ns <= 0 or figure.ratio_interval is None:
+        return direction, ""
+    share = own_ns / (figure.a_ns or 1.0)
+    low, high = figure.ratio_interval
+    own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
+    return _direction((low - share, high), margin), own
+
+
+def _took(figure: Figure, metric: str) -> str:
+    values = f"{format_duration_ns(figure.b_ns)} against {format_duration_ns(figure.a_ns)}"
+    ratio = format_ratio_with_interval(figure.ratio or 0.0, figure.ratio_interval)
+    return f"{figure.quantity} {metric} {values}, {ratio}"
+
+
+def _rare_in_words(label: str, entry: ClassComparison, service: ClassComparison | None) -> str:
+    """Whose rare I/Os are the slow ones; empty where neither has more, or a replay's storage is not why."""
+    rare = entry.rare
+    if rare is None or (
+        service is not None and (not service.rare or service.rare.direction != rare.direction)
     ):
         return ""
+    sides = [
+        ("A", rare.a_io_count, entry.a_io_count, rare.a_longest_ns),
+        (label, rare.b_io_count, entry.b_io_count, rare.b_longest_ns),
+    ]
+    (quick, few, of_quick, longest_ns), (slow, many, of_slow, _) = (
+        sides if rare.direction == "slower" else reversed(sides)
+    )
+    return (
+        f"{many:,} of {slow}'s {of_slow:,} took {format_duration_ns(rare.at_least_ns)} or longer, "
+        f"{f'{few:,}' if few else 'none'} of {quick}'s {of_quick:,}, "
+        f"whose longest took {format_duration_ns(longest_ns)}"
+    )
+
+
+def _clear_mean(entry: ClassComparison, replay: Replay | None) -> Direction:
+    """Where the mean points, if so clearly that more than the few longest I/Os must be why.
+
+    A mean of heavy tails has intervals that are too narrow: one twice as wide must hold no 1 either, and the median or
+    the p95 must point there as well.
+    """
+    mean = _same(entry, "mean")
+    if mean is None or mean.ratio is None or mean.ratio_interval is None:
+        return "unknown"
+    low, high = mean.ratio_interval
+    wider = replace(mean, ratio_interval=(low * low / mean.ratio, high * high / mean.ratio))
+    direction, _ = _figure_direction(wider, entry.b_metric, replay)
+    others = (_same(entry, quantity) for quantity in ("p50", "p95"))
+    agree = any(_figure_direction(one, entry.b_metric, replay)[0] == direction for one in others if one)
+    return direction if direction != "no difference" and agree else "unknown"
+
+
+def _mean_apart(entry: ClassComparison, direction: Direction) -> str:
+    """What the mean says where it points the other way than the figure that decided, or that shows no difference."""
+    mean = _same(entry, "mean")
+    if mean is None or not mean.ratio:
+        return ""
     ratio = format_ratio_with_interval(mean.ratio, mean.ratio_interval)
-    return f"; the mean is {_direction(mean.ratio_interval)}, {ratio}"
+    if {direction, _direction(mean.ratio_interval)} == {"faster", "slower"}:
+        return f"; the mean is {_direction(mean.ratio_interval)}, {ratio}"
+    if direction == "no difference" and max(mean.ratio, 1 / mean.ratio) >= _FARTHER:
+        return f"; the mean is {ratio}, which may be chance"
+    return ""
+
+
+def _is_farther(mean: Figure, decided: Figure, direction: Direction) -> bool:
+    """Whether the mean points where the figure that decided does, or has no interval, and much farther."""
+    if not mean.ratio or not decided.ratio or _direction(mean.ratio_interval) not in {direction, "unknown"}:
+        return False
+    by = mean.ratio / decided.ratio
+    return (by if direction == "slower" else 1 / by if direction == "faster" else 0.0) >= _FARTHER
 
 
 def inconclusive_means(found: Comparison) -> str:
@@ -296,6 +377,15 @@ def _in_words(label: str, direction: Direction) -> str:
     return f"{label} is {direction}"
 
 
+def _near_a_limit(work: Sequence[WorkAspect]) -> str:
+    """What little more load can do; empty where it is not little, or not more."""
+    rate = next((one for one in work if one.name == "rate" and one.differs), None)
+    if rate is None or not rate.expected or not rate.b or not 1 < rate.b / rate.expected <= 1 + _LITTLE_MORE:
+        return ""
+    more = format_share(rate.b / rate.expected - 1)
+    return f"; close to a limit of the storage {more} more I/Os per second are enough to slow it"
+
+
 def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -> str:
     """What in the work makes a direction doubtful, or all the more certain."""
     easier, harder, unclear = (
@@ -308,7 +398,7 @@ def _reservation(label: str, direction: Direction, work: Sequence[WorkAspect]) -
     if easier and direction in {"faster", "no difference"}:
         said.append(f"{label} had it easier ({', '.join(easier)}): this may flatter it")
     if harder and direction in {"slower", "no difference"}:
-        said.append(f"{label} had it harder ({', '.join(harder)}): this may be why")
+        said.append(f"{label} had it harder ({', '.join(harder)}): this may be why{_near_a_limit(work)}")
     if direction == "faster" and harder and not easier:
         said.append(f"{label} had it harder ({', '.join(harder)}) and is faster all the same")
     if direction == "slower" and easier and not harder:

@@ -366,6 +366,13 @@ impl Classes {
         });
         int64s(py, rows)
     }
+
+    fn doublings<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let rows = self.inner.doublings();
+        let rows =
+            rows.map(|(op, slot, bits, io_count)| [op as i64, slot as i64, bits as i64, io_count]);
+        int64s(py, rows)
+    }
 }
 
 /// See `_tally.pyi`.

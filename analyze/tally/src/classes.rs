@@ -11,6 +11,8 @@ use crate::rows::{Column, NEVER_NS};
 pub const SIZE_CLASSES: usize = 10;
 /// Limits whose I/Os are counted: those of a class, then those of its operation.
 pub const LIMITS: usize = 6;
+/// Doublings of latency: the last one is that of a latency of all 63 bits.
+pub const DOUBLINGS: usize = 64;
 /// Roles and operations there may be.
 pub const WORDS_MAX: usize = 64;
 
@@ -85,6 +87,8 @@ pub struct Classes {
     histograms: Vec<Latencies>,
     slots: Option<SlotsOfTime>,
     courses: Vec<Option<Course>>,
+    /// By operation and slot: I/Os by how many bits their latency has, those of the classes whose courses are counted.
+    doublings: Vec<[i64; DOUBLINGS]>,
     /// Which slot the last I/O was in, and when it begins: the next is nearly always in the same.
     recent: (i64, i64),
 }
@@ -113,6 +117,7 @@ impl Classes {
             histograms: Vec::new(),
             slots: None,
             courses: Vec::new(),
+            doublings: Vec::new(),
             recent: (0, 0),
         }
     }
@@ -123,6 +128,8 @@ impl Classes {
             let cells = vec![Cell::default(); slots.count];
             grown(&mut self.courses, class).replace(Course { limits_ns, cells });
         }
+        let ops = self.courses.len().div_ceil(self.role_count * SIZE_CLASSES);
+        self.doublings = vec![[0; DOUBLINGS]; ops * slots.count];
         self.slots = Some(slots);
         self
     }
@@ -190,6 +197,9 @@ impl Classes {
                 for (below, limit_ns) in cell.below.iter_mut().zip(course.limits_ns) {
                     *below += i64::from(latency_ns <= limit_ns);
                 }
+                let bits = i64::BITS - latency_ns.leading_zeros();
+                let op = usize::from(columns.op[place]);
+                self.doublings[op * slots.count + slot][bits as usize] += 1;
             }
         }
         true
@@ -211,6 +221,18 @@ impl Classes {
                 cells.map(move |(slot, cell)| (class, slot, cell))
             })
             .filter(|(.., cell)| cell.io_count > 0)
+    }
+
+    /// Operation, slot, bits of a latency and how many I/Os of those took one of as many bits, where there are any.
+    pub fn doublings(&self) -> impl Iterator<Item = (usize, usize, usize, i64)> {
+        let slots = self.slots.map_or(1, |slots| slots.count);
+        let numbered = self.doublings.iter().enumerate();
+        numbered
+            .flat_map(move |(place, counts)| {
+                let counts = counts.iter().enumerate();
+                counts.map(move |(bits, &count)| (place / slots, place % slots, bits, count))
+            })
+            .filter(|one| one.3 > 0)
     }
 
     #[inline]
@@ -357,11 +379,22 @@ mod tests {
                 (20, 3, 1, 31, [0, 1, 0, 0, 0, 1]),
             ]
         );
+        // 1, 0, 30 and 31 ns have 1, 0, 5 and 5 bits.
+        let found: Vec<_> = classes.doublings().collect();
+        assert_eq!(
+            found,
+            [(0, 0, 1, 1), (0, 0, 5, 1), (0, 2, 0, 1), (0, 3, 5, 1)]
+        );
+        assert_eq!(self::classes(false).doublings().count(), 0);
         // Without a time at which they were due, their starts tell.
         let mut classes = self::classes(false).in_slots(slots, &[(20, limits)]);
         assert!(add(&mut classes, &GOOD, false));
         let found: Vec<_> = classes.courses().map(|(_, slot, _)| slot).collect();
         assert_eq!(found, [0, 3]);
+        // The second operation's are apart from the first's.
+        let mut classes = self::classes(false).in_slots(slots, &[(51, limits)]);
+        assert!(add(&mut classes, &GOOD, false));
+        assert_eq!(classes.doublings().collect::<Vec<_>>(), [(1, 3, 7, 1)]);
     }
 
     #[test]

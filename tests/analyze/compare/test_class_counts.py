@@ -47,11 +47,18 @@ def test_counts_are_those_of_the_queries(recording, with_roles, span_ns):
             for number, (role, op, size) in enumerate(kinds)
         ]  # fmt: skip
         slot_ns, slots = SECOND // 20, 12
-        ours = class_slots(recording, chosen, slot_ns, slots, classes).to_pylist()
+        counted = class_slots(recording, chosen, slot_ns, slots, classes)
+        ours = counted.classes.to_pylist()
         theirs = asked(recording, "class_slots", slot_ns=slot_ns, classes=classes, **where)
         for row in theirs:
             row["slot"] = min(max(row["slot"], 0), slots - 1)
         assert _courses(ours) == _courses(theirs)
+
+        names = ("layer", "metric", "from_ns", "until_ns")
+        theirs = asked(recording, "doubling_slots", slot_ns=slot_ns, **{name: where[name] for name in names})
+        for row in theirs:
+            row["slot"] = min(max(row["slot"], 0), slots - 1)
+        assert _doublings(counted.doublings.to_pylist()) == _doublings(theirs)
 
 
 def test_threads_share_the_row_groups(recording, monkeypatch):
@@ -108,6 +115,13 @@ def _latencies(rows):
         counts[*kind, row["bucket_ns"]] += row["io_count"]
         sums[kind] += row["latency_sum_ns"]
     return counts, sums
+
+
+def _doublings(rows):
+    counts = Counter()
+    for row in rows:
+        counts[row["op"], row["slot"], row["latency_bits"]] += row["io_count"]
+    return counts
 
 
 def _courses(rows):

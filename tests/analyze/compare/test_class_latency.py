@@ -74,7 +74,11 @@ def test_what_lies_outside_of_the_slots_counts_in_the_nearest():
         }
     )  # fmt: skip
     classes = [{"class_key": 0, "op": "read", "role": "data", "size_class_bytes": 8192}]
-    found = slots_by_class(table, classes, 4)
+    doublings = pa.table(
+        {"op": ["read"] * 6, "slot": slots, "latency_bits": [3] * 6, "io_count": [1, 2, 4, 8, 16, 32]}
+    )
+    found = slots_by_class(table, doublings, classes, 4)
+    assert found[ClassKey("read", None, None)].doubling_count[:, 3].tolist() == [3, 4, 8, 48]
     assert set(found) == {ClassKey("read", None, None), ClassKey("read", "data", 8192)}
     for course in found.values():
         assert course.io_count.tolist() == [3, 4, 8, 48]

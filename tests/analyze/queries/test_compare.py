@@ -89,6 +89,27 @@ def test_class_slots_of_a_replay_are_those_in_which_ios_were_due(make_recording)
         assert row[:5] == expected
 
 
+def test_doubling_slots(trace):
+    """10 ns have 4 bits, 30 and 40 have 5 and 6, 2,880 have 12."""
+    assert ask(trace, "doubling_slots", layer="block", metric="service", slot_ns=100, **WHOLE) == [
+        ("read", 0, 4, 2),
+        ("read", 0, 5, 1),
+        ("read", 1, 6, 1),
+        ("read", 1, 12, 1),
+    ]
+
+
+def test_doubling_slots_of_responses_begin_when_ios_were_due(make_recording):
+    replayed = make_recording(
+        [
+            {"intended_ns": 0, "issued_ns": 95, "completed_ns": 110},
+            {"intended_ns": 10, "issued_ns": 10, "completed_ns": 10},
+        ]
+    )
+    found = ask(replayed, "doubling_slots", layer="block", metric="response", slot_ns=90, **WHOLE)
+    assert found == [("read", 0, 0, 1), ("read", 0, 7, 1)]
+
+
 def test_layer_slots(trace):
     assert ask(trace, "layer_slots", slot_ns=100, **WHOLE) == [
         ("block", "read", 0, 3, 50),
