@@ -87,9 +87,9 @@ class Knee:
     """Where the storage's latency starts to climb and its throughput stops climbing, and how that is known.
 
     ``state``
-        reached; not_reached (up to ``highest_kept_up_iops``); onset (nor was it reached, but latency has doubled, at
-        ``doubled_iops``: I/Os queue); before_range (even the lowest load was too much); not_judged (too few steps tell
-        of the storage).
+        reached; not_reached (up to ``highest_kept_up_iops``); onset (nor was it reached, but I/Os queue: latency has
+        doubled, at ``doubled_iops``; in closed loops it grew, and throughput not in proportion); before_range (even the
+        lowest load was too much); not_judged (too few steps tell of the storage).
     ``basis``
         saturation: latency bends where throughput stops climbing; throughput: it stops climbing there, but latency
         bends clearly earlier, at ``onset_iops``, or could not be judged below.

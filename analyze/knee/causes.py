@@ -15,7 +15,7 @@ from iotrace.schemas.arrays import Floats
 
 from .answer import Cause, Knee
 from .layers import Layers
-from .saturation import Saturation
+from .saturation import Saturation, sure_depth
 from .step import CARRIED_SHARE_MIN, Samples, Step
 
 
@@ -35,12 +35,17 @@ def closed_causes(
     """
     if found.outstanding is None or found.state not in {"reached", "at_lowest"}:
         return []
-    at = [index for index, step in enumerate(steps) if (step.outstanding or 0) >= found.outstanding.value]
+    falls_from = float("inf") if found.falls_from is None else found.falls_from
+    at = [
+        index
+        for index, step in enumerate(steps)
+        if found.outstanding.value <= (step.outstanding or 0) < falls_from
+    ]
     busy = [steps[index].generator_busy_share or 0.0 for index in at]
     if busy and min(busy) >= BUSY_SHARE:
         return [busy_generator(steps[at[0]].load_text, min(busy))]
     depth = None
-    if found.state == "reached":
+    if found.state == "reached" and found.falls_from is None:
         loads = [float(step.outstanding or 0) for step in steps]
         depth = queue_depth(found.outstanding, loads, is_corner=found.is_corner, unit=unit)
     ceiling = _ceiling([samples[index] for index in at]) if samples else None
@@ -102,7 +107,6 @@ FULL_SHARE: Final = 0.75
 """A device whose average in flight is this share of its most is full: it is never given more."""
 LAYER_SHARE: Final = 0.6
 """A layer that took this share of the climb is where the time went."""
-_DEPTH_SPREAD_MAX: Final = 2.0
 _FLAT_TIMES: Final = 2.0
 _VARIES_MIN: Final = 0.02
 _STRETCHES_MIN: Final = 10
@@ -117,12 +121,11 @@ def queue_depth(
 ) -> Cause | None:
     """A plateau that begins at a power of two that was tested: a queue of that many slots.
 
-    Needs a corner known to better than a factor of two, and two loads beyond it.
+    Needs a corner that is surely there, and two loads beyond it.
     """
     depth = knee.value
-    is_round = depth >= 2 and float(np.log2(depth)).is_integer()
     beyond = sum(count > depth for count in load)
-    if not (is_corner and is_round and beyond >= 2 and knee.high <= _DEPTH_SPREAD_MAX * knee.low):
+    if not (is_corner and beyond >= 2 and sure_depth(knee)):
         return None
     return Cause(
         "queue_depth",

@@ -20,6 +20,7 @@ from .words import describe_slo
 _STATES: Final[dict[str, State]] = {
     "reached": "reached",
     "at_lowest": "before_range",
+    "onset": "onset",
     "not_reached": "not_reached",
     "not_judged": "not_judged",
 }
@@ -78,7 +79,7 @@ def closed_answer(
     iops = found.iops if is_known and rates is None else None
     answer = Knee(
         _STATES[found.state], "throughput" if found.state == "reached" else None, iops, None, None, None,
-        iops, highest, None, lowest, highest, None, steps,
+        iops, None if found.state == "onset" else highest, None, lowest, highest, None, steps,
     )  # fmt: skip
     answer.outstanding, answer.load_word, answer.sentence = found.outstanding, units.load, found.sentence
     if rates is not None:
@@ -108,6 +109,8 @@ def mark_saturated(answer: Knee) -> None:
     if answer.outstanding is not None:
         for step in answer.steps:
             step.is_saturated = (step.outstanding or 0) > answer.outstanding.high
+    elif answer.state == "onset":
+        next(step for step in reversed(answer.steps) if step.is_judged).is_saturated = True
 
 
 def _add_objectives(

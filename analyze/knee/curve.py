@@ -131,9 +131,7 @@ class Curve:
 
 def _merge_equal(load: Floats, logs: Floats) -> tuple[Floats, Floats]:
     """Steps within 0.5 % of each other are one point, at their means; repeated steps weigh no more than single ones."""
-    groups = (
-        np.concatenate([[0], np.cumsum(np.diff(load) > 0.005 * load[:-1])]) if len(load) > 1 else np.zeros(1)
-    )
+    groups = np.concatenate([[0], np.cumsum(np.diff(load) > 0.005 * load[:-1])])
     order = [groups == group for group in np.unique(groups)]
     merged = np.array([load[mask].mean() for mask in order])
     ascending = np.argsort(merged)

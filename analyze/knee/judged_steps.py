@@ -191,7 +191,7 @@ def _rate_without_credits(steps: Sequence[Step], found: Sorted) -> float | None:
         # The longer one is watched, the less of what it carried was saved before.
         longest = max(steps[index].busy_s for index in broke)
         watched = [steps[index] for index in broke if steps[index].busy_s >= _LONG_SHARE * longest]
-        return float(np.median([step.sustained_iops or 0.0 for step in watched]))
+        return float(np.median([step.sustained_iops for step in watched]))
     is_below = any(index < other for index in known for other in found.kept_up)
     if len(rates) >= 2 and is_below and max(rates) <= (1 + _AGREE) * min(rates):
         return float(np.median(rates))

@@ -232,7 +232,7 @@ def _tail_words(steps: Sequence[Step]) -> str:
     if len(known) < 2:
         return " No run has the p99 of a new order: HammerDB's time profile gives it."
     lowest, least = known[0]
-    for step, value in known[1:]:
+    for step, value in known:
         if value > 2 * least:
             return (
                 f" A new order's p99 is {format_figure(least / 1e6)} ms with {lowest.load_text} and passes twice that "

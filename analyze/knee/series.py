@@ -52,7 +52,7 @@ def refuse_unless_series(steps: Sequence[Recording], *, has_scales: bool) -> Non
             )
     for name, fact in _SAME.items():
         known = [(step, value) for step in steps if (value := fact(step.manifest.open_replay)) is not None]
-        for step, value in known[1:]:
+        for step, value in known:
             if value != known[0][1]:
                 raise IotraceError(
                     f"'{known[0][0].path}' and '{step.path}' are not steps of one sweep: their {name} differ",

@@ -373,6 +373,7 @@ def _step(
     achieved = min(offered, achieved)
     bytes_per_io = load["size_bytes"] / io_count
     span_ns = load["wanted_end_ns"] - start_ns
+    span_s = span_ns / 1e9
     in_flight = load["in_flight_ns_sum"] / span_ns
     law = load["response_ns_sum"] / span_ns
     buckets, counts = samples.by_block(Selection())
@@ -421,7 +422,7 @@ def _step(
         io_count=io_count,
         error_count=load["error_count"],
         delayed_count=load["delayed_count"],
-        duration_s=span_ns / 1e9,
+        duration_s=span_s,
         offered_iops=offered,
         achieved_iops=achieved,
         offered_mb_per_s=offered * bytes_per_io / 1e6,
@@ -440,7 +441,7 @@ def _step(
         is_saturated=not limited
         and (
             broke
-            or _is_full(found, offered, span_ns / 1e9)
+            or _is_full(found, offered, span_s)
             or (
                 (achieved < CARRIED_SHARE_MIN * offered or trend > 0)
                 and not carries_more_than(offered, found)
@@ -458,7 +459,7 @@ def _step(
         burst_iops=found.burst_iops if found is not None else None,
         credits_ios=found.credits_ios if found is not None else None,
         limited_op=found.limited_op if found is not None else None,
-        latency_break=None if trend or limited or broke or _was_queueing(found, span_ns / 1e9) else slower,
+        latency_break=None if trend or limited or broke or _was_queueing(found, span_s) else slower,
         others_bytes=others_bytes(manifest.replay, load["size_bytes"]),
         not_together=lost(manifest.open_replay) or apart(manifest.open_replay) or "",
     )
@@ -580,10 +581,6 @@ def _any_quantile(buckets: Int64s, counts: Int64s, quantile: float) -> int:
     total = int(counts.sum())
     rank = min(max(int(np.ceil(quantile * total - 1e-9)), 1), total)
     return int(buckets[np.searchsorted(np.cumsum(counts), rank)]) if total else 0
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def scales_relative(steps: Iterable[Step]) -> float | None:

@@ -219,13 +219,17 @@ def test_what_a_layer_took_already_at_the_low_load_is_no_climb():
 @pytest.mark.parametrize(
     ("knee", "is_claimed"),
     [
-        (Estimate(32, 30, 59), True),
-        (Estimate(32, 30, 61), False),
+        (Estimate(32, 25.7, 39.9), True),
+        (Estimate(32, 25.7, 40.1), False),
+        (Estimate(32, 25.5, 39.9), False),
+        (Estimate(24, 24, 24), False),
+        (Estimate(32, 26, 31), False),
+        (Estimate(32, 33, 39), False),
         (Estimate(2, 2, 2), True),
         (Estimate(1, 1, 1), False),
     ],
 )
-def test_a_queue_depth_is_claimed_of_two_slots_or_more_known_within_a_factor_of_two(knee, is_claimed):
+def test_a_queue_depth_is_claimed_of_two_slots_or_more_known_to_a_quarter(knee, is_claimed):
     assert (causes.queue_depth(knee, LOADS, is_corner=True) is not None) == is_claimed
 
 

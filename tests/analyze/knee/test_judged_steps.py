@@ -116,6 +116,22 @@ def test_what_a_later_step_carried_or_sustained_contradicts_a_step_that_broke(
     assert _is_contradicted([broke, later], 0, found, [0] if kept_up else [0, 1]) is is_contradicted
 
 
+def test_a_step_that_broke_against_a_later_one_is_set_aside_and_shows_no_credits():
+    """It sustained 1,000 after it broke; as much was offered later, and all 2,000 carried for as long."""
+    broke, later = (
+        SimpleNamespace(
+            offered_iops=2000, achieved_iops=achieved, sustained_iops=sustained, busy_s=5, duration_s=10,
+            started_utc_ns=started, credits_ios=credit, set_aside=[],
+        )
+        for achieved, sustained, started, credit in ((1200, 1000, 0, 500), (2000, None, 1, None))
+    )  # fmt: skip
+    found = Sorted(kept_up=[1], fell_behind=[0])
+
+    assert _rate_without_credits([broke, later], found) is None
+    assert found.fell_behind == []
+    assert broke.set_aside == ["it fell behind in its course although a later step carried more for as long"]
+
+
 def test_credits_that_no_step_spends_are_not_excluded(tmp_path):
     answer = knee(steps_of(tmp_path, bucket(RATE * 5), [500, 1000, 1500, 2000, 2500]))
     assert answer.state == "not_reached"

@@ -108,7 +108,6 @@ def test_what_estimators_make_of_curves_is_what_is_kept():
             "peak_power": estimators.peak_power(load, carried, latency),
             "usl": law, "curve": None if law is None else law.throughput(load).tolist(), "plateau": plateau,
             "knees": saturation.plateau_knees(load, np.vstack([carried, carried * noise])).tolist(),
-            "envelope": saturation.envelope(np.vstack([carried, carried[::-1]])).tolist(),
             "break": latency_break(*stretches(random, number)),
         }  # fmt: skip
     kept_answers.hold_each("knee/estimators", found)

@@ -13,6 +13,8 @@ from iotrace.analyze.knee.words import (
     _share_of_limit,
     _small,
     carried_at,
+    carried_for_good,
+    cause_clause,
     scale_text,
 )
 
@@ -106,6 +108,25 @@ def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits
         step(900, is_judged=False),
     ]  # fmt: skip
     assert carried_at(SimpleNamespace(steps=steps), iops).offered_iops == offered
+
+
+def test_what_is_carried_for_good_is_the_highest_load_below_those_on_credits():
+    steps = [
+        SimpleNamespace(offered_iops=offered, is_judged=True, is_saturated=False, overspent=overspent)
+        for offered, overspent in ((100, []), (200, []), (300, ["IOPS"]), (400, []))
+    ]
+    assert carried_for_good(SimpleNamespace(steps=steps)).offered_iops == 200
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [((None, "device", "block"), "; device"), ((None, None), "; None 0"), ((), "")],
+)
+def test_the_cause_that_is_said_is_the_first_that_names_a_layer_else_the_first(layers, words):
+    causes = [
+        SimpleNamespace(layer=layer, clause=layer or f"None {place}") for place, layer in enumerate(layers)
+    ]
+    assert cause_clause(SimpleNamespace(causes=causes)) == words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.need import _Limit, is_no, need
+from iotrace.analyze.knee.need import _Limit, _why, is_no, need
 from iotrace.analyze.knee.series import knee
 from iotrace.analyze.stats.estimate import Estimate
 
@@ -192,3 +192,12 @@ def test_what_a_load_that_was_run_showed_beyond_doubt_counts_however_wide_the_cr
 ):
     limit = _Limit("it", at=Estimate(90.0, 80.0, 101.0), kept_iops=kept_iops, missed_iops=missed_iops)
     assert limit.verdict(iops) == verdict
+
+
+def test_where_nothing_was_run_no_load_is_a_yes_however_low():
+    assert _Limit("it").verdict(0.5) == "cannot_tell"
+
+
+@pytest.mark.parametrize(("scale", "most"), [(0.5, "1x"), (0.9, "1.1x"), (2.0, "2.4x")])
+def test_the_load_to_run_up_to_is_a_fifth_beyond_what_is_needed_and_1x_at_least(scale, most):
+    assert _why(_Limit("it"), scale) == f"it; run a sweep with --max-scale {most}"

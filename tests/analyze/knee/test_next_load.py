@@ -1,8 +1,21 @@
 """The walk on simulated devices: it finds the bend, stays near it, and ends."""
 
+import numpy as np
 import pytest
 
-from iotrace.analyze.knee.next_load import PROOF_TIMES, StepSummary, next_scale, next_step, why_ended
+from iotrace.analyze.knee.next_load import (
+    PROOF_TIMES,
+    NextStep,
+    StepSummary,
+    next_scale,
+    next_step,
+    summarise_step,
+    summary_of,
+    why_ended,
+)
+from iotrace.analyze.knee.step import measure
+
+from .knee_simulator import write_step
 
 
 def step(scale, capacity_iops, *, rate_1x=500.0, latency_ns=200_000.0, limited_above=None):
@@ -311,3 +324,11 @@ def test_a_wall_that_is_predicted_wrongly_is_left_behind(wrong):
     held = max(scale for scale in scales if scale <= 5.2)
     failed = min(scale for scale in scales if scale > 5.2)
     assert failed / held <= 1.05 + 1e-9
+
+
+def test_a_step_of_which_no_length_is_said_is_an_ordinary_one(tmp_path):
+    arrival = np.arange(3000) / 1000
+    step = write_step(tmp_path, arrival, arrival + 0.0002, scale=1)
+    told = (NextStep(2.0), StepSummary(1, 500, 500, 2e5, False, True, False), summarise_step(step))
+    assert [one.times for one in told] == [1, 1, 1]
+    assert summary_of(measure(step)[0]).times == 1

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.causes import queue_depth
+from iotrace.analyze.knee.causes import closed_causes, queue_depth
 from iotrace.analyze.knee.saturation import Units, best_size, fit_plateau, saturation_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -63,6 +63,24 @@ def test_a_corner_is_found_whether_or_not_it_was_tested(corner, sigma):
     assert found.sigma == pytest.approx(sigma, abs=0.01)
 
 
+def test_contention_is_never_below_zero():
+    """Throughput that grows faster than the load, as with merging, is no contention of less than nothing."""
+    assert fit_plateau([1, 2, 4, 8], [100, 230, 530, 1220]).sigma == 0
+
+
+def test_a_corner_near_a_power_of_two_is_not_that_power():
+    """13 is within a quarter of 16, and known better than that."""
+    load = np.array(DOUBLING)
+    found = saturation_of(load, grown(load, 13, 0.0))
+
+    assert found.outstanding.value == pytest.approx(13, rel=0.01)
+    assert closed_causes(found, steps_at(load), []) == []
+
+
+def steps_at(load):
+    return [SimpleNamespace(outstanding=int(count), generator_busy_share=None) for count in load]
+
+
 def corners_covered(runs):
     hits = 0
     for seed in range(runs):
@@ -86,12 +104,73 @@ def test_the_interval_covers_the_planted_corner_in_a_hundred_runs():
     assert corners_covered(100) >= 90
 
 
-@pytest.mark.parametrize("curve", [lambda n: 100.0 * n, lambda n: 100 * n / (1 + 0.03 * (n - 1))])
-def test_throughput_that_grows_to_the_end_has_no_plateau(curve):
+def test_throughput_that_grows_in_proportion_to_the_end_is_not_saturated():
     load = np.array([1, 2, 4, 8, 16, 32])
 
-    assert not fit_plateau(load, curve(load)).is_flat
-    assert saturation_of(load, curve(load)).state == "not_reached"
+    assert not fit_plateau(load, 100.0 * load).is_flat
+    assert saturation_of(load, 100.0 * load).state == "not_reached"
+
+
+def test_contention_without_a_corner_queues_and_is_not_said_to_saturate():
+    """Amdahl's law with sigma 0.03: at 32 in flight latency has grown 1 + 0.03 * 31 times."""
+    load = np.array([1, 2, 4, 8, 16, 32])
+    found = saturation_of(load, 100 * load / (1 + 0.03 * (load - 1)))
+
+    assert found.state == "onset"
+    assert found.sentence.startswith("Where it saturates cannot be told")
+    assert found.sentence.endswith("To know where, run 24 and 64 outstanding as well.")
+
+
+def servers(load, count, rate=1000.0):
+    """So many servers, each of ``rate``: X(N) = min(N, count) times it."""
+    return rate * np.minimum(load, count)
+
+
+@pytest.mark.parametrize("loads", [[1, 64], [1, 32], [2, 256], [1, 4, 64], [1, 2, 64], [1, 2, 4, 64]])
+def test_a_last_run_far_beyond_the_corner_is_not_called_unsaturated(loads):
+    """Eight servers of 1,000 a second; between the last two runs latency grows to N / 8 ms."""
+    load = np.array(loads)
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(0, 0.01, len(load))
+        found = saturation_of(load, servers(load, 8) * np.exp(noise))
+
+        assert found.state == "onset"
+        assert "Not saturated" not in found.sentence
+        assert f"from {loads[-2]} to {loads[-1]}, IOPS grew" in found.sentence
+        # Eight at least are worked on at a time, so that the runs to make begin there.
+        assert "run 8, 16" in found.sentence
+        assert f" and {2 * loads[-1]} outstanding as well" in found.sentence
+
+
+@pytest.mark.parametrize("corner", [12, 14])
+def test_a_corner_within_the_last_gap_is_said_to_lie_there(corner):
+    load = np.array([1, 2, 4, 8, 16])
+    found = saturation_of(load, servers(load, corner))
+
+    assert found.state == "onset"
+    assert found.sentence.startswith("Saturates between 8 and 16 outstanding: from 8 to 16, IOPS grew ")
+    assert found.sentence.endswith(f"To know where, run {corner} and 32 outstanding as well.")
+
+
+@pytest.mark.parametrize(("share", "state"), [(0.89, "onset"), (0.91, "not_reached")])
+def test_growth_a_tenth_short_of_proportion_is_a_queue(share, state):
+    load = np.array([4, 8])
+    assert saturation_of(load, [4000, share * 8000]).state == state
+
+
+@pytest.mark.parametrize(("last", "state"), [(0.87, "not_reached"), (0.85, "onset")])
+def test_growth_within_the_scatter_of_the_runs_is_no_queue_unless_a_fifth_is_missing(last, state):
+    """Runs that lie 8 % off a line to either side; the last is held against the best of them, 1.08."""
+    load = np.array([1, 2, 4, 8, 16, 32, 64])
+    scatter = np.array([1.08, 0.92, 1.08, 0.92, 1.08, 0.92, last])
+    assert saturation_of(load, 1000 * load * scatter).state == state
+
+
+def test_loads_to_run_are_not_close_to_those_that_were():
+    """Contention of 5 % from 128 to 256: 136 in flight could carry as much, and tell nothing that 128 did not."""
+    load = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256])
+    found = saturation_of(load, 1000 * load / (1 + 0.05 * (load - 1)))
+    assert found.sentence.endswith("To know where, run 512 outstanding as well.")
 
 
 def test_noise_on_a_line_is_no_plateau():
@@ -121,6 +200,97 @@ def test_throughput_that_collapses_keeps_what_was_carried_before():
 
     assert found.outstanding.value == 8
     assert found.iops.value == pytest.approx(800, rel=0.01)
+    assert found.falls_from == 32
+    assert found.sentence.endswith(
+        ": from 32 outstanding on, more in flight does harm: IOPS fall, from 800 at 8 to 400 at 64, 50 % of it."
+    )
+
+
+FALLING = [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_a_fall_beyond_the_corner_is_told_and_is_no_queue_depth(noise):
+    """Eight servers that carry (16 / N)^0.7 of it beyond 16 in flight: 62 % at 32, 23 % at 128."""
+    load = np.array(FALLING)
+    carried = servers(load, 8) * np.minimum(1, (16 / load) ** 0.7)
+    for seed in range(40):
+        found = saturation_of(load, carried * np.exp(np.random.default_rng(seed).normal(0, noise, len(load))))
+
+        assert found.falls_from == 32
+        assert "does harm: IOPS fall" in found.sentence
+        assert "latency only" not in found.sentence
+        assert closed_causes(found, steps_at(load), []) == []
+
+
+def test_the_universal_scalability_law_falls_beyond_its_peak():
+    """sigma 0.02, kappa 0.0004: the most at sqrt(0.98 / 0.0004) = 49.5; 75 % of that at 128, 47 % at 256."""
+    load = np.array(DOUBLING)
+    found = saturation_of(load, 1000 * load / (1 + 0.02 * (load - 1) + 0.0004 * load * (load - 1)))
+
+    assert found.state == "reached"
+    assert found.falls_from == 128
+    assert "at 256, 48 % of it" in found.sentence
+
+
+def test_storage_that_only_falls_is_saturated_by_the_lowest_load():
+    found = saturation_of([1, 2, 4, 8], [1000, 1000, 700, 400])
+
+    assert found.state == "at_lowest"
+    assert found.falls_from == 4
+    assert saturation_of([8, 10], [1000, 700]).state == "at_lowest"
+
+
+@pytest.mark.parametrize(("share", "falls_from"), [(0.94, 64), (0.96, None)])
+def test_a_fall_is_less_than_95_percent_where_runs_repeat(share, falls_from):
+    load = np.array([1, 2, 4, 8, 16, 32, 64])
+    carried = servers(load, 8)
+    carried[-1] *= share
+    assert saturation_of(load, carried).falls_from == falls_from
+
+
+@pytest.mark.parametrize(("share", "falls_from"), [(0.78, 64), (0.82, None)])
+def test_a_fall_is_less_than_80_percent_where_runs_scatter_or_are_too_few(share, falls_from):
+    scattered = np.array([1050, 1900, 4200, 7600, 8400, 7600, 8000.0 * share])
+    assert saturation_of([1, 2, 4, 8, 16, 32, 64], scattered).falls_from == falls_from
+    assert saturation_of([1, 8, 64], [1000, 8000, 8000 * share]).falls_from == falls_from
+
+
+def test_one_low_run_before_others_that_carry_all_is_no_fall():
+    found = saturation_of([1, 2, 4, 8, 16, 32, 64], [1000, 2000, 4000, 8000, 5000, 8000, 8000])
+    assert found.falls_from is None
+
+
+def rates_covered(runs, noise, seed):
+    """Twelve servers of 1,000 a second: how many intervals hold 12,000, and how many are called a queue depth."""
+    load, held, marked = np.array([1, 2, 4, 8, 16, 32, 64]), 0, 0
+    for run in range(runs):
+        random = np.random.default_rng([seed, run])
+        found = saturation_of(load, servers(load, 12) * (1 + random.normal(0, noise, len(load))))
+        held += found.iops.low <= 12_000 <= found.iops.high
+        marked += queue_depth(found.outstanding, load, is_corner=found.is_corner) is not None
+    return held, marked
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_the_interval_of_throughput_holds_the_truth_as_often_as_it_says_whatever_the_noise(noise):
+    held, marked = rates_covered(60, noise, 23)
+
+    # Of 60 intervals at 95 %, fewer than 52 hold the truth once in 170 times.
+    assert held >= 52
+    assert marked == 0
+
+
+def test_the_interval_of_throughput_is_no_wider_than_the_noise_makes_it():
+    """Four runs on the plateau that repeat to 1.5 %: 1.96 * 1.5 % / sqrt(4) to either side."""
+    load = np.array([1, 2, 4, 8, 16, 32, 64])
+    found = saturation_of(load, servers(load, 8)).iops
+    assert (found.low, found.high) == pytest.approx((8000 * (1 - 0.0147), 8000 * (1 + 0.0147)), rel=1e-4)
+
+
+def test_a_rate_without_a_plateau_is_known_as_well_as_one_run_is():
+    found = saturation_of([16, 128], [8000, 8000]).iops
+    assert (found.low, found.high) == pytest.approx((8000 * (1 - 0.0294), 8000 * (1 + 0.0294)), rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from iotrace.analyze.knee.predicted import predicted_of
+from iotrace.analyze.knee.predicted import predicted_of, predicted_sections
+from iotrace.analyze.units import DASH
 from iotrace.schemas.run import PredictedNs, Prediction
 
 
@@ -45,3 +46,10 @@ def test_what_could_not_be_predicted_says_why():
 
 def test_a_sweep_of_earlier_days_predicted_nothing():
     assert predicted_of([(step(1.0, 1000, 2000), None)]) is None
+
+
+@pytest.mark.parametrize(("predicted_ns", "said"), [(10_900, "+990 %"), (11_100, DASH)])
+def test_how_far_off_a_prediction_was_is_said_up_to_ten_times(predicted_ns, said):
+    told = Prediction(PredictedNs(predicted_ns, 900, 20_000), None, runs=2)
+    (table,) = [one.table for one in predicted_sections(predicted_of([(step(2.0, 1000, None), told)]))]
+    assert table.rows[0][-1] == said

@@ -260,3 +260,24 @@ def test_what_a_tool_rounds_away_of_its_latency_is_no_load_that_was_not_kept_up(
     row = {"outstanding": 8, "iops": 8 * 1e9 / (1.45 * unit_ns), "latency_ns_mean": last * unit_ns}
     found = knee([*steps, run(tmp_path, 8, row)])
     assert any("was not kept" in note for step in found.steps for note in step.notes) != is_whole
+
+
+def test_a_run_far_beyond_the_corner_has_not_kept_up(tmp_path):
+    """Eight servers that take 1 ms: 64 in flight wait for 8 ms."""
+    rows = {1: (1000.0, 1e6), 64: (8000.0, 8e6)}
+    found = knee(
+        [
+            run(tmp_path, count, {"outstanding": count, "iops": iops, "latency_ns_mean": latency_ns})
+            for count, (iops, latency_ns) in rows.items()
+        ]
+    )
+
+    assert found.state == "onset"
+    assert [step.is_saturated for step in found.steps] == [False, True]
+    assert found.outstanding is found.iops is found.highest_kept_up_iops is None
+    assert found.headroom == ""
+    assert found.sentence == (
+        "Where it saturates cannot be told from these runs, but there is a queue at 64 outstanding: from 1 to 64, IOPS "
+        "grew 8 times for 64 times as many outstanding, so that latency grew 8 times. To know where, run 8, 16, 32 and "
+        "128 outstanding as well."
+    )

@@ -4,6 +4,7 @@ On levels and rates planted by hand.
 """
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 
 from iotrace.analyze.knee.flow import Carried
 from iotrace.analyze.knee.step import _busy_share, _flows, _layer, carries_more_than, latency_break, measure
-from iotrace.schemas import IotraceError
-from iotrace.schemas.run import ClosedLoop, Replay
+from iotrace.schemas import IotraceError, Recording
+from iotrace.schemas.run import ClosedLoop, Replay, Shard
 
 from . import knee_simulator as simulator
 
@@ -172,3 +173,20 @@ def test_what_lies_before_the_first_slot_counts_in_none():
     )
     flow = _flows(table, 10**9)["read"]
     assert (flow.wanted.tolist(), flow.completed.tolist()) == ([3, 0, 1], [2, 0, 2])
+
+
+@pytest.mark.parametrize(
+    ("shards", "words"),
+    [
+        ([Shard("a", ended="lost"), Shard("b")], "what a played is not in it"),
+        ([Shard("a"), Shard("b")], "the clocks of the generators could not be compared"),
+        ([Shard("a")], ""),
+    ],
+)
+def test_generators_that_did_not_play_together_are_said_to(tmp_path, shards, words):
+    arrival = np.arange(3000) / 1000
+    played = simulator.write_step(tmp_path, arrival, arrival + 0.0002, scale=1)
+    run = replace(played.manifest.replay, shards=shards)
+    step, _ = measure(Recording(played.path, replace(played.manifest, replay=run)))
+    assert step.not_together.startswith(words)
+    assert bool(step.not_together) == bool(words)
