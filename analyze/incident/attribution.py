@@ -178,6 +178,7 @@ def _rows(
         bytes_normal = sum(entry.size_bytes for entry in normal.values()) / normal_s
         quantity = "size_bytes" if bytes_slow > bytes_normal else "io_count"
     whole = sum(growth(name, quantity) for name in names)
+    usual_whole = sum(getattr(entry, quantity) for entry in normal.values())
     found = []
     for name in names:
         mine, usual = slow.get(name, empty), normal.get(name, empty)
@@ -193,6 +194,7 @@ def _rows(
             normal_latency_ns=usual.latency_ns,
             slow_latency_ns=mine.latency_ns,
             growth_share=growth(name, quantity) / whole if whole else 0.0,
+            usual_share=getattr(usual, quantity) / usual_whole if usual_whole else 0.0,
         )
         if row.growth_share >= _CHANGED_SHARE or abs(row.slow_share - row.normal_share) >= _CHANGED_SHARE:
             found.append(row)
