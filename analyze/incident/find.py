@@ -13,7 +13,7 @@ from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats
 from iotrace.schemas.vocabulary import load_layer
 
-from .attribution import Blame, Names, layer_times, slowest_layer
+from .attribution import Blame, Names, disjoint, layer_times, slowest_layer
 from .cause import Drive, explained_by_load, judge_drive
 from .chance import Chance, without_chance
 from .change_points import Flags
@@ -550,13 +550,21 @@ class _Finder:
 
 
 def is_told(change: SlowWindow, windows: list[SlowWindow]) -> bool:
-    """Whether most of a slow change is a window of slower storage: one series looks like this, another like that."""
-    length_ns = change.end_ns - change.start_ns
-    return any(
-        min(one.end_ns, change.end_ns) - max(one.start_ns, change.start_ns) >= _TOLD_SHARE * length_ns
-        for one in windows
-        if one.cause != "load-driven"
+    """Whether most of a slow change is windows of slower storage: one series looks like this, another like that.
+
+    Of the change counts the time above half of its height, because where it begins and ends is not sure.
+    """
+    gradual = change.gradual
+    risen_ns = change.start_ns if gradual is None or gradual.risen_ns is None else gradual.risen_ns
+    falling_ns = change.end_ns if gradual is None or gradual.falling_ns is None else gradual.falling_ns
+    start_ns, end_ns = (change.start_ns + risen_ns) // 2, (change.end_ns + falling_ns) // 2
+    told_ns = sum(
+        max(min(end, end_ns) - max(start, start_ns), 0)
+        for start, end in disjoint(
+            [(one.start_ns, one.end_ns) for one in windows if one.cause != "load-driven"]
+        )
     )
+    return told_ns >= _TOLD_SHARE * (end_ns - start_ns)
 
 
 def _streams(group: Group) -> list[Stream]:

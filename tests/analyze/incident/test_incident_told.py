@@ -91,3 +91,75 @@ def test_where_all_got_slow_alike_reads_are_not_blamed(seed, make_recording):
     said = opening_of(recorded(make_recording, random, ios))
     assert said[1].startswith("Slow once")
     assert not any("operation" in line for line in said)
+
+
+def spans_of(found):
+    """Device of the series that a window's figures are of, times in whole seconds."""
+    return sorted(
+        (round(one.start_ns / S), round(one.end_ns / S), one.seen_in[0].device)
+        for one in [*found.windows, *found.drifts]
+    )
+
+
+def slowed(make_recording, seed, *slow, per_s=600, disks=3):
+    """``disks`` of which each of ``slow`` is slower by a factor between two times."""
+    random = np.random.default_rng(seed)
+    ios = ios_of(random, poisson(random, per_s), disks)
+    for start_s, end_s, disk, factor in slow:
+        ios.latency_s[ios.during(start_s, end_s, disk)] *= factor
+    return incident(recorded(make_recording, random, ios))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_disks_that_were_slow_at_other_times_have_a_window_each(seed, make_recording):
+    """With its own times and factor, and none is told again as a slow change."""
+    found = slowed(make_recording, seed, (200, 260, 0, 4), (230, 300, 2, 3))
+    assert spans_of(found) == [(200, 260, "sda"), (230, 300, "sdc")]
+    for window, factor in zip(sorted(found.windows, key=lambda one: one.start_ns), (4, 3), strict=True):
+        assert window.factor == pytest.approx(factor, rel=0.05)
+        assert window.cause == "service-driven"
+
+
+@pytest.mark.parametrize(
+    ("second", "count"),
+    [
+        ((200, 260), 1), ((203, 262), 1), ((210, 270), 1), ((200, 245), 1),
+        ((215, 275), 2), ((200, 232), 2), ((255, 320), 2),
+    ],
+)  # fmt: skip
+def test_disks_slow_for_two_thirds_of_the_time_together_are_one_incident(second, count, make_recording):
+    """Two of three disks, one of them from 200 to 260 s."""
+    found = slowed(make_recording, 1, (200, 260, 0, 3), (*second, 2, 3))
+    assert len(found.windows) == count
+    assert found.drifts == []
+
+
+def test_a_disk_that_was_slow_twice_while_another_was_has_two_windows(make_recording):
+    """They are linked by the other's window only."""
+    found = slowed(make_recording, 1, (200, 230, 0, 3), (225, 265, 2, 3), (260, 300, 0, 3))
+    assert spans_of(found) == [(200, 230, "sda"), (225, 265, "sdc"), (260, 300, "sda")]
+
+
+def test_a_disk_hardly_slower_does_not_lengthen_the_window_of_another(make_recording):
+    found = slowed(make_recording, 1, (200, 260, 0, 4), (240, 310, 2, 1.35))
+    assert spans_of(found) == [(200, 260, "sda")]
+
+
+def test_a_disk_that_was_idle_for_half_of_an_incident_shares_it(make_recording):
+    """Both are slow from 200 to 260 s; from 200 to 230 s nobody asks the second for anything."""
+    random = np.random.default_rng(1)
+    ios = ios_of(random, poisson(random, 600), 3)
+    kept = ~ios.during(200, 230, 2)
+    ios = Ios(ios.at_s[kept], ios.disk[kept], ios.latency_s[kept])
+    for disk in (0, 2):
+        ios.latency_s[ios.during(200, 260, disk)] *= 3
+    found = incident(recorded(make_recording, random, ios))
+    assert [(start_s, end_s) for start_s, end_s, _ in spans_of(found)] == [(200, 260)]
+
+
+def test_what_is_normal_leaves_out_time_in_two_windows_once(make_recording):
+    """Each disk gets 200 I/Os a second, in the windows and outside of them."""
+    found = slowed(make_recording, 2, (200, 260, 0, 4), (230, 300, 2, 3))
+    rows = [row for window in found.windows for row in window.blame if row.dimension == "device"]
+    assert len(rows) >= 4
+    assert [row.normal_ios_per_s for row in rows] == pytest.approx([200] * len(rows), rel=0.03)
