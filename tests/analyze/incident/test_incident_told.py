@@ -1,5 +1,6 @@
 """What the answer says of planted incidents: who was hit, which are one, and when it was storage."""
 
+import heapq
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,3 +164,55 @@ def test_what_is_normal_leaves_out_time_in_two_windows_once(make_recording):
     rows = [row for window in found.windows for row in window.blame if row.dimension == "device"]
     assert len(rows) >= 4
     assert [row.normal_ios_per_s for row in rows] == pytest.approx([200] * len(rows), rel=0.03)
+
+
+def closed_loop(random, sessions, *, service_s, think_s=0.004):
+    """Sessions that wait for each I/O of one server; each of ``sessions`` goes on from one time to another."""
+    due = [(start_s + random.exponential(think_s), end_s) for start_s, end_s in sessions]
+    heapq.heapify(due)
+    at_s, latency_s, free_s = [], [], 0.0
+    while due:
+        now_s, end_s = heapq.heappop(due)
+        if now_s >= end_s:
+            continue
+        free_s = max(now_s, free_s) + service_s(now_s)
+        at_s.append(now_s)
+        latency_s.append(free_s - now_s)
+        heapq.heappush(due, (free_s + random.exponential(think_s), end_s))
+    return Ios(np.array(at_s), np.zeros(len(at_s), int), np.array(latency_s))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_sessions_on_storage_at_its_limit_are_not_called_slower_storage(seed, make_recording):
+    """From 4 sessions to 16 for a minute, on a server that takes 2 ms as ever: 452/s become 500/s, its limit."""
+    random = np.random.default_rng(seed)
+    sessions = [(0, SECONDS)] * 4 + [(300, 360)] * 12
+    ios = closed_loop(random, sessions, service_s=lambda _: random.exponential(0.002))
+    (window,) = incident(recorded(make_recording, random, ios)).windows
+    assert window.cause != "service-driven"
+    assert "it served more than ever in as long" in window.evidence[-1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_storage_that_slows_under_waiting_sessions_stays_storage(seed, make_recording):
+    """As many sessions are served less."""
+    random = np.random.default_rng(seed)
+    ios = closed_loop(
+        random,
+        [(0, SECONDS)] * 8,
+        service_s=lambda now_s: random.exponential(0.006 if 300 <= now_s < 360 else 0.002),
+    )
+    (window,) = incident(recorded(make_recording, random, ios)).windows
+    assert window.cause == "service-driven"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_storage_that_slows_under_a_load_that_does_not_wait_stays_storage(seed, make_recording):
+    """Three times as many are in flight, but as many come and are served as ever."""
+    random = np.random.default_rng(seed)
+    at_s = np.sort(poisson(random, 200))
+    service_s = random.exponential(0.0015, len(at_s)) * np.where((at_s >= 300) & (at_s < 360), 3, 1)
+    (window,) = incident(
+        recorded(make_recording, random, Ios(at_s, np.zeros(len(at_s), int), served_s(at_s, service_s)))
+    ).windows
+    assert window.cause == "service-driven"
