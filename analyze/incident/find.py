@@ -40,6 +40,7 @@ _EXPLAINED: Final = float(np.log(1.2))
 """What a window is slower than its load by, or half of its excess if that is more: then the load explains it."""
 _EXPLAINED_CLEAR: Final = 3.5
 _FACTOR_LEAST: Final = 1.2
+_MOST: Final = 0.5
 _MORE_LOAD: Final = 1.1
 _DRIVEN_LEAST: Final = 3
 _LOST_LEAST: Final = float(np.log(1.05))
@@ -122,11 +123,11 @@ class _Finder:
         for entry in judged:
             drift = drifts[id(entry)]
             both = told_apart(drift, self.slots.slot_seconds) if drift else (entry, None)
-            sudden.append(both[0] if both[1] and both[1].stretches else levelled(both[0]))
-            gradual += [both[1]] if both[1] and both[1].stretches else []
+            is_changed = bool(both[1] and both[1].stretches)
+            sudden.append(both[0] if is_changed else levelled(both[0]))
+            gradual += [against_what_it_left(both[1], drift.base)] if drift and both[1] and is_changed else []
         patterns, groups = patterns_of(windows_of(sudden), self.slots.count)
         changes = windows_of(gradual)[:_DRIFTS_MAX]
-        found.timelines = [self._timeline(entry) for entry in sudden if entry.series.stream is None]
         found.sensitivity = self._sensitivity(judged, [drifts[id(entry)] for entry in judged])
         found.notes += self._notes(groups, [drifts[id(entry)] for entry in judged])
         usual = np.ones(self.slots.count, dtype=bool)
@@ -135,6 +136,13 @@ class _Finder:
         found.windows = self._windows(groups[:_WINDOWS_MAX], usual)
         found.drifts = self._drifts(changes, usual, found.windows)
         found.periodic = [self._periodic(pattern, usual) for pattern in patterns]
+        # A slow change that is told stands out of what is normal, which else follows it.
+        changed = {entry.series.layer: entry for entry in gradual if entry.series.stream is None}
+        found.timelines = [
+            self._timeline(changed.get(entry.series.layer, entry) if found.drifts else entry)
+            for entry in sudden
+            if entry.series.stream is None
+        ]
         return found
 
     def _judged(self) -> list[Judged]:
@@ -257,7 +265,7 @@ class _Finder:
         normal_ns = gradual.from_ns if gradual else normal_ns
         low, high = best.spread
         hung = self._hung(best.series.layer, window)
-        is_most = span[1] - span[0] > self.slots.count / 2
+        is_most = span[1] - span[0] > _MOST * self.slots.count
         markers = markers_beside(self.connection, span_ns)
         return SlowWindow(
             number=0,
@@ -547,6 +555,17 @@ class _Finder:
                     "changes along with it by less is not told"
                 )
         return notes
+
+
+def against_what_it_left(changed: Judged, base: float) -> Judged:
+    """The same with the level that its longest change left as normal, instead of ``base``, where most of it is slow.
+
+    Then ``base``, that of the faster slots, is of the change itself.
+    """
+    longest = max(changed.stretches, key=lambda stretch: stretch.end - stretch.first)
+    if longest.course is None or changed.slow.mean() <= _MOST:
+        return changed
+    return replace(changed, normal=changed.normal - base + longest.course.base)
 
 
 def is_told(change: SlowWindow, windows: list[SlowWindow]) -> bool:

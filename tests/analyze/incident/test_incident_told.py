@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
+from iotrace.analyze.incident.find import against_what_it_left
 from iotrace.analyze.incident.presentation import incident_answer
+from iotrace.analyze.incident.stretches import Course, Judged, Stretch
 
 S = 1_000_000_000
 SECONDS = 600
@@ -216,3 +218,26 @@ def test_storage_that_slows_under_a_load_that_does_not_wait_stays_storage(seed, 
         recorded(make_recording, random, Ios(at_s, np.zeros(len(at_s), int), served_s(at_s, service_s)))
     ).windows
     assert window.cause == "service-driven"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_stays_slow_to_the_end_is_held_against_what_was_before(seed, make_recording):
+    """From 120 s on three times as slow: so it is in the picture, and seconds with as much load were normal."""
+    found = slowed(make_recording, seed, (120, SECONDS, 0, 3), per_s=300, disks=1)
+    (timeline,) = found.timelines
+    ratio = np.array(timeline.latency_ns) / np.array(timeline.normal_ns)
+    assert np.median(ratio[:118]) == pytest.approx(1, abs=0.05)
+    assert np.median(ratio[125:]) == pytest.approx(3, abs=0.15)
+    assert np.ptp(timeline.normal_ns) < 0.1 * timeline.normal_ns[0]
+    (change,) = found.drifts
+    (same,) = [words for words in change.evidence if "normal slots with as much load" in words]
+    assert float(same.split(": ")[1].split("x")[0]) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(("slow_slots", "normal"), [(50, 15.0), (51, 14.0)])
+def test_what_was_before_is_normal_where_a_change_lasts_for_most(slow_slots, normal):
+    """14 is the level that the longest of two changes left, 15 that of the faster slots of all."""
+    longest, other = (Course(0, 0, 0, 0, base, 1.0, 0.1, 0.1, True, False) for base in (14.0, 13.0))
+    stretches = [Stretch(0, 10, 1.0, 0.1, 9.0, other), Stretch(20, 60, 1.0, 0.1, 5.0, longest)]
+    changed = Judged(None, stretches, np.full(100, 15.0), None, np.arange(100) < slow_slots)
+    assert against_what_it_left(changed, 15.0).normal == pytest.approx(np.full(100, normal))
