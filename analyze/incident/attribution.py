@@ -8,7 +8,8 @@ in every layer, lie wholly in the window or wholly outside all of them.
 
 Whose share changed: files, processes, roles, operations, sizes and devices, in a window against normal.
 
-What is normal is everything outside all windows: sums over the whole recording less those over the windows.
+What is normal is everything outside all windows: sums over the whole recording less those over the windows, which may
+overlap.
 ``growth_share`` is a row's part of what grew, rows that shrank left out: of load (bytes per second, where bytes grew,
 else I/Os per second) where more load drove a window, of time in flight otherwise. A share says who asked or who
 waited, which need not be who is to blame for slow storage.
@@ -97,6 +98,17 @@ class Names:
                 return f"up to {format_bytes(size)}" if size else "over 1.0 MiB"
 
 
+def disjoint(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same time in spans that do not overlap, in order."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
 class Blame:
     """Sums over the whole span and over each window, from which any window's blame is told."""
 
@@ -112,8 +124,9 @@ class Blame:
     ) -> None:
         self._names = names
         self._windows_ns = windows_ns
-        self._windows: list[list[Row]] = [
-            library.run(
+        slow_ns = disjoint(windows_ns)
+        rows: dict[tuple[int, int], list[Row]] = {
+            (start, end): library.run(
                 connection,
                 "incident_work",
                 layer=layer,
@@ -122,10 +135,12 @@ class Blame:
                 span_until_ns=span_ns[1],
                 has_losses=has_losses,
             ).to_pylist()
-            for start, end in windows_ns
-        ]
+            for start, end in {*windows_ns, *slow_ns}
+        }
+        self._windows = [rows[span] for span in windows_ns]
+        self._slow = [rows[span] for span in slow_ns]
         self._whole: list[Row] = library.run(connection, "incident_work_whole", layer=layer).to_pylist()
-        self._normal_s = max(span_ns[1] - span_ns[0] - sum(end - start for start, end in windows_ns), 1) / 1e9
+        self._normal_s = max(span_ns[1] - span_ns[0] - sum(end - start for start, end in slow_ns), 1) / 1e9
 
     def of(self, indices: Sequence[int], *, by_load: bool) -> list[BlameRow]:
         """Rows of these windows whose part of the growth or share of the I/Os changed, the greatest first."""
@@ -148,7 +163,7 @@ class Blame:
                 group.add_waiting(row)
         for row in self._whole:
             normal[self._names.of(dimension, row)].add(row)
-        for rows in self._windows:
+        for rows in self._slow:
             for row in rows:
                 normal[self._names.of(dimension, row)].add(row, -1)
         return slow, normal
@@ -178,6 +193,7 @@ def _rows(
         bytes_normal = sum(entry.size_bytes for entry in normal.values()) / normal_s
         quantity = "size_bytes" if bytes_slow > bytes_normal else "io_count"
     whole = sum(growth(name, quantity) for name in names)
+    usual_whole = sum(getattr(entry, quantity) for entry in normal.values())
     found = []
     for name in names:
         mine, usual = slow.get(name, empty), normal.get(name, empty)
@@ -193,6 +209,7 @@ def _rows(
             normal_latency_ns=usual.latency_ns,
             slow_latency_ns=mine.latency_ns,
             growth_share=growth(name, quantity) / whole if whole else 0.0,
+            usual_share=getattr(usual, quantity) / usual_whole if usual_whole else 0.0,
         )
         if row.growth_share >= _CHANGED_SHARE or abs(row.slow_share - row.normal_share) >= _CHANGED_SHARE:
             found.append(row)

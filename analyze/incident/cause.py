@@ -8,7 +8,8 @@ much, where it grew afterwards, or where normal seconds with just as much load w
 
 I/Os in flight grow either way (Little 1961: in flight = arrivals x latency), so they are evidence of how much, not of
 why. Except in one case: clients that wait for each I/O keep so many in flight and no more, so that slower storage
-lowers their arrivals.
+lowers their arrivals. More such clients of storage at its limit make it serve little more, but more than ever: then it
+may be full and no slower, and "cannot tell" is the answer, however little load grew.
 """
 
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ _NEAR_SLOTS: Final = 600
 _ONSET_SLOTS: Final = 15
 _SAME_LOAD_LEAST: Final = 10
 _SPARSE: Final = 0.2
+_ABOVE: Final = 1.03
+"""By so much at least more is served than normally; less may be chance, which storage that slows has, too."""
+_IN_FLIGHT_SHARE: Final = 0.5
+"""Of the growth of latency, which more I/Os in flight have to show at least: else what got slow is a part of them."""
 _LATE_SHARE: Final = 0.1
 """Of a slot: what ended so much later than it arrived may have arrived in another one."""
 
@@ -175,7 +180,11 @@ def judge_drive(
         evidence.append(
             "fewer than ten normal slots carried as much load, so what it does there is not known"
         )
-    cause, reason = _verdict(by_name, same_load, factor, slot_ns, how_full)
+    most = _most_served(arrivals, int(mine.sum()), is_normal)
+    full = None
+    if most is not None and float(arrivals[mine].mean()) > most and not how_full.is_sparse:
+        full = _full(by_name, factor, most)
+    cause, reason = _verdict(by_name, same_load, factor, slot_ns, how_full, full)
     if is_mean and cause == "service-driven":
         reason += "; means do not show whether as many I/Os came in bursts, which is slow too"
     return Drive(cause, [*evidence, reason], changes)
@@ -188,9 +197,14 @@ def explained_by_load(drive: Drive) -> Drive:
 
 
 def _verdict(
-    changes: dict[str, Change], same_load: _SameLoad | None, factor: float, slot_ns: int, how_full: _HowFull
+    changes: dict[str, Change],
+    same_load: _SameLoad | None,
+    factor: float,
+    slot_ns: int,
+    how_full: _HowFull,
+    full: str | None = None,
 ) -> tuple[Cause, str]:
-    """The cause, and the sentence that decides it."""
+    """The cause, and the sentence that decides it; ``full`` is the one of storage that may have been at its limit."""
     asked = [changes[name] for name in ("arrivals", "size", "bursts") if name in changes]
     if how_full.is_window_sparse:
         # Mostly nothing arrived: that is no more load, however much came in the few slots that had any.
@@ -206,6 +220,8 @@ def _verdict(
             return "cannot tell", f"whether {' and '.join(unsure)} grew is uncertain: the interval holds both"
         if how_full.is_normal_sparse and how_full.ratio > _GREW_MUCH:
             return "cannot tell", "too few normal slots have any I/O to say whether arrivals grew"
+        if full is not None:
+            return "cannot tell", full
         return "service-driven", f"{_nothing_grew(changes)}: the load does not explain it"
     leads = [change.lead_ns for change in grew if change.lead_ns is not None]
     if len(leads) == len(grew) and max(leads) < -2 * slot_ns:
@@ -216,6 +232,26 @@ def _verdict(
     if most < _GREW_MUCH and factor > 2 * most:
         return "cannot tell", f"load grew {most:.2f}x and latency {factor:.2f}x: that may be either, or both"
     return "load-driven", _grew(leads, slot_ns)
+
+
+def _most_served(arrivals: Floats, slots: int, is_normal: Flags) -> float | None:
+    """The most I/Os per second in as many normal slots in a row; None where there are not as many."""
+    totals, normal = (np.concatenate([[0], np.cumsum(one)]) for one in (arrivals, is_normal))
+    whole = normal[slots:] - normal[:-slots] == slots
+    return float((totals[slots:] - totals[:-slots])[whole].max()) / slots if whole.any() else None
+
+
+def _full(changes: dict[str, Change], factor: float, most: float) -> str | None:
+    """What to say where it served more than ``most`` of normal times: it may have been full. None: not clearly more."""
+    served, flight = changes["arrivals"], changes["in_flight"]
+    if served.ratio is None or served.ratio_interval is None or flight.ratio is None:
+        return None
+    if served.ratio_interval[0] <= _ABOVE or flight.ratio / served.ratio < _IN_FLIGHT_SHARE * factor:
+        return None
+    return (
+        f"it served more than ever in as long ({format_rate(served.slow)}, at most {format_rate(most)} otherwise) "
+        "while more I/Os waited for it: it may have been at its limit, or slower"
+    )
 
 
 def _nothing_grew(changes: dict[str, Change]) -> str:

@@ -14,7 +14,7 @@ from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats
 from iotrace.schemas.vocabulary import load_layer
 
-from .attribution import Blame, Names, layer_times, slowest_layer
+from .attribution import Blame, Names, disjoint, layer_times, slowest_layer
 from .cause import Drive, explained_by_load, judge_drive
 from .chance import Chance, without_chance
 from .change_points import Flags
@@ -42,6 +42,7 @@ _EXPLAINED: Final = float(np.log(1.2))
 """What a window is slower than its load by, or half of its excess if that is more: then the load explains it."""
 _EXPLAINED_CLEAR: Final = 3.5
 _FACTOR_LEAST: Final = 1.2
+_MOST: Final = 0.5
 _MORE_LOAD: Final = 1.1
 _DRIVEN_LEAST: Final = 3
 _LOST_LEAST: Final = float(np.log(1.05))
@@ -124,11 +125,11 @@ class _Finder:
         for entry in judged:
             drift = drifts[id(entry)]
             both = told_apart(drift, self.slots.slot_seconds) if drift else (entry, None)
-            sudden.append(both[0] if both[1] and both[1].stretches else levelled(both[0]))
-            gradual += [both[1]] if both[1] and both[1].stretches else []
+            is_changed = bool(both[1] and both[1].stretches)
+            sudden.append(both[0] if is_changed else levelled(both[0]))
+            gradual += [against_what_it_left(both[1], drift.base)] if drift and both[1] and is_changed else []
         patterns, groups = patterns_of(windows_of(sudden), self.slots.count)
         changes = windows_of(gradual)[:_DRIFTS_MAX]
-        found.timelines = [self._timeline(entry) for entry in sudden if entry.series.stream is None]
         found.sensitivity = self._sensitivity(judged, [drifts[id(entry)] for entry in judged])
         found.notes += self._notes(groups, [drifts[id(entry)] for entry in judged])
         usual = np.ones(self.slots.count, dtype=bool)
@@ -138,6 +139,13 @@ class _Finder:
         found.windows = self._with_rare(self._windows(groups[:_WINDOWS_MAX], usual), told, usual)
         found.drifts = self._drifts(changes, usual, found.windows)
         found.periodic = [self._periodic(pattern, usual) for pattern in patterns]
+        # A slow change that is told stands out of what is normal, which else follows it.
+        changed = {entry.series.layer: entry for entry in gradual if entry.series.stream is None}
+        found.timelines = [
+            self._timeline(changed.get(entry.series.layer, entry) if found.drifts else entry)
+            for entry in sudden
+            if entry.series.stream is None
+        ]
         return found
 
     def _judged(self) -> list[Judged]:
@@ -297,7 +305,7 @@ class _Finder:
         normal_ns = gradual.from_ns if gradual else normal_ns
         low, high = best.spread
         hung = self._hung(best.series.layer, window)
-        is_most = span[1] - span[0] > self.slots.count / 2
+        is_most = span[1] - span[0] > _MOST * self.slots.count
         markers = markers_beside(self.connection, span_ns)
         return SlowWindow(
             number=0,
@@ -590,14 +598,33 @@ class _Finder:
         return notes
 
 
+def against_what_it_left(changed: Judged, base: float) -> Judged:
+    """The same with the level that its longest change left as normal, instead of ``base``, where most of it is slow.
+
+    Then ``base``, that of the faster slots, is of the change itself.
+    """
+    longest = max(changed.stretches, key=lambda stretch: stretch.end - stretch.first)
+    if longest.course is None or changed.slow.mean() <= _MOST:
+        return changed
+    return replace(changed, normal=changed.normal - base + longest.course.base)
+
+
 def is_told(change: SlowWindow, windows: list[SlowWindow]) -> bool:
-    """Whether most of a slow change is a window of slower storage: one series looks like this, another like that."""
-    length_ns = change.end_ns - change.start_ns
-    return any(
-        min(one.end_ns, change.end_ns) - max(one.start_ns, change.start_ns) >= _TOLD_SHARE * length_ns
-        for one in windows
-        if one.cause != "load-driven"
+    """Whether most of a slow change is windows of slower storage: one series looks like this, another like that.
+
+    Of the change counts the time above half of its height, because where it begins and ends is not sure.
+    """
+    gradual = change.gradual
+    risen_ns = change.start_ns if gradual is None or gradual.risen_ns is None else gradual.risen_ns
+    falling_ns = change.end_ns if gradual is None or gradual.falling_ns is None else gradual.falling_ns
+    start_ns, end_ns = (change.start_ns + risen_ns) // 2, (change.end_ns + falling_ns) // 2
+    told_ns = sum(
+        max(min(end, end_ns) - max(start, start_ns), 0)
+        for start, end in disjoint(
+            [(one.start_ns, one.end_ns) for one in windows if one.cause != "load-driven"]
+        )
     )
+    return told_ns >= _TOLD_SHARE * (end_ns - start_ns)
 
 
 def _streams(group: Group) -> list[Stream]:

@@ -53,6 +53,10 @@ _TOLD: Final = 5
 _BLAMED: Final = 10
 _BESIDE: Final = 6
 _BESIDE_CHARACTERS: Final = 80
+_CONCENTRATED: Final = 0.2
+"""Nats from which on what grew is not shared out as ever: reads that usually have 70 % of it had 88 % of what grew."""
+_USUAL_LEAST: Final = 0.01
+"""What usually had less counts as if it had so much: shares of next to nothing do not outbid one another."""
 _ONE_NORMAL: Final = 1.25
 """Normal latency that stays within a quarter is printed as one figure."""
 _TYPICAL: Final = "typical is the geometric mean, which a few slow I/Os hardly move; tables have means"
@@ -122,8 +126,7 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     if beside and worst.blamed_by != "load":
         # Who may have done it says more than who was hit.
         yield Sentence(f"{beside[:1].upper()}{beside[1:]}")
-    elif shown := _worth_showing(worst.blame):
-        row = shown[0]
+    elif row := _telling(worst.blame):
         grew = f"{format_share(row.growth_share)} of the added {_added(worst)}"
         said = "Load from" if worst.blamed_by == "load" else "Hit hardest"
         yield Sentence(f"{said}: {row.dimension} {shortened(row.name, 28)}, {grew}")
@@ -344,6 +347,24 @@ def _added(window: SlowWindow | Periodic) -> str:
     rows = [row for row in window.blame if row.dimension == "operation"] or window.blame
     grew = sum(row.slow_bytes_per_s - row.normal_bytes_per_s for row in rows)
     return "bytes" if grew > 0 else "I/Os"
+
+
+def _telling(rows: list[BlameRow]) -> BlameRow | None:
+    """The one whose part of the growth exceeds its usual share most, by the information in that (Kullback & Leibler).
+
+    Where all got more alike, the first file or process, which a DBA can look into; no operation, size or device.
+    """
+    shown = _worth_showing(rows)
+    if most := max(shown, key=_concentration, default=None):
+        if _concentration(most) >= _CONCENTRATED:
+            return most
+        return next((row for row in shown if row.dimension in {"file", "process"}), None)
+    return None
+
+
+def _concentration(row: BlameRow) -> float:
+    """How many nats its part of the growth contributes to the difference from usual shares."""
+    return row.growth_share * float(np.log(row.growth_share / max(row.usual_share, _USUAL_LEAST)))
 
 
 def _worth_showing(rows: list[BlameRow]) -> list[BlameRow]:

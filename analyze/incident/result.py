@@ -77,6 +77,8 @@ class BlameRow:
     slow_latency_ns: float | None
     growth_share: float
     """Its part of the growth of what the window's ``blamed_by`` says: load, or time in flight."""
+    usual_share: float
+    """Its part of the same (bytes, I/Os or time in flight) outside the windows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
-from iotrace.analyze.incident.cause import _arrived, judge_drive
+from iotrace.analyze.incident.cause import _arrived, _most_served, judge_drive
 from iotrace.analyze.incident.series import LayerSlots, Stream
 
 from . import incident_generator as generator
@@ -12,12 +12,21 @@ from . import incident_generator as generator
 SLOTS, WINDOW = 300, (200, 230)
 
 
-def judged(arrivals, *, slot_ns=10**9, size=8192.0, together=None):
+def judged(arrivals, *, slot_ns=10**9, size=8192.0, together=None, in_flight=0.0):
     """The drive of a window in which latency trebles, with so many arrivals in each slot."""
     counts = np.array([arrivals], dtype=float)
     zero = np.zeros_like(counts)
     load = LayerSlots(
-        "block", [Stream("block", "read")], counts, counts * size, counts, zero, zero, zero, counts, zero
+        "block",
+        [Stream("block", "read")],
+        counts,
+        counts * size,
+        counts,
+        zero,
+        zero,
+        zero,
+        counts,
+        zero + in_flight,
     )
     is_normal = np.ones(SLOTS, dtype=bool)
     is_normal[slice(*WINDOW)] = False
@@ -62,6 +71,32 @@ def test_a_disk_that_is_asked_for_next_to_nothing_is_not_under_load():
     arrivals[WINDOW[0] + 2 : WINDOW[0] + 4] = 400
     found = judged(arrivals)
     assert found.cause == "service-driven"
+
+
+@pytest.mark.parametrize(
+    ("more", "busy", "flight", "cause"),
+    [
+        (1.04, 1.0, 3.1, "cannot tell"),
+        (1.02, 1.0, 3.1, "service-driven"),
+        (1.04, 1.06, 3.1, "service-driven"),
+        (1.10, 1.0, 1.7, "cannot tell"),
+        (1.10, 1.0, 1.6, "service-driven"),
+    ],
+    ids=["never so many", "chance", "so many before", "half shows in flight", "less does"],
+)
+def test_storage_that_serves_more_than_ever_may_be_full(more, busy, flight, cause):
+    """Latency trebles while arrivals grow by ``more``; for as long before they had been higher by ``busy``."""
+    arrivals = 10_000.0 + 10 * (np.arange(SLOTS) % 3)
+    arrivals[slice(*WINDOW)] *= more
+    arrivals[50:80] *= busy
+    in_flight = np.ones(SLOTS)
+    in_flight[slice(*WINDOW)] = flight
+    assert judged(arrivals, in_flight=in_flight).cause == cause
+
+
+def test_where_nothing_lasted_as_long_nobody_knows_what_is_more_than_ever():
+    assert _most_served(np.full(10, 5.0), 4, np.arange(10) % 4 > 0) is None
+    assert _most_served(np.arange(10.0), 3, np.arange(10) < 6) == 4.0
 
 
 def test_what_is_not_known_is_not_denied():

@@ -129,16 +129,31 @@ def test_a_source_without_latencies_has_no_slow_windows(make_recording):
 
 
 @pytest.mark.parametrize(
-    ("start_s", "end_s", "cause", "told"),
+    ("windows", "told"),
     [
-        (0, 60, "service-driven", True), (10, 70, "cannot tell", True), (0, 60, "load-driven", False),
-        (16, 90, "service-driven", False), (70, 90, "service-driven", False),
+        ([(0, 60, "service-driven")], True), ([(10, 70, "cannot tell")], True), ([(0, 60, "load-driven")], False),
+        ([(16, 90, "service-driven")], False), ([(70, 90, "service-driven")], False), ([], False),
+        ([(0, 30, "service-driven"), (20, 60, "service-driven")], True),
+        ([(0, 30, "service-driven"), (45, 90, "service-driven")], False),
+        ([(0, 40, "service-driven"), (0, 40, "service-driven")], False),
     ],
 )  # fmt: skip
-def test_a_change_that_is_a_window_is_told_once(start_s, end_s, cause, told):
-    change = SimpleNamespace(start_ns=-2 * 10**9, end_ns=62 * 10**9)
+@pytest.mark.parametrize(
+    "span_s", [(-2, None, None, 62), (-2, -2, 62, 62), (-22, 18, 42, 82)], ids=["level", "jumps", "slopes"]
+)
+def test_a_change_that_is_windows_is_told_once(windows, told, span_s):
+    """It stands above half of its height from 2 s before the first window to 62 s after."""
+    start_ns, risen_ns, falling_ns, end_ns = (None if at is None else at * 10**9 for at in span_s)
+    gradual = SimpleNamespace(risen_ns=risen_ns, falling_ns=falling_ns)
+    change = SimpleNamespace(start_ns=start_ns, end_ns=end_ns, gradual=gradual)
     assert (
-        is_told(change, [SimpleNamespace(start_ns=start_s * 10**9, end_ns=end_s * 10**9, cause=cause)])
+        is_told(
+            change,
+            [
+                SimpleNamespace(start_ns=start_s * 10**9, end_ns=end_s * 10**9, cause=cause)
+                for start_s, end_s, cause in windows
+            ],
+        )
         is told
     )
 

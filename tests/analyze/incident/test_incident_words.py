@@ -162,7 +162,7 @@ def test_a_marker_of_many_words_is_told_in_120_characters():
 
 
 def row(dimension, name, growth):
-    return BlameRow(dimension, name, 0, 0, 0, 0, 0, 0, None, None, growth)
+    return BlameRow(dimension, name, 0, 0, 0, 0, 0, 0, None, None, growth, 0)
 
 
 @pytest.mark.parametrize(

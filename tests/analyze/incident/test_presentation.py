@@ -11,6 +11,11 @@ S = 1_000_000_000
 MS = 1_000_000
 
 
+def blamed(dimension, name, usual, grown):
+    """A row with figures of its own, so that none looks like another's."""
+    return BlameRow(dimension, name, usual, usual, 1, grown, 1, usual, 1.0, 2.0, grown, usual)
+
+
 def timeline(layer, first, end):
     """Half an hour in slots of 5 s, of which those from ``first`` to ``end`` have a latency."""
     latency = [2.0 * MS if first <= slot < end else None for slot in range(360)]
@@ -50,8 +55,35 @@ def test_what_typical_means_is_said_once():
 )
 def test_a_share_of_what_was_added_says_of_what(by, mb_per_s, said):
     """Of 2 MB/s before."""
-    grown = BlameRow("operation", "read", 0.5, 0.5, 1, 9, 2e6, mb_per_s * 1e6, 1.0, 2.0, 0.9)
+    grown = BlameRow("operation", "read", 0.5, 0.5, 1, 9, 2e6, mb_per_s * 1e6, 1.0, 2.0, 0.9, 0.5)
     window = window_at(0, 9, number=1, blame=[grown], blamed_by=by)
     (section,) = presentation._blame("Window 1", window)
     assert section.table.columns[2].head == f"of the added {said}"
     assert "slower (mean)" in [column.head for column in section.table.columns]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([("operation", "read", 0.7, 0.72), ("device", "sdc", 0.25, 0.99)], "sdc"),
+        ([("operation", "write", 0.3, 0.99), ("device", "sdc", 0.25, 0.3)], "write"),
+        ([("operation", "read", 0.7, 0.89)], "read"),
+        ([("operation", "read", 0.7, 0.87)], None),
+        (
+            [("file", "a.mdf", 0.05, 0.95), ("operation", "read", 0.7, 0.75), ("device", "sdc", 0.25, 0.97)],
+            "a.mdf",
+        ),
+        (
+            [("file", "a.mdf", 0.4, 0.42), ("operation", "read", 0.7, 0.75), ("device", "sdc", 0.5, 0.52)],
+            "a.mdf",
+        ),
+        ([("role", "data", 0.6, 0.62), ("operation", "read", 0.7, 0.75)], None),
+        ([("file", "new.bak", 0.0, 0.4), ("process", "backup", 0.3, 1.0)], "new.bak"),
+        ([("file", "new.bak", 0.0, 0.3), ("process", "backup", 0.3, 1.0)], "backup"),
+        ([], None),
+    ],
+)
+def test_told_is_what_exceeds_its_usual_share_most(rows, told):
+    """Shares, usual and of what grew; that reads, most of the I/Os, have most of it again says nothing."""
+    row = presentation._telling([blamed(*row) for row in rows])
+    assert (row.name if row else None) == told
