@@ -133,9 +133,9 @@ class _Finder:
         found.sensitivity = self._sensitivity(judged, [drifts[id(entry)] for entry in judged])
         found.notes += self._notes(groups, [drifts[id(entry)] for entry in judged])
         usual = np.ones(self.slots.count, dtype=bool)
-        for group in [*groups, *changes, *(one for pattern in patterns for one in pattern.members)]:
-            usual[group.first : group.end] = False
         told = [*groups, *changes, *(one for pattern in patterns for one in pattern.members)]
+        for group in told:
+            usual[group.first : group.end] = False
         found.windows = self._with_rare(self._windows(groups[:_WINDOWS_MAX], usual), told, usual)
         found.drifts = self._drifts(changes, usual, found.windows)
         found.periodic = [self._periodic(pattern, usual) for pattern in patterns]
