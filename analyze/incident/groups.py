@@ -103,8 +103,9 @@ def _by_devices(group: Group) -> list[Group]:
     ]
     known = {device for mine in found for device in mine}
     for part in group.parts:
-        homes = [one for one in groups if _device(part) not in known and _is_same_time([part], one.parts)]
-        if len(homes) == 1:
+        stretch = part[1]
+        homes = [one for one in groups if stretch.first < one.end and stretch.end > one.first]
+        if _device(part) not in known and len(homes) == 1 and _is_same_time([part], homes[0].parts):
             homes[0].parts.append(part)
     return groups
 

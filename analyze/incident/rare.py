@@ -33,6 +33,7 @@ _OTHERS: Final = 10
 _SPREAD_BLOCKS: Final = (3, 10)
 """They lie in half of a stretch's blocks, but in three at least, or in ten: one stall of a queue is in one or two."""
 _MORE_TIMES: Final = 5.0
+_IN_FLIGHT_MAX: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class _Blocks:
     """What its I/Os would have taken at the usual mean of their streams."""
     log_shift: Floats
     """Mean of ln(latency) against the streams' usual."""
+    is_comparable: Flags
+    """Whether the two means are of about the same I/Os: logarithms also count those in flight from earlier on."""
 
     def times_usual(self, chosen: Flags) -> float:
         """Mean latency of some blocks against what is usual."""
@@ -127,7 +130,8 @@ def _blocks(layer: LayerSlots, slot_s: float) -> _Blocks:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_shift = shift.sum(axis=0) / measured.sum(axis=0)
     expected_ns = (ios * np.nan_to_num(usual)[:, None]).sum(axis=0)
-    return _Blocks(edges, ios.sum(axis=0), latency_ns.sum(axis=0), expected_ns, log_shift)
+    is_comparable = np.isfinite(log_shift) & (measured.sum(axis=0) <= _IN_FLIGHT_MAX * ios.sum(axis=0))
+    return _Blocks(edges, ios.sum(axis=0), latency_ns.sum(axis=0), expected_ns, log_shift, is_comparable)
 
 
 def _of_layer(
@@ -137,7 +141,7 @@ def _of_layer(
     slowest: Callable[[str], pa.Table],
     known: list[tuple[int, int, float]],
 ) -> list[RareSlow]:
-    filled = np.flatnonzero((blocks.ios > 0) & (blocks.expected_ns > 0) & np.isfinite(blocks.log_shift))
+    filled = np.flatnonzero((blocks.ios > 0) & (blocks.expected_ns > 0) & blocks.is_comparable)
     if not len(filled):
         return []
     first, end = blocks.edges[:-1][filled], blocks.edges[1:][filled]
@@ -154,7 +158,8 @@ def _of_layer(
     inside = np.zeros(len(blocks.ios), dtype=bool)
     for one in stretches:
         inside |= (blocks.edges[:-1] < one.end) & (blocks.edges[1:] > one.first)
-    if not stretches or not blocks.expected_ns[~inside].sum():
+    # Of what lasts for most of the recording nobody knows which is the usual.
+    if not stretches or blocks.ios[~inside].sum() < blocks.ios[inside].sum():
         return []
     usual = blocks.times_usual(~inside)
     usual_ns = float(blocks.latency_ns[~inside].sum() / blocks.ios[~inside].sum())

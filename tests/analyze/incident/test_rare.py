@@ -230,3 +230,19 @@ def test_a_mix_that_moves_to_slower_operations_is_not_rare():
     slots = slots_of(counts, sums, np.log(MS))
     slots.layers["block"].log_latency[1] = np.log(20 * MS)
     assert rare_slow(slots, slowest_of(*SLOW, *OTHERS), []) == []
+
+
+@pytest.mark.parametrize(("end", "is_found"), [(395, True), (405, False)])
+def test_what_lasts_for_most_of_a_recording_is_what_is_usual_there(end, is_found):
+    slow = [(at, 900 * MS) for at in range(100, end)]
+    found = rare_slow(planted(first=100, end=end), slowest_of(*slow, (0, 20 * MS)), [])
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(("in_flight", "is_found"), [(1.4, True), (1.6, False)])
+def test_where_ios_from_earlier_hang_the_two_means_are_not_of_the_same_ios(in_flight, is_found):
+    slots = planted()
+    layer = slots.layers["block"]
+    layer.measured_count = layer.measured_count.copy()
+    layer.measured_count[:, 300:360] *= in_flight
+    assert bool(rare_slow(slots, slowest_of(*SLOW, *OTHERS), [])) == is_found
