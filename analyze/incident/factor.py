@@ -57,7 +57,7 @@ class _Steps:
         """The value below which a ``share`` of the mixture of t distributions lies, by bisection."""
         from scipy.special import stdtr, stdtrit  # noqa: PLC0415 - it takes long to import, and every command would wait for it
 
-        reach = float(stdtrit(self.freedom, 0.5 + abs(share - 0.5) + 1e-4)) * self.error
+        reach = float(stdtrit(self.freedom, 0.5 + abs(share - 0.5))) * self.error
         low, high = float((self.value - reach).min()), float((self.value + reach).max())
         for _ in range(60):
             middle = (low + high) / 2

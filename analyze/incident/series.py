@@ -286,7 +286,7 @@ def _layer_slots(
         level = np.where(measured > 0, logs / measured, np.nan)
         inside = squares - np.nan_to_num(logs * level)
         spare = np.maximum(measured - 1, 0).sum(axis=1)
-        spread = np.where(spare > 0, np.maximum(inside.sum(axis=1), 0) / np.maximum(spare, 1), 0.5)
+        spread = np.where(spare > 0, np.maximum(inside.sum(axis=1), 0) / spare, 0.5)
         within = np.where(measured > 0, spread[:, None] / measured, np.nan)
     in_flight_ns = grid("in_flight_ns") + waiting("waiting_in_flight_ns")
     if any_waits:

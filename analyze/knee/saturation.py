@@ -1,4 +1,4 @@
-"""Where does more I/O in flight stop to give more I/O? The saturation point of a series of closed loops.
+"""Where does more I/O in flight stop giving more I/O? The saturation point of a series of closed loops.
 
 Each step keeps a fixed number N of I/Os in flight, so load is N and throughput X(N) is what comes of it. Until
 something is saturated throughput grows with N; after, it stays and, by Little's law, latency grows as N does. The
@@ -17,7 +17,7 @@ Denning & Buzen 1978), and the storage is not called unsaturated.
 Beyond some load throughput may fall. Those loads say nothing of the corner, and are left out of the fit; the words tell
 of them.
 
-Where more in flight stops to give more: a curve of throughput that grows, and then is flat.
+Where more in flight stops giving more: a curve of throughput that grows, and then is flat.
 
 The pure estimator, on arrays: what a load test prints (outstanding I/Os or threads, and IOPS or MB/s) is enough.
 

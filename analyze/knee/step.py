@@ -159,7 +159,7 @@ class Step:
     busy_s: float = 0.0
     """For how long it was."""
     break_s: float | None = None
-    """Seconds into the step when it stopped to carry what it had until then; None where it did not."""
+    """Seconds into the step when it stopped carrying what it had until then; None where it did not."""
     burst_iops: float | None = None
     """What it carried until then."""
     credits_ios: float | None = None

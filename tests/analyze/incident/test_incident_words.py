@@ -8,6 +8,7 @@ import pytest
 
 from iotrace.analyze import library
 from iotrace.analyze.incident import context, words
+from iotrace.analyze.incident.attribution import Names
 from iotrace.analyze.incident.cause import Drive
 from iotrace.analyze.incident.cut import window_to_cut
 from iotrace.analyze.incident.find import _Finder
@@ -388,3 +389,31 @@ def test_a_marker_of_half_of_the_windows_runs_when_they_recur():
 def test_the_lowest_layer_in_which_a_single_io_waits_to_the_end_has_it(waiting, end, layer):
     finder = SimpleNamespace(slots=SimpleNamespace(count=4, waiting=waiting))
     assert _Finder._hanging(finder, (1, end)) == layer
+
+
+def test_a_counter_that_fell_is_told_and_one_within_its_usual_range_is_not(make_recording):
+    """Usually "fell" is 10 to 12, and 2 in the window; "wide" is 5 to 20 at any time, and 18 in the window."""
+    usual = {"fell": lambda at: 10.0 + at % 3, "wide": lambda at: 5.0 if at % 10 else 20.0}
+    slow = {"fell": 2.0, "wide": 18.0}
+    counters = [
+        {
+            "at_ns": at * S, "interval_ns": 5 * S, "source": "h", "object": "o", "counter": name,
+            "value": slow[name] if 40 < at <= 50 else usual[name](at),
+        }
+        for name in slow
+        for at in range(5, 101, 5)
+    ]  # fmt: skip
+    io = [{"issued_ns": at * S, "completed_ns": at * S + MS} for at in range(100)]
+    recording = make_recording(io, window_ns=100 * S, tables={"counters": counters})
+    with library.opened(recording) as connection:
+        told = context.counters_beside(connection, (40 * S, 50 * S))
+    assert [(one.counter, one.slow) for one in told] == [("fell", 2.0)]
+
+
+def test_a_process_without_a_name_is_called_by_its_number(make_recording):
+    processes = [
+        {"process_id": 0, "os_process_id": 4711, "name": "sqlservr.exe"},
+        {"process_id": 1, "os_process_id": 52, "name": None},
+    ]
+    recording = make_recording([{"issued_ns": 0, "completed_ns": MS}], tables={"processes": processes})
+    assert Names(recording).processes == {0: "sqlservr.exe", 1: "process 52"}
