@@ -60,6 +60,7 @@ _USUAL_LEAST: Final = 0.01
 _ONE_NORMAL: Final = 1.25
 """Normal latency that stays within a quarter is printed as one figure."""
 _TYPICAL: Final = "typical is the geometric mean, which a few slow I/Os hardly move; tables have means"
+_FEW: Final = "few I/Os were very slow"
 _WHY: Final = {
     "load-driven": "there was more load",
     "service-driven": "slower at the same load",
@@ -120,8 +121,10 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     yield Sentence(
         f"Slow {count}; worst {at}, {lasted}, {slower_words(worst.factor, worst.normal_ns)}", "doubt"
     )
-    levels = "" if is_none(worst.normal_ns) else f" ({level_words(worst.factor, worst.normal_ns)})"
-    yield Sentence(f"Why: {_WHY[worst.cause]}{levels}; {worst.layer} layer")
+    mean = "mean " if worst.is_mean else ""
+    levels = "" if is_none(worst.normal_ns) else f" ({mean}{level_words(worst.factor, worst.normal_ns)})"
+    why = _FEW if worst.is_mean and worst.cause == "service-driven" else _WHY[worst.cause]
+    yield Sentence(f"Why: {why}{levels}; {worst.layer} layer")
     beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns), _BESIDE_CHARACTERS)
     if beside and worst.blamed_by != "load":
         # Who may have done it says more than who was hit.

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from iotrace.analyze.incident import incident, rare
+from iotrace.analyze.incident.presentation import incident_answer
 from iotrace.analyze.incident.rare import rare_slow
 from iotrace.analyze.incident.series import LayerSlots, Slots, Stream
 
@@ -28,9 +29,12 @@ def test_one_in_a_hundred_that_takes_a_second_is_a_window(make_recording):
     """50 reads a second of 1 ms or so; from second 300 to 420 every hundredth takes 1 s: 11 ms on average."""
     latency_ns = MS * np.random.default_rng(1).lognormal(0, 0.3, 30_000)
     latency_ns[300 * 50 : 420 * 50 : 100] = S
-    found = incident(host(make_recording, latency_ns, 600, 50))
+    recording = host(make_recording, latency_ns, 600, 50)
+    found = incident(recording)
     (window,) = found.windows
     assert window.is_mean
+    opening = incident_answer(found, 0, "a", recording.manifest.quality, []).opening
+    assert any(line.text.startswith("Why: few I/Os were very slow (mean 11.0") for line in opening)
     assert (window.start_ns / S, window.end_ns / S) == (pytest.approx(300, abs=5), pytest.approx(420, abs=5))
     mean, usual = latency_ns[15_000:21_000].mean(), np.delete(latency_ns, np.s_[15_000:21_000]).mean()
     assert window.factor == pytest.approx(mean / usual, rel=0.03)
