@@ -49,18 +49,33 @@ def windows_of(judged: list[Judged]) -> list[Group]:
     Devices that were slow at other times than others, each clearly, have windows of their own, which may overlap.
     """
     linked = _linked([(entry, stretch) for entry in judged for stretch in entry.stretches])
-    groups = [group for one in linked for group in _by_devices(one)]
-    for group in groups:
-        telling = _telling(group.parts)
-        # Where layers were sampled at different intervals, the shorter ones tell best when it began and ended.
-        finest = min(entry.series.slots_per_sample for entry, _ in telling)
-        strong = [stretch for entry, stretch in telling if entry.series.slots_per_sample <= finest]
-        group.first = _border([s.first for s in strong], strong, _AGREED)
-        group.end = _border([s.end for s in strong], strong, 1 - _AGREED)
+    groups: list[Group] = []
+    for window in (_bordered(group.parts) for each in linked for group in _by_devices(each)):
+        # One stream that took longer to recover may have told devices apart whose windows are the same.
+        same = [other for other in groups if _is_same_window(window, other)]
+        groups = [other for other in groups if not _is_same_window(window, other)]
+        groups.append(_bordered([part for one in (*same, window) for part in one.parts]) if same else window)
     return sorted(
         (group for group in groups if _is_clear(group.parts)),
         key=lambda group: -_evidence(group.parts),
     )
+
+
+def _bordered(parts: list[Part]) -> Group:
+    telling = _telling(parts)
+    # Where layers were sampled at different intervals, the shorter ones tell best when it began and ended.
+    finest = min(entry.series.slots_per_sample for entry, _ in telling)
+    strong = [stretch for entry, stretch in telling if entry.series.slots_per_sample <= finest]
+    return Group(
+        parts,
+        _border([one.first for one in strong], strong, _AGREED),
+        _border([one.end for one in strong], strong, 1 - _AGREED),
+    )
+
+
+def _is_same_window(one: Group, other: Group) -> bool:
+    shared = min(one.end, other.end) - max(one.first, other.first)
+    return shared >= _SAME_TIME * (max(one.end, other.end) - min(one.first, other.first))
 
 
 def _linked(parts: list[Part]) -> list[Group]:

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.incident import incident
+from iotrace.analyze.incident.change_points import Segmentation
 from iotrace.analyze.incident.find import against_what_it_left
+from iotrace.analyze.incident.groups import windows_of
 from iotrace.analyze.incident.presentation import incident_answer
+from iotrace.analyze.incident.series import Series, Stream
 from iotrace.analyze.incident.stretches import Course, Judged, Stretch
 
 S = 1_000_000_000
@@ -241,3 +244,21 @@ def test_what_was_before_is_normal_where_a_change_lasts_for_most(slow_slots, nor
     stretches = [Stretch(0, 10, 1.0, 0.1, 9.0, other), Stretch(20, 60, 1.0, 0.1, 5.0, longest)]
     changed = Judged(None, stretches, np.full(100, 15.0), None, np.arange(100) < slow_slots)
     assert against_what_it_left(changed, 15.0).normal == pytest.approx(np.full(100, normal))
+
+
+def test_a_stream_that_takes_longer_to_recover_makes_no_second_window():
+    """Both disks froze for five seconds; the sparse reads of one are slow for eight more."""
+
+    def part(device, op, first, end, evidence):
+        at = np.arange(60)
+        series = Series(
+            "device", Stream("device", op, device, None, "data"), at, at * 0.0, at * 0.0, at + 1.0
+        )
+        stretch = Stretch(first, end, 5.0, 0.1, evidence)
+        cut = Segmentation([0, 60], np.ones(60), 10.0)
+        return Judged(series, [stretch], at * 0.0, cut, (at >= first) & (at < end))
+
+    steady = [part(device, "write", 20, 25, 100.0) for device in (0, 0, 1)]
+    (window,) = windows_of([*steady, part(0, "read", 20, 33, 30.0)])
+    assert (window.first, window.end) == (20, 25)
+    assert len(window.parts) == 4
