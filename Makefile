@@ -74,11 +74,12 @@ test-all: $(SETUP) ## the tests, long ones included
 	$(CARGO_TEST)
 	$(BIN)/pytest
 
-check: $(SETUP) build/rooms ## lint (Python, SQL, shell, container), types, import walls, Rust clippy and formatting
+check: $(SETUP) build/rooms ## lint (Python, SQL, shell, container), types, import walls, schemas, Rust clippy and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=build/rooms $(BIN)/lint-imports --no-cache
+	$(BIN)/pytest --quiet -n 0 -k is_current tests/schemas/test_tables.py tests/analyze/present/test_program.py
 	$(BIN)/sqlfluff lint --disable-progress-bar analyze/queries
 	$(BIN)/shellcheck --external-sources tools/*.sh tools/*/*.sh .ci/run
 	$(BIN)/hadolint Containerfile

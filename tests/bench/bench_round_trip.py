@@ -5,11 +5,11 @@
 
 Loads: mix (fio, Poisson, 2,900 IOPS, 70 % reads, 4 to 64 KiB), bursts, log (a sequential log beside random reads),
 single (one at a time, 4,000 IOPS), pgbench (PostgreSQL on ext4; on a loop device only, restored before each turn).
-The load is recorded once. Then the load itself, a replay of that recording for each pacing, and fio's own replay of
-the same I/Os (read_iolog) take turns, one recorder watching them all. A pacing of `think` is --mode think. For mix
-at --scale 2 the load is fio at the doubled rate. btreplay is not among the peers. Printed: device-layer p50, p90,
-p95 and p99 of each, medians over the rounds beside the range of the load's own, and their ratio to the load's;
-lateness; processor time per I/O while they ran. What compare says of such replays is counted by bench_verdict.py.
+The load is recorded once. Then the load itself, a replay of that recording for each pacing, and replays of the same
+I/Os by fio (read_iolog) and btreplay take turns, one recorder watching them all. A pacing of `think` is --mode think.
+For mix at --scale 2 the load is fio at the doubled rate. Printed: device-layer p50, p90, p95 and p99 of each, medians
+over the rounds beside the range of the load's own, and their ratio to the load's; lateness; processor time per I/O
+while they ran. What compare says of such replays is counted by bench_verdict.py.
 Nothing is asserted: a shared machine steals time. With --folder the recordings stay, rounds add up over several
 calls (no turn begins after --within), and measuring and judging can be done apart: the first wants the machine to
 itself.
@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from btreplay_peer import has_btreplay, play_trace, write_trace
 from fio_peer import has_fio, write_log
 
 from iotrace.cli.watching import watched
@@ -190,6 +191,8 @@ class Turns:
     ) -> None:
         self.load, self.target, self.folder, self.words, self.database = load, target, folder, words, database
         self.is_device = Path(target).is_block_device()
+        has_peers = self.is_device and not words.without_peer
+        self.peers = ("fio read_iolog", *(("btreplay",) if has_btreplay() else ())) if has_peers else ()
         self.made: list[dict[str, Any]] = []
 
     def measure(self, source: Path, until: float) -> None:
@@ -204,11 +207,9 @@ class Turns:
         recorded = Recording.open(source)
         with watched([self.target], self.folder / "seen.iotrace"):
             for number in range(self.words.rounds):
-                for name in ("recorded", *self.words.pacing, "fio read_iolog"):
+                for name in ("recorded", *self.words.pacing, *self.peers):
                     if time.monotonic() > until:
                         break
-                    if name == "fio read_iolog" and (self.words.without_peer or not self.is_device):
-                        continue
                     if self.database is not None:
                         self.database.restore(self.target)
                         if name != "recorded":  # a replay writes on nothing that bears a file system's mark
@@ -230,10 +231,14 @@ class Turns:
         elif name == "fio read_iolog":
             log = self.folder / "plan.iolog"
             if not log.exists():
-                one = self.folder / f"{self.words.pacing[-1]}-00.iotrace"
-                write_log(Recording.open(one), Path(self.target), log)
+                write_log(self._first_replay(), Path(self.target), log)
             run("fio", "--name=peer", "--direct=1", "--ioengine=io_uring", "--iodepth=1024",
                 f"--read_iolog={log}")  # fmt: skip
+        elif name == "btreplay":
+            trace = self.folder / "btreplay"
+            if not trace.exists():
+                write_trace(self._first_replay(), trace)
+            play_trace(trace, Path(self.target))
         else:
             options = ReplayOptions(
                 targets=(self.target,), scale=self.words.scale, allow_writes=True, layer="block",
@@ -246,6 +251,10 @@ class Turns:
         self.made.append(
             {"name": name, "from": began_ns, "until": ended_ns or time.time_ns(), "facts": facts}
         )
+
+    def _first_replay(self) -> Recording:
+        """What the peers play."""
+        return Recording.open(self.folder / f"{self.words.pacing[-1]}-00.iotrace")
 
 
 def replay_facts(played: Recording) -> dict[str, Any]:
@@ -305,16 +314,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--without-peer", action="store_true", help="no read_iolog of fio")
+    parser.add_argument("--without-peer", action="store_true", help="no replay by fio and btreplay")
     parser.add_argument("--folder", type=Path, help="where all lies and stays; a temporary folder otherwise")
     parser.add_argument("--only", choices=("measure", "judge"))
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds; no turn begins later")
     words = parser.parse_args()
     if not has_fio():
         sys.exit("fio is not installed")
-    print(
-        "btreplay is not a peer here: it plays on whole processors' traces of blktrace, by its own format only"
-    )
+    if not has_btreplay():
+        print("btreplay is not installed, so it is not a peer")
     with ExitStack() as stack:
         folder = words.folder or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-round-trip-"))
