@@ -16,7 +16,7 @@ from iotrace.schemas.arrays import Floats
 from .answer import Cause, Knee
 from .layers import Layers
 from .saturation import Saturation, sure_depth
-from .step import CARRIED_SHARE_MIN, Samples, Step
+from .step import Samples, Step, is_carried
 
 
 def causes(answer: Knee, saturated: Sequence[Samples]) -> list[Cause]:
@@ -70,9 +70,7 @@ def _layer(answer: Knee) -> Cause | None:
     judged = [step for step in shown if step.is_judged]
     # Layers' clocks start when an I/O is issued, so that a late generator does not spoil them while all was carried.
     held = [
-        step
-        for step in shown
-        if not step.is_saturated and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
+        step for step in shown if not step.is_saturated and is_carried(step.achieved_iops, step.offered_iops)
     ]
     if not held or answer.state not in {"reached", "onset"}:
         return None
@@ -95,7 +93,7 @@ def _generator(answer: Knee) -> Cause | None:
 
 def _gave_out(step: Step, answer: Knee) -> bool:
     above = step.offered_iops > (answer.highest_kept_up_iops or 0.0)
-    is_short = step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
+    is_short = not is_carried(step.achieved_iops, step.offered_iops)
     return step.generator_limited and above and (is_short or answer.state == "not_judged")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from iotrace.analyze.units import format_bytes, format_duration_ns
 
 from .flow import BREAK_SHARE
-from .step import CARRIED_SHARE_MIN, Step
+from .step import CARRIED_SHARE_MIN, Step, is_carried
 
 JUDGED_MIN: Final = 2
 """With one step there is nothing to compare it with."""
@@ -99,7 +99,7 @@ def has_enough(steps: Sequence[Step], found: Sorted) -> bool:
 
 def is_carried_late(step: Step) -> bool:
     """Whether the generator was late but the storage carried all the same what it offered."""
-    return step.generator_limited and step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
+    return step.generator_limited and is_carried(step.achieved_iops, step.offered_iops)
 
 
 def _leave_out_disturbed(steps: Sequence[Step]) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 from iotrace.schemas import Recording
 
 from .judged_steps import BEYOND_SUSTAINED, CONTRADICTS, is_disturbed
-from .step import CARRIED_SHARE_MIN, Step, measure
+from .step import Step, is_carried, measure
 
 LATENCY_FACTOR: Final = 3.0
 """Latency this many times that of the lowest load has begun to climb."""
@@ -99,7 +99,7 @@ class NextStep:
 
 def is_too_much(step: StepSummary) -> bool:
     """Whether the storage did not hold this step: it fell behind, or grew ever slower."""
-    return step.is_saturated or not step.is_steady or not _is_carried(step)
+    return step.is_saturated or not step.is_steady or not is_carried(step.achieved_iops, step.offered_iops)
 
 
 def next_step(
@@ -296,10 +296,9 @@ def _around_bend(done: Sequence[StepSummary], latency_factor: float, resolution:
 def _bounds(done: Sequence[StepSummary]) -> tuple[float | None, float | None, float | None]:
     """Highest scale held below every failure, lowest scale that failed, lowest that only the generator failed."""
     judged = [step for step in done if not step.generator_limited]
-    carried = [step for step in done if step.generator_limited and _is_carried(step)]
-    limited = min(
-        (step.scale for step in done if step.generator_limited and not _is_carried(step)), default=None
-    )
+    late = [step for step in done if step.generator_limited]
+    carried = [step for step in late if is_carried(step.achieved_iops, step.offered_iops)]
+    limited = min((step.scale for step in late if step not in carried), default=None)
     failed = min((step.scale for step in judged if is_too_much(step)), default=None)
     # A generator that is late by a hair spoils the latencies of fast storage, but the storage did carry the load.
     held = max(
@@ -308,10 +307,6 @@ def _bounds(done: Sequence[StepSummary]) -> tuple[float | None, float | None, fl
     if limited is not None and held is not None and limited <= held:
         limited = None
     return held, failed, limited
-
-
-def _is_carried(step: StepSummary) -> bool:
-    return step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops
 
 
 def _above(

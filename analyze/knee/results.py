@@ -23,7 +23,7 @@ from iotrace.schemas.vocabulary import RUN_AXES
 from .answer import Knee, SloKnee, Transactions
 from .closed_loop import closed_answer, mark_saturated
 from .saturation import Units, saturation_of
-from .step import CARRIED_SHARE_MIN, Samples, Step, summary_samples
+from .step import Samples, Step, is_carried, summary_samples
 from .sweep import knee_of
 from .words import describe_slo
 
@@ -250,7 +250,7 @@ def _open(runs: Sequence[Run], seed: int) -> Knee:
         step = _step(run)
         step.offered_iops = float(run.total["offered_iops"])
         step.offered_mb_per_s *= step.offered_iops / max(step.achieved_iops, 1e-9)
-        step.is_saturated = step.achieved_iops < CARRIED_SHARE_MIN * step.offered_iops
+        step.is_saturated = not is_carried(step.achieved_iops, step.offered_iops)
         latency = {name: float(value) for name, value in step.response_ns.items() if value is not None}
         if not has_medians:
             if not step.response_ns_mean:

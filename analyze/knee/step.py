@@ -82,7 +82,7 @@ def latency_break(median_ns: Floats, wanted_per_s: Floats) -> LatencyBreak | Non
 
 
 CARRIED_SHARE_MIN: Final = 0.97
-"""Below this share of the offered load a step has not kept up."""
+"""Below this share of the load offered it is not carried, and two loads are not the same."""
 LATENESS_SHARE_MAX: Final = 0.1
 """Lateness p99 above this share of the p99 of response: the generator, not the storage, was measured."""
 ERROR_SHARE_MAX: Final = 0.01
@@ -302,6 +302,11 @@ def summary_samples(step: Step, latency_ns: dict[float, float]) -> Samples:
     )
 
 
+def is_carried(achieved_iops: float, offered_iops: float) -> bool:
+    """Whether all of a load was carried that was offered."""
+    return achieved_iops >= CARRIED_SHARE_MIN * offered_iops
+
+
 def measure(
     recording: Recording, scale: float | None = None, watched: Recording | None = None
 ) -> tuple[Step, Samples]:
@@ -399,7 +404,7 @@ def _step(
             "or a full disk queue"
         )
     # A closed loop offers no load of its own: what is missing there was still under way at the end.
-    if achieved < CARRIED_SHARE_MIN * offered and not manifest.is_closed_loop:
+    if not is_carried(achieved, offered) and not manifest.is_closed_loop:
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if words:
         notes.append(words)
@@ -442,10 +447,7 @@ def _step(
         and (
             broke
             or _is_full(found, offered, span_s)
-            or (
-                (achieved < CARRIED_SHARE_MIN * offered or trend > 0)
-                and not carries_more_than(offered, found)
-            )
+            or ((not is_carried(achieved, offered) or trend > 0) and not carries_more_than(offered, found))
         ),
         notes=notes,
         service_ns_mean=load["service_ns_sum"] / io_count,

@@ -9,7 +9,7 @@ from iotrace.analyze.units import format_bytes, format_duration_ns, format_share
 from iotrace.schemas import counted
 
 from .answer import Knee, SloKnee
-from .step import CARRIED_SHARE_MIN, Step
+from .step import Step, is_carried
 
 NOT_EXCLUDED: Final = (
     "Saved credits that last longer (of a token bucket, a write cache, an SLC cache) cannot be excluded."
@@ -98,7 +98,7 @@ def _carried_late(knee: Knee) -> str:
     served in turn, one that arrives later ends no earlier, whatever the others do (Baccelli, Cohen, Olsder and Quadrat:
     Synchronization and Linearity, 1992, monotonicity of max-plus systems).
     """
-    carried = list(takewhile(_is_carried, knee.steps))
+    carried = list(takewhile(_has_ended, knee.steps))
     late = [step for step in carried if step.generator_limited]
     if not late:
         return ""
@@ -113,13 +113,13 @@ def _carried_late(knee: Knee) -> str:
     )
 
 
-def _is_carried(step: Step) -> bool:
+def _has_ended(step: Step) -> bool:
     """Whether all of a step's load ended, with whatever delayed it: a late generator, or others on the device.
 
     What was under way at the end, or waited longer and longer, is in no response: of such a step nothing is said.
     """
     is_whole = step.littles_law_holds and not (step.error_count or step.has_few_ios or step.not_together)
-    kept_up = step.achieved_iops >= CARRIED_SHARE_MIN * step.offered_iops and not step.is_saturated
+    kept_up = is_carried(step.achieved_iops, step.offered_iops) and not step.is_saturated
     return is_whole and kept_up and (step.is_steady or step.is_warming)
 
 

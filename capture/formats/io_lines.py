@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
 from iotrace.schemas.host import Host
-from iotrace.schemas.units import DAY_NS, SECTOR_BYTES
+from iotrace.schemas.units import DAY_NS, FILETIME_1970, SECTOR_BYTES
 
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming, undated
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
@@ -27,7 +27,6 @@ READ: Final = list(Op).index(Op.READ)
 WRITE: Final = list(Op).index(Op.WRITE)
 FLUSH: Final = list(Op).index(Op.FLUSH)
 DISCARD: Final = list(Op).index(Op.DISCARD)
-UNIX_FILETIME: Final = 116_444_736_000_000_000
 NO_LATENCIES: Final = "the source has no latencies"
 _SPAN_NS_MAX: Final = 100 * 366 * DAY_NS
 _SECTORS_MAX: Final = 1 << 54
@@ -349,4 +348,4 @@ def text_notes(blocks: TextBlocks, maker: IoRowMaker) -> list[str]:
 
 def filetime_utc_ns(ticks: int) -> int:
     """UTC of a Windows FILETIME."""
-    return (ticks - UNIX_FILETIME) * 100
+    return (ticks - FILETIME_1970) * 100

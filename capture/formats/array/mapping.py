@@ -31,6 +31,7 @@ from iotrace.capture.formats.text_blocks import head_lines, inspect_text
 from iotrace.schemas import IotraceError, Layer
 from iotrace.schemas.plain_files import read_plain
 from iotrace.schemas.sections import toml_data
+from iotrace.schemas.units import FILETIME_1970
 
 TIMES_NS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "100ns": 100.0, "ns": 1.0}
 RATES: Final = {"B/s": 1.0, "KB/s": 1e3, "KiB/s": 1024.0, "MB/s": 1e6, "MiB/s": 1024.0**2, "GB/s": 1e9}
@@ -45,8 +46,6 @@ ASK: Final = "ask"
 UNITS: Final = TIMES_NS | RATES | _COUNTS
 _BYTES: Final = {"bytes": 1, "sectors": 512, "KiB": 1024, "pages": 4096}
 _IO_HINT: Final = "docs/formats.md describes one"
-_FILETIME_1970: Final = 116_444_736_000_000_000
-"""Windows' file time of 1970: tenths of a microsecond since 1601 (documentation of FILETIME)."""
 _TICKS_MAX: Final = float(1 << 62)
 
 
@@ -308,7 +307,7 @@ def load_io_mapping(text: str, name: str) -> IoMapping | None:
         unit = "100ns" if is_filetime else time.get("unit", "s")
         found = IoMapping(
             str(data.get("name", "table")), str(data.get("delimiter", ",")), str(time["column"]),
-            TIMES_NS[unit], format_ != "relative", _FILETIME_1970 if is_filetime else 0,
+            TIMES_NS[unit], format_ != "relative", FILETIME_1970 if is_filetime else 0,
             str(io["op"]), codes, str(io["offset"]),
             _BYTES[io.get("offset_unit", "bytes")], str(io["size"]), _BYTES[io.get("size_unit", "bytes")],
             str(io["latency"]) if "latency" in io else None, TIMES_NS[io.get("latency_unit", "us")],

@@ -25,10 +25,10 @@ from iotrace.capture.formats.format import (
 )
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
+from iotrace.schemas.units import FILETIME_1970
 
 from .blg_container import (
     CATALOG,
-    FILETIME_1970,
     NAMES,
     SAMPLE,
     LogHeader,

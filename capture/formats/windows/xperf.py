@@ -19,12 +19,12 @@ from iotrace.capture.formats.format import HEAD_BYTES, SYSTEM_TICK_NS, Format, O
 from iotrace.capture.formats.io_lines import (
     FLUSH,
     READ,
-    UNIX_FILETIME,
     WRITE,
     Dialect,
     Integers,
     IoLinesTrace,
     Rows,
+    filetime_utc_ns,
     numbers,
     words,
 )
@@ -166,7 +166,7 @@ def _read(path: Path, name: str, progress: Progress) -> XperfTrace:
         ",",
         _rows,
         tick_ns=1000,
-        utc_ns=(lambda _ticks: (int(start[1]) - UNIX_FILETIME) * 100) if start else None,
+        utc_ns=(lambda _ticks: filetime_utc_ns(int(start[1]))) if start else None,
         anchor_ns=SYSTEM_TICK_NS if start else None,
         clock_name="Windows event trace, microseconds",
         parse=parser.fields,

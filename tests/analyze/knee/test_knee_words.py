@@ -8,7 +8,7 @@ from iotrace.analyze.knee import words as knee_words
 from iotrace.analyze.knee.estimators import Estimate
 from iotrace.analyze.knee.words import (
     _capital,
-    _is_carried,
+    _has_ended,
     _level,
     _share_of_limit,
     _small,
@@ -61,14 +61,14 @@ def test_a_sentence_that_goes_on_begins_small(text, words):
     ("achieved_iops", "is_saturated", "is_carried"),
     [(970, False, True), (969, False, False), (970, True, False)],
 )
-def test_a_load_is_carried_where_97_percent_of_it_ended_and_nothing_queued_up(
+def test_a_load_has_ended_where_97_percent_of_it_ended_and_nothing_queued_up(
     achieved_iops, is_saturated, is_carried
 ):
     step = SimpleNamespace(
         littles_law_holds=True, error_count=0, has_few_ios=False, not_together=False, is_steady=True,
         is_warming=False, offered_iops=1000, achieved_iops=achieved_iops, is_saturated=is_saturated,
     )  # fmt: skip
-    assert _is_carried(step) is is_carried
+    assert _has_ended(step) is is_carried
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_load_is_carried_where_97_percent_of_it_ended_and_nothing_queued_up(
         ),
     ],
 )
-def test_the_share_of_what_is_carried_has_the_interval_of_that(iops_at_1x, words):
+def test_the_share_of_what_has_ended_has_the_interval_of_that(iops_at_1x, words):
     """Beside it the greatest of 2, 1.5 and 1.2 times the load that is still within; else what 2 times would be."""
     knee = SimpleNamespace(
         objectives=[], onset_iops=None, iops=Estimate(1000, 800, 1250), state="reached", baseline="1x"
@@ -110,7 +110,7 @@ def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits
     assert carried_at(SimpleNamespace(steps=steps), iops).offered_iops == offered
 
 
-def test_what_is_carried_for_good_is_the_highest_load_below_those_on_credits():
+def test_what_has_ended_for_good_is_the_highest_load_below_those_on_credits():
     steps = [
         SimpleNamespace(offered_iops=offered, is_judged=True, is_saturated=False, overspent=overspent)
         for offered, overspent in ((100, []), (200, []), (300, ["IOPS"]), (400, []))
@@ -145,7 +145,7 @@ def test_a_sentence_begins_large_but_for_the_name_of_a_percentile(text, words):
         ("not_judged", True, "The knee is there."),
     ],
 )
-def test_what_is_carried_for_good_comes_first_where_anything_can_be_judged(
+def test_what_has_ended_for_good_comes_first_where_anything_can_be_judged(
     monkeypatch, state, is_spending, words
 ):
     monkeypatch.setattr(knee_words, "_where", lambda _: "The knee is there.")
