@@ -140,6 +140,10 @@ class BlockTrace:
             ("rejected", "records or lines cannot be understood and are left out"),
             ("passthrough", "events of commands that read and write no sectors are left out"),
             ("requeues", "requests were issued again: their device time starts at the last issue"),
+            (
+                "sent_on",
+                "I/Os that a volume sent on to its disks count once on the block layer, as the volume's",
+            ),
             ("would_block", "I/Os were refused because their caller would not wait, and are left out"),
             ("backwards", "events are earlier than the event before them"),
             ("unpaired_issues", "I/Os have no completion in the trace, so when they ended is unknown"),

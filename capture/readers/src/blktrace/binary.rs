@@ -7,7 +7,8 @@ use std::io::{BufReader, Read};
 
 use iotrace_block::{Event, Kind, rwbs};
 
-use super::event::{Facts, Happening, Source, kind_of};
+use super::event::{Facts, Happening, Source, What, kind_of};
+use super::remaps::Remap;
 
 const MAGIC: u32 = 0x6561_7407;
 const RECORD_BYTES: usize = 48;
@@ -241,19 +242,22 @@ impl Binary {
             .payload
             .get(if action & 0x100 != 0 { 8 } else { 0 }..)
             .unwrap_or_default();
+        let mut what = What::Other;
         if action & 0xff == 15
             && let Some((remap, _)) = payload.split_first_chunk::<16>()
         {
             let from = u32::from_be_bytes([remap[0], remap[1], remap[2], remap[3]]);
             let sectors = remap[8..].iter();
             let from_sector = sectors.fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-            facts.remap((from, from_sector), (device, sector));
+            what = What::Remap(Remap {
+                from,
+                from_sector,
+                to: device,
+                to_sector: sector,
+            });
         }
         let Some(kind) = kind else {
-            return Some(Happening {
-                time_ns,
-                event: None,
-            });
+            return Some(Happening { time_ns, what });
         };
         let mut sectors = u64::from(self.u32(record, 24)).div_ceil(512);
         let Some((op, flags)) = rwbs::from_category(category, sectors) else {
@@ -284,7 +288,7 @@ impl Binary {
         };
         Some(Happening {
             time_ns,
-            event: Some(event),
+            what: What::Event(event),
         })
     }
 }

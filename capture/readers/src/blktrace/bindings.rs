@@ -75,6 +75,7 @@ impl BlockEvents {
         dict.set_item("would_block", counts.would_block)?;
         dict.set_item("requeues", counts.requeues)?;
         dict.set_item("backwards", reader.backwards)?;
+        dict.set_item("sent_on", reader.sent_on)?;
         dict.set_item("kept", reader.kept)?;
         dict.set_item("position", reader.position())?;
         Ok(dict)

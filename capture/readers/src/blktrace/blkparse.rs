@@ -4,8 +4,8 @@ use std::fs::File;
 
 use iotrace_block::{Event, Kind, rwbs};
 
-use super::event::{Facts, Happening, Source, kind_of};
-use super::lines::{Line, Lines, device, fields, number, origin, seconds, sectors};
+use super::event::{Facts, Happening, Source, What, kind_of};
+use super::lines::{Line, Lines, device, fields, number, remap_to, seconds, sectors};
 
 pub struct Blkparse {
     lines: Lines,
@@ -40,16 +40,14 @@ pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()
     };
     let is_remap = action == b"A";
     let Some(kind) = kind else {
+        let mut what = What::Other;
         if is_remap {
             let _letters = next()?;
             let sector = next().map(number)?.ok_or(())?;
             let (_plus, _sectors) = (next()?, next()?);
-            facts.remap(origin(parts).ok_or(())?, (device, sector));
+            what = What::Remap(remap_to((device, sector), parts).ok_or(())?);
         }
-        return Ok(Some(Happening {
-            time_ns,
-            event: None,
-        }));
+        return Ok(Some(Happening { time_ns, what }));
     };
     let letters = next()?;
     let place = next()?;
@@ -99,7 +97,7 @@ pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()
     };
     Ok(Some(Happening {
         time_ns,
-        event: Some(event),
+        what: What::Event(event),
     }))
 }
 

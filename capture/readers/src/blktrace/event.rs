@@ -1,14 +1,22 @@
 //! What every source of block-layer events hands out.
 
-use std::collections::BTreeMap;
-
 use iotrace_block::{Event, Kind};
 
-/// Something that happened. What changes no clock (G, I, M, P, U, A and others) is no event, but has its time.
+use super::remaps::Remap;
+
+/// Something that happened.
 #[derive(Clone, Debug)]
 pub struct Happening {
     pub time_ns: u64,
-    pub event: Option<Event>,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    Event(Event),
+    Remap(Remap),
+    /// What changes no clock (G, I, M, P, U and others) is no event, but has its time.
+    Other,
 }
 
 /// What an action of blktrace(8) is, by its letter; None for those that change no clock.
@@ -44,12 +52,9 @@ pub struct Facts {
     pub truncated: bool,
     /// Events of every kind.
     pub events: u64,
-    /// Parent and shift in sectors of each device that remaps (A) come from; None once two shifts disagree.
-    pub shifts: BTreeMap<u32, (u32, Option<u64>)>,
 }
 
 const NAMES_MAX: usize = 1 << 20;
-const SHIFTS_MAX: usize = 1 << 12;
 
 impl Facts {
     pub fn name(&mut self, thread: i32, name: &str) {
@@ -61,17 +66,6 @@ impl Facts {
         }
         if self.names.get(&thread).is_none_or(|known| known != name) {
             self.names.insert(thread, name.to_owned());
-        }
-    }
-    /// A bio that was for `sector` of device `from` goes to `to_sector` of `to`: the one is a partition of the other.
-    pub fn remap(&mut self, (from, sector): (u32, u64), (to, to_sector): (u32, u64)) {
-        if from == to || from >> 20 != to >> 20 || self.shifts.len() > SHIFTS_MAX {
-            return;
-        }
-        let shift = to_sector.checked_sub(sector);
-        let known = self.shifts.entry(from).or_insert((to, shift));
-        if known.0 != to || known.1 != shift {
-            known.1 = None;
         }
     }
 }

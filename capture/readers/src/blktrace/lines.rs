@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader};
 
 use iotrace_block::Event;
 
+use super::remaps::Remap;
+
 const LINE_BYTES_MAX: usize = 1 << 16;
 
 /// Lines one after the other; a last one without an end is not handed out.
@@ -98,11 +100,19 @@ pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|field| !field.is_empty())
 }
 
-/// The device and sector of `<- (8,1) 2048`, which a remap ends with.
-pub fn origin<'line>(mut parts: impl Iterator<Item = &'line [u8]>) -> Option<(u32, u64)> {
+/// A remap to a device and sector, whose line ends with where it came from: `<- (8,1) 2048`.
+pub fn remap_to<'line>(
+    (to, to_sector): (u32, u64),
+    mut parts: impl Iterator<Item = &'line [u8]>,
+) -> Option<Remap> {
     parts.next().filter(|arrow| arrow == b"<-")?;
     let parent = parts.next()?.strip_prefix(b"(")?.strip_suffix(b")")?;
-    Some((device(parent)?, parts.next().and_then(number)?))
+    Some(Remap {
+        from: device(parent)?,
+        from_sector: parts.next().and_then(number)?,
+        to,
+        to_sector,
+    })
 }
 
 /// Sectors from a line: of a split (`100 / 110`) those of the first part, of anything else (`100 + 8`) all of them, which

@@ -8,6 +8,7 @@ mod event;
 mod lines;
 mod perf;
 mod reader;
+mod remaps;
 
 #[cfg(feature = "python")]
 pub use bindings::register;

@@ -7,8 +7,8 @@ use std::fs::File;
 
 use iotrace_block::{Event, Kind, rwbs};
 
-use super::event::{Facts, Happening, Source};
-use super::lines::{Line, Lines, device, fields, number, origin, seconds, sectors};
+use super::event::{Facts, Happening, Source, What};
+use super::lines::{Line, Lines, device, fields, number, remap_to, seconds, sectors};
 
 pub struct Perf {
     lines: Lines,
@@ -41,17 +41,15 @@ pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()
     };
     let (time_ns, thread) = asker(&line[..at], facts).ok_or(())?;
     let Some(kind) = kind else {
+        let mut what = What::Other;
         if name == b"bio_remap" {
             let to = device(parts.next().ok_or(())?).ok_or(())?;
             let _letters = parts.next();
-            let sector = parts.next().and_then(number).ok_or(())?;
+            let to_sector = parts.next().and_then(number).ok_or(())?;
             let (_plus, _sectors) = (parts.next(), parts.next());
-            facts.remap(origin(parts).ok_or(())?, (to, sector));
+            what = What::Remap(remap_to((to, to_sector), parts).ok_or(())?);
         }
-        return Ok(Some(Happening {
-            time_ns,
-            event: None,
-        }));
+        return Ok(Some(Happening { time_ns, what }));
     };
 
     let device = device(parts.next().ok_or(())?).ok_or(())?;
@@ -109,7 +107,7 @@ pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()
     };
     Ok(Some(Happening {
         time_ns,
-        event: Some(event),
+        what: What::Event(event),
     }))
 }
 

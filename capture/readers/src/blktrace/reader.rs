@@ -1,7 +1,7 @@
 //! Several files of events in one order of time, paired as they pass: memory grows with what is in flight only.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -11,12 +11,13 @@ use arrow_array::{
     ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use arrow_schema::ArrowError;
-use iotrace_block::{Asker, Pairing, Row};
+use iotrace_block::{Asker, Kind, Layer, Pairing, Row};
 
 use super::binary::{Binary, byte_order};
 use super::blkparse::Blkparse;
-use super::event::{Facts, Happening, Source};
+use super::event::{Facts, Happening, Source, What};
 use super::perf::Perf;
+use super::remaps::Remaps;
 use crate::error::Unreadable;
 use crate::hashing::NumberMap;
 
@@ -24,6 +25,16 @@ use crate::hashing::NumberMap;
 const AHEAD: usize = 4096;
 /// The same where one file holds all processors, each in blocks of its own.
 const AHEAD_ALONE: usize = 1 << 17;
+
+/// Of a bio, here alone: a volume sent it on, and it is on the block layer as the volume's already.
+const SENT_ON: u32 = 1 << 31;
+
+/// Whether a row is an I/O of its own on its layer.
+fn counts(row: &Row, sent_on: &mut u64) -> bool {
+    let is_again = row.layer == Layer::Block && row.flags & SENT_ON != 0;
+    *sent_on += u64::from(is_again);
+    !is_again
+}
 
 /// The order it was read in, its source, and what it is.
 struct Ahead(u64, usize, Happening);
@@ -50,6 +61,11 @@ pub struct Reader {
     heap: BinaryHeap<Reverse<Ahead>>,
     pub facts: Facts,
     pub pairing: Pairing,
+    remaps: Remaps,
+    /// Devices on which bios were queued.
+    with_bios: HashSet<u32>,
+    /// I/Os on the block layer that a volume sent on, and that are not handed out.
+    pub sent_on: u64,
     /// Rows that are finished, to be handed out, and their device's kernel number.
     rows: Vec<(u32, Row)>,
     /// Events that are earlier than the one before them.
@@ -99,6 +115,9 @@ impl Reader {
             heap: BinaryHeap::new(),
             facts: Facts::default(),
             pairing: Pairing::default(),
+            remaps: Remaps::default(),
+            with_bios: HashSet::new(),
+            sent_on: 0,
             rows: Vec::new(),
             backwards: 0,
             number: 0,
@@ -149,9 +168,21 @@ impl Reader {
             self.backwards += 1;
         }
         self.last_ns = self.last_ns.max(happening.time_ns);
-        let Some(event) = &happening.event else {
-            return;
+        let mut event = match &happening.what {
+            What::Event(event) => *event,
+            What::Remap(remap) => {
+                let from_has_bios = self.with_bios.contains(&remap.from);
+                self.remaps.learn(*remap, from_has_bios);
+                return;
+            }
+            What::Other => return,
         };
+        if event.kind == Kind::BioQueue {
+            self.with_bios.insert(event.device);
+            if self.remaps.is_sent_on(event.device, event.sector) {
+                event.flags |= SENT_ON;
+            }
+        }
         let position = *self.positions.entry(event.device).or_insert_with(|| {
             self.numbers.push(event.device);
             self.pairing.add_device()
@@ -165,15 +196,22 @@ impl Reader {
                 own: false,
             })
         };
-        let mut push = |position: usize, row| rows.push((numbers[position], row));
-        self.pairing.on_event(position, event, asker_of, &mut push);
+        let mut push = |position: usize, row: Row| {
+            if counts(&row, &mut self.sent_on) {
+                rows.push((numbers[position], row));
+            }
+        };
+        self.pairing.on_event(position, &event, asker_of, &mut push);
     }
 
     fn finish(&mut self) {
         let (rows, numbers) = (&mut self.rows, &self.numbers);
         let ended = rows.len();
-        self.pairing
-            .give_up(&mut |position, row| rows.push((numbers[position], row)));
+        self.pairing.give_up(&mut |position, row| {
+            if counts(&row, &mut self.sent_on) {
+                rows.push((numbers[position], row));
+            }
+        });
         rows[ended..].sort_by_key(|(_, row)| (row.issued_ns, row.layer, row.offset_bytes));
         for source in &mut self.sources {
             source.finish(&mut self.facts);
@@ -295,10 +333,10 @@ impl Reader {
 
     /// Partitions that remaps told of: id, kernel number, the disk's id, first byte.
     pub fn take_partitions(&mut self) -> Vec<(i32, u32, i32, u64)> {
-        let shifts = std::mem::take(&mut self.facts.shifts);
         let mut partitions = Vec::new();
-        for (device, (parent, shift)) in shifts {
-            let (Some(shift), Some(parent)) = (shift, self.devices.get(&parent).copied()) else {
+        let told: Vec<_> = self.remaps.partitions().collect();
+        for (device, parent, shift) in told {
+            let Some(parent) = self.devices.get(&parent).copied() else {
                 continue;
             };
             if !self.devices.contains_key(&device) {

@@ -116,6 +116,65 @@ def test_a_remap_tells_where_the_partition_begins(rows):
     assert partition["start_bytes"] == (2348060440 - 2345510680) * 512
 
 
+def line(at_us, device, action, sector, origin=""):
+    """One of blkparse: a read of 16 sectors at a time in microseconds."""
+    return f"{device:>6}  0  1  {at_us / 1e6:.9f}  7  {action}   R {sector} + 16 {origin or '[db]'}\n"
+
+
+def sent_on(way, number):
+    """A bio of a volume and what becomes of it on the way down; each way asks the volume for one I/O."""
+    at, sector = number * 1000, number * 64
+    last, shift = way[-1][0], 0
+    text = line(at, way[0][0], "Q", sector)
+    for above, device, is_queued in way[1:]:
+        at, shift = at + 1, shift + 2048
+        text += line(at, device, "A", sector + shift, f"<- ({above}) {sector + shift - 2048}")
+        text += line(at, device, "Q", sector + shift) if is_queued else ""
+        last = device
+    text += line(at + 1, last, "D", sector + shift) + line(at + 500, last, "C", sector + shift)
+    return text + line(at + 501, way[0][0], "C", sector)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        [("253,0",), ("253,0", "8,0", True)],
+        [("9,0",), ("9,0", "8,0", False), ("8,1", "8,0", True)],
+        [("9,0",), ("9,0", "8,1", False), ("8,1", "8,0", True)],
+        [("253,1",), ("253,1", "253,0", True), ("253,0", "8,0", True)],
+    ],
+    ids=["volume", "array over a partition", "the same before Linux 5.12", "encrypted volume"],
+)
+def test_what_a_volume_sends_on_counts_once_on_the_block_layer(rows, tmp_path, way):
+    text = tmp_path / "volume.txt"
+    text.write_text("".join(sent_on(way, number) for number in range(20)))
+    recording, ask = rows(text)
+    names = {row["device_id"]: row["name"] for row in recording.read("devices").to_pylist()}
+    found = ask("select layer, device_id, count(*), count(completed_ns) from io group by all order by all")
+    assert [(layer, names[device], *counts) for layer, device, *counts in found] == [
+        ("block", way[0][0], 20, 20),
+        ("device", "8,0", 20, 20),
+    ]
+    twice = 20 * sum(is_queued for *_, is_queued in way[1:])
+    assert f"{twice} I/Os that a volume sent on to its disks count once" in str(
+        recording.manifest.quality.notes
+    )
+
+
+def test_a_disk_counts_what_others_ask_of_it_and_all_where_its_volume_is_not_in_the_trace(rows, tmp_path):
+    text = tmp_path / "disk.txt"
+    direct = line(900, "8,0", "Q", 5000) + line(901, "8,0", "D", 5000) + line(950, "8,0", "C", 5000)
+    text.write_text(sent_on([("253,0",), ("253,0", "8,0", True)], 1) + direct)
+    _, ask = rows(text)
+    assert ask("select count(*) from io where layer = 'block'") == [(2,)]
+
+    below = [one for one in text.read_text().splitlines(keepends=True) if one.split()[0] == "8,0"]
+    text.write_text("".join(below))
+    recording, ask = rows(text)
+    assert ask("select count(*) from io where layer = 'block'") == [(2,)]
+    assert "sent on" not in str(recording.manifest.quality.notes)
+
+
 def test_a_real_perf_script(rows):
     """The counts are grep's: 31 reads and 43 writes end, and 2 writes of nothing end the flushes."""
     recording, ask = rows(FIXTURES / "perf-loop.txt")
