@@ -189,7 +189,12 @@ def replay_answer(
             *([_scaling(run.scaling, run)] if run.scaling else []),
             *([_places(run, manifest.host), *_pacing(run)] if model is None else model_sections(model)),
             *notes_section(
-                [*manifest.quality.shared_time, *clock_sentences(manifest), *manifest.quality.notes]
+                [
+                    *manifest.quality.shared_time,
+                    *map(str, manifest.quality.part_recorded),
+                    *clock_sentences(manifest),
+                    *manifest.quality.notes,
+                ]
             ),
             *findings_section(name, manifest.quality, findings),
         ],

@@ -83,7 +83,7 @@ def print_recording(recording: Recording) -> None:
     console.paragraph(manifest.title, indent=2)
     console.paragraph(f"{start}, {format_duration_ns(manifest.duration_ns)}", indent=2)
     console.paragraph(f"holds {row_words(recording)}", indent=2)
-    for sentence in manifest.quality.shared_time:
+    for sentence in (*manifest.quality.shared_time, *manifest.quality.part_recorded):
         console.paragraph(f"not the same time: {sentence}", indent=2)
     for sentence in clock_sentences(manifest):
         console.paragraph(sentence, indent=2)

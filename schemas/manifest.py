@@ -14,6 +14,7 @@ from .host import Host, host_with_todays_names
 from .run import ClosedLoop, ModelFacts, Replay, Watched
 from .tables import FORMAT_VERSION
 from .text import format_share
+from .units import SECOND_NS
 from .vocabulary import Kind, counted
 
 QUALITY_WORDS: Final = {
@@ -27,6 +28,8 @@ HEAVY_LOSS: Final = 0.01
 _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 SHARED_TIME: Final = "time in common"
 """How reasons end that are about what sources share of their time."""
+OF_THE_TIME: Final = "of the time"
+"""How reasons end that are about layers recorded for a part of it."""
 ENDED_EARLY: Final = "recording ended early"
 """How the reason begins that says that it did."""
 
@@ -90,6 +93,28 @@ class Loss:
     source: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PartRecorded:
+    """A layer that was recorded for a part of the recording alone."""
+
+    layer: str
+    recorded_ns: Nanoseconds
+    window_ns: Nanoseconds
+
+    @property
+    def reason(self) -> str:
+        """Why the recording has a flaw."""
+        share = format_share(self.recorded_ns / max(self.window_ns, 1))
+        return f"layer {self.layer} recorded for {share} {OF_THE_TIME}"
+
+    def __str__(self) -> str:
+        """What that means for its figures."""
+        return (
+            f"layer {self.layer} was recorded for {self.recorded_ns / SECOND_NS:,.1f} s of "
+            f"{self.window_ns / SECOND_NS:,.1f} s: its rates over the whole are too low"
+        )
+
+
 @dataclass(slots=True)
 class Quality:
     """What is known to be missing or wrong, in counts; `judge` turns them into a verdict."""
@@ -115,6 +140,7 @@ class Quality:
     """How the recording ended: ``normally`` or a sentence on what cut it short."""
     shared_time: list[str] = field(default_factory=list)
     """What sources share of their time, where that is none or little: the first thing to be known of a recording."""
+    part_recorded: list[PartRecorded] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     """When losses were noticed, where the recorder told."""
     notes: list[str] = field(default_factory=list)
@@ -167,6 +193,7 @@ class Quality:
         if len(self.shared_time) > self.source_gaps:
             little = counted(len(self.shared_time) - self.source_gaps, "pair of sources", "pairs of sources")
             usable.append(f"{little} with little {SHARED_TIME}")
+        usable += [part.reason for part in self.part_recorded]
         unpaired = self.unpaired_completions
         if unpaired > max(10, events // 1000):
             usable.append(f"{counted(unpaired, 'completion')} without their start")

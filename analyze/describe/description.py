@@ -243,7 +243,8 @@ class Description:
     results: list[dict[str, Any]] = field(default_factory=list)
     """Rows of the table results, of another tool's test; see `results`."""
     shared_time: list[str] = field(default_factory=list)
-    """What the recording's sources share of their time, where that is none or little: to be said before all else."""
+    """What its sources share of their time where that is none or little, and for how much of it the layer of the load
+    was recorded where that is not all: to be said before all else."""
     notes: list[str] = field(default_factory=list)
     """What to know before believing the figures."""
 

@@ -129,7 +129,7 @@ class _Describer:
             waits=self.ask("wait_types"),
             markers=self.ask("marker_kinds"),
             results=results_of([self.recording]),
-            shared_time=list(manifest.quality.shared_time),
+            shared_time=[*manifest.quality.shared_time, *self._load_in_part()],
             notes=self.notes,
         )
         if self.layer is None:
@@ -298,6 +298,12 @@ class _Describer:
             read_working_set_bytes=reads,
             written_working_set_bytes=writes,
         )
+
+    def _load_in_part(self) -> list[str]:
+        """Whether the layer of the load was recorded for a part of the time alone."""
+        return [
+            str(part) for part in self.recording.manifest.quality.part_recorded if part.layer == self.layer
+        ]
 
     def _flight_ns(self, device_id: int | None, role: str | None, *, is_total: bool) -> int:
         """Time in flight within the window, of all I/Os that were seen to end, failed ones too."""

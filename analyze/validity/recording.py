@@ -5,7 +5,7 @@ from typing import Final
 from iotrace.analyze.stats.histogram import is_printable
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns, format_share
 from iotrace.schemas import LOAD_OPS
-from iotrace.schemas.manifest import ENDED_EARLY, HEAVY_LOSS, SHARED_TIME
+from iotrace.schemas.manifest import ENDED_EARLY, HEAVY_LOSS, OF_THE_TIME, SHARED_TIME
 from iotrace.schemas.tables import KEYS
 
 from .subject import ANY, CAPTURED, Finding, Rule, Subject
@@ -46,7 +46,7 @@ def data_lost(subject: Subject) -> Finding | None:
     reasons = [
         reason
         for reason in quality.reasons
-        if not reason.endswith(SHARED_TIME)
+        if not reason.endswith((SHARED_TIME, OF_THE_TIME))
         # That a run was stopped early is another rule's.
         and not (subject.played.stopped_early and reason.startswith(ENDED_EARLY))
     ]
@@ -112,13 +112,13 @@ def trace_lacks_ios(subject: Subject) -> Finding | None:
 def sources_apart(subject: Subject) -> Finding | None:
     """What one source shows explains nothing of what another shows at another time."""
     quality = subject.recording.manifest.quality
-    if not quality.shared_time:
+    if not (quality.shared_time or quality.part_recorded):
         return None
     return Finding(
         "sources-apart",
         "invalid" if quality.source_gaps else "warning",
         "its sources do not cover the same time",
-        "; ".join(quality.shared_time),
+        "; ".join(map(str, (*quality.shared_time, *quality.part_recorded))),
         "import them into recordings of their own, or correct the dates and time zones that they state",
     )
 
@@ -285,7 +285,8 @@ RULES: Final = (
     ),
     Rule(
         "sources-apart",
-        "sources in one recording share no time, or less than half of the shorter one's",
+        "sources in one recording share no time, or less than half of the shorter one's; or a layer was recorded for "
+        "less than nine tenths of it",
         "rates over the whole are too low, and one source explains nothing of the other; invalid if they "
         "share none",
         CAPTURED,

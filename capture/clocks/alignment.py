@@ -8,7 +8,7 @@ describe no common hour: rates over the whole are too low, and what one shows is
 of one kind that follow one another (a session's next file, the next day's snapshots) are one source here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Final
@@ -75,6 +75,23 @@ class Placement:
     """Layers whose I/Os another source shows too, with the stretch of UTC in which it does."""
     notes: list[str] = field(default_factory=list)
     clock_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when to when a source tells anything, in ns of one clock; ``kind`` is equal for pieces of one source."""
+
+    name: str
+    kind: object
+    start_ns: int
+    end_ns: int
+    uncertainty_ns: int = 0
+    """How far both may be off."""
+
+    @property
+    def length_ns(self) -> int:
+        """How long that is."""
+        return self.end_ns - self.start_ns
 
 
 def align(sources: Sequence[Clocked]) -> list[Placement]:
@@ -205,8 +222,17 @@ class _OneClock:
 
 
 def _hosts(clocks: list[_OneClock]) -> dict[_OneClock, object]:
-    """Which clocks are of one machine: those that saw the same I/Os, and snapshots beside one SQL Server's events."""
+    """Which clocks are of one machine.
+
+    Those that saw the same I/Os, files that continue one another, and snapshots beside one SQL Server's events.
+    """
     hosts: dict[_OneClock, object] = {clock: id(clock.reference or clock) for clock in clocks}
+    spans = sorted((entry for clock in clocks for entry in _span(clock)), key=lambda entry: entry[0].start_ns)
+    for (before, earlier), (after, later) in combinations(spans, 2):
+        overlap_ns = before.end_ns - after.start_ns
+        is_next = overlap_ns <= CONTINUES_SHARE * min(before.length_ns, after.length_ns)
+        if is_next and _continues([before], after):
+            hosts = {clock: hosts[earlier] if host == hosts[later] else host for clock, host in hosts.items()}
     servers = {
         hosts[clock]
         for clock in clocks
@@ -218,6 +244,16 @@ def _hosts(clocks: list[_OneClock]) -> dict[_OneClock, object]:
             if clock.first.host.database:
                 hosts[clock] = server
     return hosts
+
+
+def _span(clock: _OneClock) -> Iterator[tuple[Span, _OneClock]]:
+    """The time of a clock's I/Os, if it names a date and no start of its machine, which would tell machines apart."""
+    host = clock.first.host
+    if clock.samples and clock.has_date and host.boot_utc_ns is None:
+        first_ns = min(sample.first_ns for sample in clock.samples.values())
+        last_ns = max(sample.last_ns for sample in clock.samples.values())
+        kind = (clock.first.format_name, host.name, host.system)
+        yield Span(clock.first.name, kind, first_ns, last_ns), clock
 
 
 def _clocks(sources: Sequence[Clocked]) -> list[_OneClock]:
@@ -340,23 +376,6 @@ def span_text(span_ns: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.2f} {unit}"
     return f"{seconds:,.3f} s"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """From when to when a source tells anything, in ns of one clock; ``kind`` is equal for pieces of one source."""
-
-    name: str
-    kind: object
-    start_ns: int
-    end_ns: int
-    uncertainty_ns: int = 0
-    """How far both may be off."""
-
-    @property
-    def length_ns(self) -> int:
-        """How long that is."""
-        return self.end_ns - self.start_ns
 
 
 @dataclass(frozen=True, slots=True)

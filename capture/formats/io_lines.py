@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrace.capture.clocks.steps_back import StepsBack
 from iotrace.capture.roles import classify
 from iotrace.schemas import Clock, IoFlags, IotraceError, Op, Quality, counted
 from iotrace.schemas.host import Host
-from iotrace.schemas.units import DAY_NS, FILETIME_1970, SECTOR_BYTES
+from iotrace.schemas.units import DAY_NS, FILETIME_1970, SECOND_NS, SECTOR_BYTES
 
 from .format import HEAD_BYTES, Format, Outcome, Progress, naming, undated
 from .text_blocks import TextBlocks, columns_of, inspect_text, text_encoding
@@ -79,6 +80,8 @@ class Dialect:
     """How far the UTC it names may be from the host's own clock; None where that is not known."""
     first_ticks: int | None = None
     """Where the clock starts; None for the first line's time."""
+    in_order: bool = True
+    """Whether lines stand in the order of their I/Os, so that where they do not is worth a word."""
 
     def format(self, recognises: Callable[[bytes, Path], bool]) -> Format:
         """The format, which the folder's table names."""
@@ -145,6 +148,7 @@ class IoRowMaker:
     _files: dict[str, int] = field(default_factory=dict)
     _processes: dict[str, int] = field(default_factory=dict)
     _last_ns: int = 0
+    _steps_back: StepsBack = field(default_factory=StepsBack)
 
     def batches(self, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Devices that are new, then the I/Os."""
@@ -188,7 +192,14 @@ class IoRowMaker:
             flags |= rows.flags[possible]
         columns["flags"] = pa.array(flags.astype(np.uint32))
         self._count(issued, columns["completed_ns"])
+        ended = pc.fill_null(columns["completed_ns"], pa.array(issued)).to_numpy(zero_copy_only=False)
+        self._steps_back.see(issued, ended, columns["device_id"].to_numpy(zero_copy_only=False))
         yield "io", pa.RecordBatch.from_pydict(columns)
+
+    @property
+    def steps_back(self) -> list[tuple[int, int]]:
+        """See `StepsBack.found`."""
+        return self._steps_back.found()
 
     def _count(self, issued: Integers, completed: pa.Array) -> None:
         steps = np.diff(issued, prepend=self._last_ns if self.kept else issued[0])
@@ -294,6 +305,9 @@ class IoLinesTrace:
         quality = maker.quality()
         quality.truncated_tail = self._blocks.cut_tail
         quality.notes = text_notes(self._blocks, maker)
+        if self._dialect.in_order:
+            quality.clock_steps = len(maker.steps_back)
+            quality.notes += order_notes(maker)
         quality.notes += self._dialect.notes
         if self._dialect.utc_ns is None:
             quality.notes.append(undated("I/O"))
@@ -341,7 +355,17 @@ def text_notes(blocks: TextBlocks, maker: IoRowMaker) -> list[str]:
         notes.append(f"{counted(maker.rejected, 'line')} left out: no I/O of this form")
     if blocks.overlong_lines:
         notes.append(f"{counted(blocks.overlong_lines, 'line')} of over 1 MiB left out")
-    if maker.backwards:
+    return notes
+
+
+def order_notes(maker: IoRowMaker) -> list[str]:
+    """What the order of the lines tells of their clock."""
+    notes = [
+        f"the times go back by {by_ns / SECOND_NS:,.1f} s at {at_ns / SECOND_NS:,.1f} s: the clock was set back, or "
+        "the file holds several traces one after the other; what lies over one another there has too high a rate"
+        for at_ns, by_ns in maker.steps_back
+    ]
+    if maker.backwards > len(notes):
         notes.append(f"{counted(maker.backwards, 'line is', 'lines are')} earlier than the line before")
     return notes
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from iotrace.capture.clocks.alignment import Placement, SharedTime
 from iotrace.capture.formats.format import Outcome
 from iotrace.schemas import Layer, Quality, counted
+from iotrace.schemas.manifest import PartRecorded
 from iotrace.schemas.tables import KEYS, REFERENCES, TIME_COLUMNS
 
 _OVERLAP_SHARE: Final = 0.05
@@ -195,7 +196,9 @@ def merge_quality(
     merged.clock_steps += len(steps)
     merged.source_gaps += len(shared.apart)
     merged.shared_time += [*shared.apart, *shared.little]
-    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *shared.part, *_partly(of_io, layers)]
+    if not shared.apart:  # which says as much
+        merged.part_recorded += _partly(of_io, layers)
+    merged.notes += [*steps, *_overlaps(of_io, layers, compared), *shared.part]
     return merged
 
 
@@ -223,7 +226,7 @@ def window_of(outcomes: list[tuple[str, int, Outcome]]) -> tuple[int, int]:
 
 def _partly(
     outcomes: list[tuple[str, int, Outcome]], layers: Mapping[str, AbstractSet[str]]
-) -> Iterator[str]:
+) -> Iterator[PartRecorded]:
     """Layers that were recorded for a part of the window alone."""
     if not outcomes:
         return
@@ -235,10 +238,7 @@ def _partly(
             covered_ns += max(until_ns - max(begin_ns, end_ns), 0)
             end_ns = max(end_ns, until_ns)
         if spans and covered_ns < _COVERED_SHARE * (last_ns - first_ns):
-            yield (
-                f"layer {layer} was recorded for {covered_ns / 1e9:,.1f} s of {(last_ns - first_ns) / 1e9:,.1f} s: its "
-                "rates over the whole are too low"
-            )
+            yield PartRecorded(layer, covered_ns, last_ns - first_ns)
 
 
 def _steps(outcomes: list[tuple[str, int, Outcome]]) -> Iterator[str]:

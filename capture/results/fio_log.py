@@ -143,12 +143,7 @@ class FioLogsTrace:
             quality.events_lost += one.quality.events_lost
             quality.latencies_dropped += one.quality.latencies_dropped
             quality.truncated_tail |= one.quality.truncated_tail
-            quality.notes += [
-                note
-                for note in one.quality.notes
-                # They are in order of completion, to the millisecond.
-                if note not in quality.notes and "earlier than the line before" not in note
-            ]
+            quality.notes += [note for note in one.quality.notes if note not in quality.notes]
         if self._single:
             quality.notes.append(
                 "fio's logs give completions in whole milliseconds: latencies are exact, times are not"
@@ -185,6 +180,7 @@ class FioLogsTrace:
             layer="filesystem",
             notes=notes,
             first_ticks=self._zero_ms * MILLISECOND_NS,
+            in_order=False,  # of completion, to the millisecond, each thread's after the other's
         )
 
     def _rows(self, columns: dict[str, pa.Array], thread: int) -> Rows:

@@ -189,11 +189,9 @@ def test_an_overlap_that_may_count_ios_twice_is_told(second, compared, is_told):
 
 def test_a_layer_of_a_part_of_the_window_is_told():
     layers = {"a": {"block"}, "b": {"device"}}
-    notes = merged(outcome(0, 10), outcome(2, 10), layers=layers).notes
-    assert [note for note in notes if "too low" in note] == [
-        "layer device was recorded for 8.0 s of 10.0 s: its rates over the whole are too low"
-    ]
-    assert merged(outcome(0, 10), outcome(0.5, 10), layers=layers).notes == []
+    (part,) = merged(outcome(0, 10), outcome(2, 10), layers=layers).part_recorded
+    assert str(part) == "layer device was recorded for 8.0 s of 10.0 s: its rates over the whole are too low"
+    assert merged(outcome(0, 10), outcome(0.5, 10), layers=layers).part_recorded == []
 
 
 def test_a_trace_of_years_counts_as_a_step_of_its_clock():

@@ -328,6 +328,5 @@ def test_a_layer_that_was_recorded_for_a_part_is_named(packed, tmp_path, monkeyp
     ]
     for path in packed.glob("*.xel"):
         path.write_bytes(xel_build.file(events))
-    notes = import_files([packed], tmp_path / "x.iotrace").manifest.quality.notes
-    (note,) = [note for note in notes if note.startswith("layer ")]
-    assert note == "layer sql was recorded for 1.0 s of 299.9 s: its rates over the whole are too low"
+    (part,) = import_files([packed], tmp_path / "x.iotrace").manifest.quality.part_recorded
+    assert str(part) == "layer sql was recorded for 1.0 s of 299.9 s: its rates over the whole are too low"

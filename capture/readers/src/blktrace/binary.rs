@@ -1,7 +1,5 @@
 //! blktrace's binary records, as `linux/blktrace_api.h` defines them (version 7): 48 bytes and a payload each.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{BufReader, Read};
 
@@ -9,13 +7,12 @@ use iotrace_block::{Event, Kind, rwbs};
 
 use super::event::{Facts, Happening, Source, What, kind_of};
 use super::remaps::Remap;
+use super::sequences::Sequences;
 
 const MAGIC: u32 = 0x6561_7407;
 const RECORD_BYTES: usize = 48;
 const NOTIFY: u32 = 1 << 10;
 const READ_MASKS: usize = 1 << 18;
-/// A number further than this from the one before it and the one after it is damage, not a gap.
-const STEP_MAX: u32 = 1 << 16;
 
 /// Whether the file's first bytes are a record, and in which byte order: true for big-endian.
 pub fn byte_order(head: &[u8]) -> Option<bool> {
@@ -32,72 +29,11 @@ pub struct Binary {
     file: BufReader<File>,
     big_endian: bool,
     position: u64,
-    /// Of each device and processor.
-    sequences: HashMap<(u32, u32), Numbers>,
+    sequences: Sequences,
     payload: Vec<u8>,
     /// The first bytes of the next record, once one was read: None at the end.
     ahead: Option<[u8; 4]>,
     is_begun: bool,
-}
-
-/// The sequence numbers of one processor's records, which count up by one, as they come.
-#[derive(Clone, Copy)]
-struct Numbers {
-    latest: u32,
-    /// The first and the last that a neighbour confirms, so that no single wrong number claims a gap; and how many
-    /// records there are from the one to the other.
-    confirmed: Option<(u32, u32, u32)>,
-    /// Since the first confirmed one.
-    count: u32,
-    /// Number and time of the first record, and the time of the last: where the first comes again, so do the others.
-    first: (u32, u64),
-    last_ns: u64,
-    is_again: bool,
-}
-
-impl Numbers {
-    fn new(number: u32, time_ns: u64) -> Self {
-        Self {
-            latest: number,
-            confirmed: None,
-            count: 0,
-            first: (number, time_ns),
-            last_ns: time_ns,
-            is_again: false,
-        }
-    }
-
-    /// Whether a record was there before, as in a file that holds the same trace twice.
-    fn repeats(&mut self, number: u32, time_ns: u64) -> bool {
-        self.is_again =
-            time_ns <= self.last_ns && (self.is_again || (number, time_ns) == self.first);
-        self.last_ns = self.last_ns.max(time_ns);
-        self.is_again
-    }
-
-    fn add(&mut self, number: u32) {
-        // They may wrap around, and neighbours may come in the wrong order.
-        self.count = self.count.saturating_add(1);
-        if number.wrapping_sub(self.latest).wrapping_add(STEP_MAX) <= 2 * STEP_MAX {
-            let first = if let Some((first, ..)) = self.confirmed {
-                first
-            } else {
-                self.count = 2;
-                self.latest
-            };
-            self.confirmed = Some((first, number, self.count));
-        }
-        self.latest = number;
-    }
-
-    fn lost(&self) -> u32 {
-        let (first, last, count) = self.confirmed.unwrap_or_default();
-        match last.wrapping_sub(first) {
-            // The last came before the first.
-            0x8000_0000.. => 0,
-            between => (between + 1).saturating_sub(count),
-        }
-    }
 }
 
 impl Binary {
@@ -106,7 +42,7 @@ impl Binary {
             file: BufReader::with_capacity(READ_MASKS, file),
             big_endian,
             position: 0,
-            sequences: HashMap::new(),
+            sequences: Sequences::default(),
             payload: Vec::new(),
             ahead: None,
             is_begun: false,
@@ -190,24 +126,6 @@ impl Binary {
         }
     }
 
-    /// False for a record that was there before.
-    fn count(&mut self, device: u32, processor: u32, number: u32, time_ns: u64) -> bool {
-        let is_full = self.sequences.len() >= 1 << 16;
-        match self.sequences.entry((device, processor)) {
-            Entry::Occupied(mut entry) => {
-                if entry.get_mut().repeats(number, time_ns) {
-                    return false;
-                }
-                entry.get_mut().add(number);
-            }
-            Entry::Vacant(entry) if !is_full => {
-                entry.insert(Numbers::new(number, time_ns));
-            }
-            Entry::Vacant(_) => {}
-        }
-        true
-    }
-
     fn event(&mut self, record: &[u8], facts: &mut Facts) -> Option<Happening> {
         let action = self.u32(record, 28);
         let category = action >> 16;
@@ -217,7 +135,8 @@ impl Binary {
         }
         let device = self.u32(record, 36);
         let time_ns = self.u64(record, 8);
-        if !self.count(device, self.u32(record, 40), self.u32(record, 4), time_ns) {
+        let (processor, number) = (self.u32(record, 40), self.u32(record, 4));
+        if !self.sequences.count(device, processor, number, time_ns) {
             facts.repeated += 1;
             return None;
         }
@@ -335,11 +254,7 @@ impl Source for Binary {
     }
 
     fn finish(&mut self, facts: &mut Facts) {
-        facts.lost += self
-            .sequences
-            .values()
-            .map(|numbers| u64::from(numbers.lost()))
-            .sum::<u64>();
+        facts.lost += self.sequences.lost();
     }
 
     fn position(&self) -> u64 {

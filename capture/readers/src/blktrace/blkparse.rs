@@ -5,10 +5,13 @@ use std::fs::File;
 use iotrace_block::{Event, Kind, rwbs};
 
 use super::event::{Facts, Happening, Source, What, kind_of};
+
 use super::lines::{Line, Lines, device, fields, number, remap_to, seconds, sectors};
+use super::sequences::Sequences;
 
 pub struct Blkparse {
     lines: Lines,
+    sequences: Sequences,
     is_over: bool,
 }
 
@@ -16,18 +19,27 @@ impl Blkparse {
     pub fn new(file: File) -> Self {
         Self {
             lines: Lines::new(file),
+            sequences: Sequences::default(),
             is_over: false,
         }
     }
 }
 
 /// What a line says. `Err` for a line of another form, `Ok(None)` for a command that moves no sectors.
-pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()> {
+pub fn happening(
+    line: &[u8],
+    sequences: &mut Sequences,
+    facts: &mut Facts,
+) -> Result<Option<Happening>, ()> {
     let mut parts = fields(line);
     let mut next = || parts.next().ok_or(());
     let device = device(next()?).ok_or(())?;
-    number(next()?).ok_or(())?;
-    number(next()?).ok_or(())?;
+    let mut small = || {
+        number(next()?)
+            .and_then(|number| u32::try_from(number).ok())
+            .ok_or(())
+    };
+    let (processor, sequence) = (small()?, small()?);
     let time_ns = seconds(next()?).ok_or(())?;
     let thread = number(next()?)
         .and_then(|thread| i32::try_from(thread).ok())
@@ -38,6 +50,11 @@ pub fn happening(line: &[u8], facts: &mut Facts) -> Result<Option<Happening>, ()
         [_, _] => None,
         _ => return Err(()),
     };
+    // Messages (m) have no number of their own.
+    if action != b"m" && !sequences.count(device, processor, sequence, time_ns) {
+        facts.repeated += 1;
+        return Ok(None);
+    }
     let is_remap = action == b"A";
     let Some(kind) = kind else {
         let mut what = What::Other;
@@ -119,15 +136,20 @@ impl Source for Blkparse {
             };
             // What comes after the events: totals for each processor.
             self.is_over |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
-            if self.is_over || line.trim_ascii().is_empty() {
+            if line.trim_ascii().is_empty() {
                 continue;
             }
-            facts.events += 1;
-            match happening(line, facts) {
-                Ok(Some(happening)) => return Ok(Some(happening)),
+            match happening(line, &mut self.sequences, facts) {
+                // Another trace may follow the totals of the one before.
+                Err(()) if self.is_over => continue,
+                Ok(Some(happening)) => {
+                    facts.events += 1;
+                    return Ok(Some(happening));
+                }
                 Ok(None) => {}
                 Err(()) => facts.rejected += 1,
             }
+            facts.events += 1;
         }
     }
 

@@ -9,6 +9,7 @@ mod lines;
 mod perf;
 mod reader;
 mod remaps;
+mod sequences;
 
 #[cfg(feature = "python")]
 pub use bindings::register;

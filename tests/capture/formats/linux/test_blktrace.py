@@ -1,5 +1,6 @@
 """Linux block-layer events: btt's and blkparse's figures for a real trace, and pairings worked out by hand."""
 
+import itertools
 import re
 import shutil
 import struct
@@ -15,6 +16,7 @@ SAMPLES = Path(__file__).parents[5] / "shared" / "samples" / "linux"
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "linux"
 QUEUE, ISSUE, COMPLETE = 1, 7, 8
 READ, WRITE, NOTIFY = 1 << 16, 1 << 17, 1 << 26
+SEQUENCE = itertools.count(1)
 
 
 @pytest.fixture
@@ -118,7 +120,10 @@ def test_a_remap_tells_where_the_partition_begins(rows):
 
 def line(at_us, device, action, sector, origin=""):
     """One of blkparse: a read of 16 sectors at a time in microseconds."""
-    return f"{device:>6}  0  1  {at_us / 1e6:.9f}  7  {action}   R {sector} + 16 {origin or '[db]'}\n"
+    sequence = next(SEQUENCE)
+    return (
+        f"{device:>6}  0  {sequence}  {at_us / 1e6:.9f}  7  {action}   R {sector} + 16 {origin or '[db]'}\n"
+    )
 
 
 def sent_on(way, number):
@@ -314,6 +319,30 @@ def test_a_file_that_holds_its_trace_twice_is_read_once(rows, tmp_path):
     recording, ask = rows(twice)
     assert ask(everything) == expected
     assert any("the file holds the same trace twice" in note for note in recording.manifest.quality.notes)
+
+
+def test_a_text_that_holds_its_trace_twice_is_read_once(rows, tmp_path):
+    once = sample("takeoverjp_sample.blkparse.txt").read_text()
+    text = tmp_path / "twice.txt"
+    everything = "select * exclude process_id from io order by all"
+    text.write_text(once)
+    _, ask = rows(text)
+    expected = ask(everything)
+    for between in ("", "CPU1 (259,0):\n Reads Queued:      3,       12KiB\nTotal (259,0):\n\n"):
+        text.write_text(once + between + once)
+        recording, ask = rows(text)
+        assert ask(everything) == expected
+        assert any("the file holds the same trace twice" in note for note in recording.manifest.quality.notes)
+
+
+def test_a_trace_after_the_totals_of_another_is_read(rows, tmp_path):
+    text = tmp_path / "two.txt"
+    traces = ["".join(line(at + pause, "8,0", action, at) for pause, action in ((0, "Q"), (9, "D"), (99, "C")))
+              for at in (1000, 2000)]  # fmt: skip
+    text.write_text("CPU0 (8,0):\n Reads Queued:      1,        4KiB\nTotal (8,0):\n".join(traces))
+    recording, ask = rows(text)
+    assert ask("select count(*) from io where layer = 'block'") == [(2,)]
+    assert recording.manifest.quality.events_lost == 0
 
 
 @pytest.mark.parametrize("later", [0, 1], ids=["again", "another"])

@@ -283,3 +283,37 @@ def test_disksim_validation_requests_follow_the_end_of_the_one_before(tmp_path):
         [third, third + 607_000, "read", 3_962_268 * 512, 2048],
     ]
     assert {row["layer"] for row in rows} == {"device"}
+
+
+def msr_lines(seconds, first=0):
+    """A read of 8 KiB at each of ``seconds`` after noon, which takes 2 ms, one place after the other."""
+    noon = 128_166_372_000_000_000
+    return "".join(
+        f"{noon + round(at * 1e7)},h,0,Read,{number * 8192},8192,20000\n"
+        for number, at in enumerate(seconds, first)
+    )
+
+
+def test_a_clock_set_back_is_a_flaw(tmp_path):
+    trace = tmp_path / "t.csv"
+    trace.write_text(msr_lines([at / 10 - 30 * (at > 600) for at in range(1200)]))
+    recording, _ = rows_of(trace, tmp_path)
+    assert recording.manifest.quality.clock_steps == 1
+    assert "the times go back by 29.9 s at 60.0 s: the clock was set back, or" in str(
+        recording.manifest.quality.notes
+    )
+
+
+@pytest.mark.parametrize(("second", "devices", "share"), [(60, 1, None), (100, 1, 120 / 160), (0, 2, None)])
+def test_a_file_that_continues_another_is_of_the_same_disk(tmp_path, second, devices, share):
+    """From second 60, from second 100 after a gap of 40 s, and at the same time: then it is of another host."""
+    chance = random.Random(5)
+    for name, start in (("a.csv", 0), ("b.csv", second)):
+        at_s = sorted(start + 60 * chance.random() for _ in range(600))
+        (tmp_path / name).write_text(msr_lines(at_s, first=chance.randrange(10**6)))
+    recording = import_files([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out.iotrace")
+    assert len(recording.read("devices")) == devices
+    parts = recording.manifest.quality.part_recorded
+    assert [round(part.recorded_ns / part.window_ns, 2) for part in parts] == (
+        [] if share is None else [share]
+    )
