@@ -16,6 +16,8 @@ from .summary import HostSummary, Seconds, Unread, distinct_hosts
 
 PEAK_SECONDS: Final = 60
 """Length of the busiest stretch. Clocks of different hosts may be seconds apart, which matters little to a minute."""
+_TOGETHER_SHARE: Final = 0.9
+"""Of a stretch, how much recordings must cover to have been made at the same time. Clocks may be seconds apart."""
 _HOSTS_MIN: Final = 5
 """With fewer, none can be said to stand out."""
 _OUTLIER_ERRORS: Final = 3.5
@@ -64,6 +66,8 @@ class Host:
     queue_length_mean: float
     read: Latency | None
     write: Latency | None
+    counted_ios_per_s: float | None
+    """By its counters, which alone were recorded: in no sum; None where there are I/Os, or no rates."""
     peak: Peak | None
     """None for a recording without a date, or shorter than `PEAK_SECONDS`."""
     quality: str
@@ -94,9 +98,9 @@ class Fleet:
     """``peak`` over ``peaks_ios_per_s``: 1 if all hosts are busiest at the same moment; None where not all of them were
     being recorded at the peak."""
     recorded_at_peak: int | None
-    """Hosts that were being recorded in some of ``peak``."""
+    """Hosts that were being recorded throughout ``peak``."""
     together_most: int
-    """The most hosts that were being recorded at one moment."""
+    """The most hosts that were being recorded at the same time for `PEAK_SECONDS`, or as long as the shortest was."""
     undated: list[str]
     outliers: list[Outlier]
     unread: list[Unread]
@@ -119,7 +123,8 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
             hint="iotrace validate RECORDING tells what is left of one",
         )
     hosts = sorted(
-        (_host(one, own_host[one.path]) for one in summaries), key=lambda one: (-one.ios_per_s, one.host)
+        (_host(one, own_host[one.path]) for one in summaries),
+        key=lambda one: (-(one.ios_per_s or one.counted_ios_per_s or 0.0), one.host),
     )
     dated = [one for one in summaries if one.start_utc_ns is not None]
     own = {one.path: peak for one in dated if (peak := busiest(one.seconds, one.window_ns)) is not None}
@@ -151,9 +156,11 @@ def describe_fleet(found: Sequence[HostSummary | Unread]) -> Fleet:
 
 
 def _shares(one: HostSummary, peak: Peak) -> bool:
-    """Whether a recording with a date covers part of a peak."""
+    """Whether a recording with a date covers a peak, but for what clocks may be apart."""
     start_ns, peak_ns = one.start_utc_ns or 0, peak.utc_s * SECOND_NS
-    return start_ns <= peak_ns + PEAK_SECONDS * SECOND_NS and peak_ns <= start_ns + one.window_ns
+    first_ns = max(start_ns, peak_ns)
+    until_ns = min(start_ns + one.window_ns, peak_ns + PEAK_SECONDS * SECOND_NS)
+    return until_ns - first_ns >= _TOGETHER_SHARE * PEAK_SECONDS * SECOND_NS
 
 
 def busiest(seconds: Seconds, window_ns: int) -> Peak | None:
@@ -223,6 +230,7 @@ def _host(one: HostSummary, own_host: str) -> Host:
         queue_length_mean=one.queue_length_mean,
         read=_latency([one], "read"),
         write=_latency([one], "write"),
+        counted_ios_per_s=one.counted_ios_per_s,
         peak=busiest(one.seconds, one.window_ns) if one.start_utc_ns is not None else None,
         quality=one.quality,
         spoilt_by=one.spoilt_by,
@@ -235,8 +243,11 @@ def _latency(summaries: Sequence[HostSummary], op: str) -> Latency | None:
 
 
 def _together_most(dated: Sequence[HostSummary]) -> int:
+    """Recordings count as together that share such a stretch: so each ends that much earlier."""
+    shortest_ns = min((one.window_ns for one in dated), default=0)
+    stretch_ns = round(_TOGETHER_SHARE * min(PEAK_SECONDS * SECOND_NS, shortest_ns))
     borders = [(one.start_utc_ns or 0, 1) for one in dated]
-    borders += [((one.start_utc_ns or 0) + one.window_ns, -1) for one in dated]
+    borders += [((one.start_utc_ns or 0) + one.window_ns - stretch_ns, -1) for one in dated]
     most = now = 0
     for _, change in sorted(borders):  # an end sorts before a beginning at the same moment
         now += change

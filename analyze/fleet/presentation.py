@@ -68,8 +68,10 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
         )
     if found.undated:
         yield Sentence(f"No date, so not in the peak: {hosts_text(found.undated)}", "doubt")
+    yield from _counted(found)
     if not found.io_count:
-        yield Sentence("They hold no reads or writes")
+        if all(one.counted_ios_per_s is None for one in found.hosts):
+            yield Sentence("They hold no reads or writes")
         return
     if_together = "" if found.together_most == len(found.hosts) else ", if all ran at once"
     yield Sentence(
@@ -81,7 +83,7 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
         at = format_moment(found.peak.utc_s * SECOND_NS)
         yield Sentence(
             f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s, from {at}, when "
-            f"{found.recorded_at_peak} of the {len(found.hosts)} were being recorded"
+            f"{found.recorded_at_peak} of the {len(found.hosts)} were being recorded throughout"
             if found.coincidence is None
             else f"Peak: {format_figure(found.peak.ios_per_s)} I/Os/s at {at}, {format_share(found.coincidence, 0)} of "
             "the hosts' peaks summed"
@@ -98,6 +100,21 @@ def _opening(found: Fleet) -> Iterator[Sentence]:
             slower.setdefault(one.host, []).append(words)
         named = [f"{shortened(host, HOST_CHARACTERS)} ({', '.join(words)})" for host, words in slower.items()]
         yield Sentence(f"Slower than the median host: {_first(named)}", "doubt")
+
+
+def _counted(found: Fleet) -> Iterator[Sentence]:
+    """Hosts whose I/Os nobody recorded: they are in no sum."""
+    counted_only = [one for one in found.hosts if one.counted_ios_per_s is not None]
+    if not counted_only:
+        return
+    rate = f"{format_figure(sum(one.counted_ios_per_s or 0 for one in counted_only))} I/Os/s"
+    if found.io_count:
+        names = hosts_text([one.host for one in counted_only])
+        yield Sentence(f"Not in these figures, because only counters were recorded: {names}, {rate}", "doubt")
+    else:
+        yield Sentence(
+            f"Load by counters: {rate}; counters know means only, no peaks of seconds and no percentiles"
+        )
 
 
 def _when(found: Fleet) -> str:
@@ -161,7 +178,7 @@ def _hosts(found: Fleet) -> Iterator[Section]:
 def _row(one: Host) -> tuple[Cell, ...]:
     return (
         shortened(one.host, HOST_CHARACTERS),
-        Number(one.ios_per_s if one.io_count else None),
+        Number(one.ios_per_s if one.io_count else one.counted_ios_per_s),
         _mean(one.read),
         _mean(one.write),
         _p99(one.read),

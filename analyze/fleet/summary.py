@@ -5,10 +5,10 @@ Kept are figures that add up, and how far to trust them.
 
 import glob
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -141,6 +141,8 @@ class HostSummary:
     queue_length_mean: float
     latency: dict[str, Histogram]
     seconds: Seconds
+    counted_ios_per_s: float | None
+    """By counters, where the recording holds no I/Os; None where those tell none either."""
     quality: str
     quality_words: str
     spoilt_by: tuple[str, ...]
@@ -192,8 +194,22 @@ def _summary(
         queue_length_mean=total.queue_length_mean if total is not None else 0.0,
         latency=found.latency,
         seconds=Seconds(*(columns[name].to_numpy() for name in ("utc_s", "io_count"))),
+        counted_ios_per_s=None if total is not None else counted_ios_per_s(description.drives),
         quality=manifest.quality.verdict,
         quality_words=manifest.quality.words,
         spoilt_by=tuple(entry.title for entry in disqualifying(findings)),
         findings=tuple(findings),
     )
+
+
+def counted_ios_per_s(drives: Sequence[Mapping[str, Any]]) -> float | None:
+    """Reads and writes a second by counters; ``drives`` are rows of query counter_drives.
+
+    Objects count the same I/Os each in its way (physical and logical disks, files): that of the highest sum is taken.
+    """
+    each: dict[tuple[str, bool], float] = {}
+    for one in drives:
+        if one["ios_per_s"] is not None:
+            key = one["object"], one["instance"] == "_Total"
+            each[key] = each.get(key, 0.0) + float(one["ios_per_s"])
+    return max(each.values(), default=None)

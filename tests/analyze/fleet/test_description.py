@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iotrace.analyze.fleet import Fleet, describe_fleet
-from iotrace.analyze.fleet.summary import summarise
+from iotrace.analyze.fleet.summary import counted_ios_per_s, summarise
 from iotrace.schemas import Clock, IotraceError
 from iotrace.schemas.host import Host
 
@@ -133,6 +133,39 @@ def test_recordings_that_share_no_time_have_no_more_than_one_hosts_peak(plant):
     found = described([plant("a", 1), plant("b", 2, start_ns=NIGHT_NS + 86_400 * SECOND)])
     assert found.together_most == 1
     assert (found.coincidence, found.recorded_at_peak) == (None, 1)
+
+
+@pytest.mark.parametrize(("apart_s", "together"), [(242, 2), (250, 1), (280, 1)])
+def test_recordings_that_share_less_than_a_minute_were_not_made_at_the_same_time(plant, apart_s, together):
+    """The peak of both would lie across the end of one: less than both carry at any time."""
+    found = described([plant("a", 1), plant("b", 2, start_ns=NIGHT_NS + apart_s * SECOND)])
+    assert found.together_most == together
+
+
+def test_a_peak_across_the_end_of_one_recording_is_not_held_against_the_peaks_of_both(plant):
+    """Both are busy in the 20 s that both were recorded in."""
+    first = plant("a", 1, busy_s=290, count=2_000)
+    second = plant("b", 2, start_ns=NIGHT_NS + 280 * SECOND, busy_s=0, count=2_000)
+    found = described([first, second])
+    assert (found.coincidence, found.together_most) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rate"),
+    [
+        (
+            [("PhysicalDisk", "0", 300.0), ("PhysicalDisk", "1", 100.0), ("PhysicalDisk", "_Total", 400.0)],
+            400,
+        ),
+        ([("PhysicalDisk", "0", 300.0), ("LogicalDisk", "C:", 120.0), ("LogicalDisk", "D:", 170.0)], 300),
+        ([("PhysicalDisk", "_Total", 400.0)], 400),
+        ([("PhysicalDisk", "0", None)], None),
+        ([], None),
+    ],
+)
+def test_what_counters_say_of_one_load_in_several_ways_counts_once(rows, rate):
+    drives = [dict(zip(("object", "instance", "ios_per_s"), row, strict=True)) for row in rows]
+    assert counted_ios_per_s(drives) == rate
 
 
 def test_a_recording_without_a_date_counts_as_load_and_not_in_the_peak(plant):

@@ -21,7 +21,7 @@ def host(name: str, ios_per_s: float, **more: object) -> Host:
         host=name, own_host=name, path=f"{name}.iotrace", uuid=name, kind="captured", start_utc_ns=NIGHT_NS,
         window_ns=300 * 10**9, io_count=1000, size_bytes=8_192_000, ios_per_s=ios_per_s, bytes_per_s=ios_per_s * 8192,
         read_share_of_ios=0.7, queue_length_mean=0.5, read=latency, write=latency,
-        peak=Peak(1_767_400_100, 2 * ios_per_s), quality="good", spoilt_by=(),
+        counted_ios_per_s=None, peak=Peak(1_767_400_100, 2 * ios_per_s), quality="good", spoilt_by=(),
     )  # fmt: skip
     return replace(one, **more)
 
@@ -93,8 +93,29 @@ def test_hosts_that_were_not_recorded_at_once_have_no_load_together(fleet):
     apart = replace(fleet, together_most=1, recorded_at_peak=1, coincidence=None)
     assert said(apart)[1:3] == [
         "Load, if all ran at once: 4,000 I/Os/s of 8.0 KiB, 70 % reads, 32.8 MB/s",
-        "Peak: 6,000 I/Os/s, from 2026-01-03 00:28:20 UTC, when 1 of the 2 were being recorded",
+        "Peak: 6,000 I/Os/s, from 2026-01-03 00:28:20 UTC, when 1 of the 2 were being recorded throughout",
     ]
+
+
+def counted(name: str, ios_per_s: float) -> Host:
+    return host(
+        name, 0.0, io_count=0, size_bytes=0, peak=None, read=None, write=None, counted_ios_per_s=ios_per_s
+    )
+
+
+def test_hosts_of_which_only_counters_were_recorded_are_named_before_the_load_without_theirs(fleet):
+    mixed = replace(fleet, hosts=[counted("sql09", 5000.0), *fleet.hosts], together_most=3)
+    assert said(mixed)[1:3] == [
+        "Not in these figures, because only counters were recorded: sql09, 5,000 I/Os/s",
+        "Load: 4,000 I/Os/s of 8.0 KiB, 70 % reads, 32.8 MB/s",
+    ]
+    (section,) = fleet_answer(mixed).sections
+    assert section.table.rows[0][1].value == 5000
+
+
+def test_of_counters_alone_the_sum_of_their_rates_is_told(fleet):
+    alone = replace(fleet, hosts=[counted("sql08", 100.0), counted("sql09", 300.0)], io_count=0)
+    assert said(alone)[1].startswith("Load by counters: 400 I/Os/s;")
 
 
 def test_of_many_that_cannot_be_read_three_are_told(fleet):
