@@ -147,8 +147,8 @@ class MappedSpace:
     mode: str | None = None
 
 
-PEAK_WIDTHS: Final = ("10ms", "100ms", "1s")
-"""Lengths of time whose fullest stretch is looked for (schemas/load/src/arrivals.rs)."""
+PEAK_WIDTHS: Final = {"10ms": 10_000_000, "100ms": 100_000_000, "1s": 1_000_000_000}
+"""Names and nanoseconds of the lengths of time whose fullest stretch is looked for (schemas/load/src/arrivals.rs)."""
 
 
 @dataclass(slots=True)

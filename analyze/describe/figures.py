@@ -1,8 +1,8 @@
 """What one pass over a recording finds out, as `describe` takes it."""
 
 from collections.abc import Sequence as Listed
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,25 @@ class Arrivals:
     def peak_to_mean(self) -> dict[str, float | None]:
         """The fullest stretch of each of `PEAK_WIDTHS` over the mean one; None with fewer than ten of them."""
         return dict(zip(PEAK_WIDTHS, self._peaks, strict=True))
+
+    def by_clock(self, step_ns: float, length_ns: int) -> Self:
+        """Without what a clock that counts in steps of ``step_ns`` cannot show.
+
+        That is how arrivals vary if several share a step on average, and stretches of less than two steps.
+        """
+        peaks = [
+            None if 2 * step_ns > width_ns else peak
+            for width_ns, peak in zip(PEAK_WIDTHS.values(), self._peaks, strict=True)
+        ]
+        is_coarse = is_coarse_clock(step_ns, self.count, length_ns)
+        return replace(
+            self, coefficient_of_variation=None if is_coarse else self.coefficient_of_variation, _peaks=peaks
+        )
+
+
+def is_coarse_clock(step_ns: float, io_count: int, length_ns: int) -> bool:
+    """Whether more than one I/O shares a step of the clock on average."""
+    return step_ns * io_count > length_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +94,28 @@ class Measured:
     """
 
     def __init__(
-        self, tally: Tally, numbering: Numbering, window_ns: tuple[int, int], borders_ns: Listed[int]
+        self,
+        tally: Tally,
+        numbering: Numbering,
+        window_ns: tuple[int, int],
+        borders_ns: Listed[int],
+        clock_step_ns: float = 1.0,
     ) -> None:
         """``tally`` has taken in everything; ``borders_ns`` are those of its slices of time."""
         self._tally = tally
         self._numbering = numbering
         self._borders_ns = borders_ns
-        groups, devices, everything = tally.arrivals()
-        self.arrivals: dict[tuple[int | None, str | None], Arrivals] = dict(
-            zip(numbering.groups, (Arrivals(*figures) for figures in groups), strict=True)
-        ) | {
-            (device, None): Arrivals(*figures)
-            for device, figures in zip(numbering.devices, devices, strict=True)
-        }
-        self.all_arrivals = Arrivals(*everything)
         length_ns = max(window_ns[1] - window_ns[0], 0)
+        groups, devices, everything = tally.arrivals()
+        length_ns = max(window_ns[1] - window_ns[0], 0)
+        every: list[tuple[int | None, str | None]] = [*numbering.groups]
+        every += [(device, None) for device in numbering.devices]
+        seen = [
+            Arrivals(*figures).by_clock(clock_step_ns, length_ns)
+            for figures in (*groups, *devices, everything)
+        ]
+        self.arrivals = dict(zip(every, seen[:-1], strict=True))
+        self.all_arrivals = seen[-1]
         flights, flight = tally.flight()
         self.flight = {
             device: Flight(*figures, length_ns)

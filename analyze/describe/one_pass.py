@@ -69,7 +69,8 @@ def measure(
             for one in counted:
                 one.result()
         tally.finish()
-    return Measured(tally, numbering, subject.window_ns, borders_ns)
+    resolution_ns = recording.manifest.clock.resolution_ns
+    return Measured(tally, numbering, subject.window_ns, borders_ns, resolution_ns)
 
 
 def _within(piece: Columns, span_ns: tuple[int, int]) -> Columns:

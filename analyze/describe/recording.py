@@ -32,7 +32,7 @@ from .description import (
     SizeCount,
     Workload,
 )
-from .figures import FIRST_BLOCK_BYTES, Flight, Measured
+from .figures import FIRST_BLOCK_BYTES, Flight, Measured, is_coarse_clock
 from .one_pass import Subject, measure, streams_of
 from .results import results_of
 
@@ -162,6 +162,7 @@ class _Describer:
             mine = [row for row in self.streams if row["op"] == op]
             sums = (sum(row[name] for row in mine) for name in ("io_count", "failed_count", "size_bytes"))
             description.operations.append(OpCount(op, *sums))
+        self._note_clock()
         self._note_gaps()
         self._note_counters(description.drives)
         description.workloads.extend(self._workloads())
@@ -206,6 +207,14 @@ class _Describer:
             self.notes.append(
                 f"counters were sampled for {format_duration_ns(sampled_ns)}, I/Os recorded for "
                 f"{format_duration_ns(self.window_ns)}: means of counters are over their own time"
+            )
+
+    def _note_clock(self) -> None:
+        step_ns, arrivals = self.recording.manifest.clock.resolution_ns, self.measured.all_arrivals
+        if is_coarse_clock(step_ns, arrivals.count, self.window_ns):
+            self.notes.append(
+                f"the source's clock counts in steps of {format_duration_ns(step_ns)}, which several I/Os share: how "
+                "bursty they are within that cannot be told"
             )
 
     def _note_gaps(self) -> None:

@@ -14,7 +14,7 @@ from iotrace.analyze.describe.presentation import describe_answer
 from iotrace.analyze.describe.recording import describe
 from iotrace.analyze.describe.streams import Stream
 from iotrace.analyze.present import plain
-from iotrace.schemas import Quality, writer
+from iotrace.schemas import Clock, Quality, writer
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -459,3 +459,22 @@ def test_without_ios_it_tells_of_waits_and_events(make_recording):
     rows = {one.heading: [str(row[0]) for row in one.table.rows] for one in answer.sections if one.table}
     assert rows == {"Waits": ["WRITELOG"], "Events": ["backup", "log flush"]}
     assert not findings
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "told"),
+    [(100, {"cv", "10ms", "100ms", "1s"}), (10**6, {"cv", "10ms", "100ms", "1s"}), (2 * 10**6, {"10ms", "100ms", "1s"}),
+     (15_625_000, {"100ms", "1s"}), (10**9, set())],
+)  # fmt: skip
+def test_what_the_steps_of_a_clock_hide_is_not_told(make_recording, step_ns, told):
+    """A thousand reads a second at random."""
+    issued = np.sort(np.random.default_rng(4).integers(0, 30 * 10**9, 29_000)) // step_ns * step_ns
+    recording = make_recording(
+        {"issued_ns": issued, "completed_ns": issued + 1000},
+        window_ns=30 * 10**9,
+        clock=Clock(0, float(step_ns), "x"),
+    )
+    found = describe(recording)
+    shown = {"cv": found.total.interarrival_cv} | found.total.peak_to_mean
+    assert {name for name, figure in shown.items() if figure is not None} == told
+    assert any("which several I/Os share" in note for note in found.notes) is ("cv" not in told)
