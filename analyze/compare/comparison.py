@@ -176,7 +176,8 @@ class Comparison:
     verdicts: list[Verdict]
     work: list[WorkAspect]
     mix_distance: float
-    """Half the sum of differences between the shares of each operation and size: 0 the same mix, 1 nothing shared."""
+    """Half the sum of differences between the shares of each operation and size, or role of files where that is more: 0
+    the same mix, 1 nothing shared."""
     same_work: bool
     warnings: list[str]
     classes: list[ClassComparison]

@@ -19,6 +19,7 @@ from iotrace.analyze.stats.bootstrap import interval
 from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import LOAD_OPS, IotraceError, Recording
 from iotrace.schemas.run import Replay
+from iotrace.schemas.vocabulary import UNATTRIBUTED
 
 from .class_latency import QUANTITIES, ClassKey, Estimate, estimate, estimate_together
 from .comparison import ClassComparison, Comparison, Figure, Interval
@@ -177,7 +178,7 @@ def _headline_reason(pair: tuple[str, str]) -> str:
 
 
 def _roles_unknown(classes: Classes) -> bool:
-    return all(key.role in {None, "unattributed"} for key in classes)
+    return all(key.role in {None, UNATTRIBUTED} for key in classes)
 
 
 def _is_compared(key: ClassKey) -> bool:

@@ -4,8 +4,10 @@ Each aspect of the work is held against what it had to be: a's own figure, or, w
 asked for. A difference is said with what it does to latencies, and whose it makes look better.
 """
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from iotrace.analyze.units import DASH, format_bytes, format_duration_ns, format_rate, format_share
 from iotrace.schemas import LOAD_OPS
@@ -16,6 +18,8 @@ from .course import Course, rates_differ, variations
 
 MIX: Final = "operations and sizes"
 """Name of the aspect that holds the share of I/Os without a like of their operation and size on the other side."""
+ROLES: Final = "roles of files"
+"""The same for operations and roles of files: tempdb's I/Os on storage of its own are others than the data's."""
 TOLERANCE: Final = 0.05
 """Relative difference of rates and sizes, and absolute difference of shares, from which on it is worth a warning."""
 _TOLERANCE_OF: Final = {"footprint": 0.10, "gaps CV": 0.25, "length": 0.50}
@@ -40,6 +44,8 @@ class Work:
     interarrival_cv: float | None = None
     course: Course | None = None
     """Reads and writes over time."""
+    roles: dict[tuple[str, str], int] | None = None
+    """I/Os by (operation, role of their file); None where no role is known."""
 
     def io_count(self) -> dict[str, int]:
         """I/Os by operation."""
@@ -74,7 +80,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class SameWork:
-    """What `check_same_work` found. ``mix_distance``: 0 the same mix of operations and sizes, 1 nothing shared."""
+    """What `check_same_work` found.
+
+    ``mix_distance``: 0 the same mix of operations and sizes, and of roles, 1 nothing shared of either.
+    """
 
     mix_distance: float
     aspects: list[WorkAspect]
@@ -123,16 +132,13 @@ _MORE_LESS: Final[dict[str, tuple[str, str, Literal["a", "b"] | None]]] = {
 """
 
 
-def mix_distance(a: Work, b: Work) -> float:
-    """Half the L1 distance between the shares of each operation and size (total variation): 0 same, 1 disjoint."""
-    a_total, b_total = max(sum(a.mix.values()), 1), max(sum(b.mix.values()), 1)
-    return (
-        sum(
-            abs(a.mix.get(key, 0) / a_total - b.mix.get(key, 0) / b_total)
-            for key in a.mix.keys() | b.mix.keys()
-        )
-        / 2
-    )
+_Kind = TypeVar("_Kind")
+
+
+def mix_distance(a: Mapping[_Kind, int], b: Mapping[_Kind, int]) -> float:
+    """Half the L1 distance between the shares of each kind of I/O (total variation): 0 same, 1 disjoint."""
+    a_total, b_total = max(sum(a.values()), 1), max(sum(b.values()), 1)
+    return sum(abs(a.get(key, 0) / a_total - b.get(key, 0) / b_total) for key in a.keys() | b.keys()) / 2
 
 
 def check_same_work(
@@ -142,21 +148,23 @@ def check_same_work(
 
     ``is_watched``: b is what a recorder saw of that replay, whose host may have split or merged I/Os.
     """
-    distance = mix_distance(a, b)
+    mixes = {MIX: mix_distance(a.mix, b.mix)}
+    if replay is None and a.roles and b.roles:
+        mixes[ROLES] = mix_distance(a.roles, b.roles)
     aspects = [
         replace(aspect, meaning=aspect.meaning.replace("{b}", label))
-        for aspect in (_mix_aspect(distance), *_aspects(a, b, replay))
+        for aspect in (*itertools.starmap(_mix_aspect, mixes.items()), *_aspects(a, b, replay))
     ]
     warnings = [_in_words(aspect) for aspect in aspects if aspect.differs]
     if replay is not None and not is_watched:
         warnings += _check_replay(a, b, replay)
-    return SameWork(distance, aspects, warnings)
+    return SameWork(max(mixes.values()), aspects, warnings)
 
 
-def _mix_aspect(distance: float) -> WorkAspect:
+def _mix_aspect(name: str, distance: float) -> WorkAspect:
     differs = distance > TOLERANCE
     meaning = "only classes that both have are like with like" if differs else ""
-    return WorkAspect(MIX, "share", None, None, distance, differs=differs, meaning=meaning)
+    return WorkAspect(name, "share", None, None, distance, differs=differs, meaning=meaning)
 
 
 def _aspects(a: Work, b: Work, replay: Replay | None) -> list[WorkAspect]:
@@ -253,9 +261,8 @@ def _course_aspect(a: Course, b: Course) -> WorkAspect:
 def _in_words(aspect: WorkAspect) -> str:
     expected, b = aspect.expected, aspect.b
     assert b is not None
-    if aspect.name == MIX:
-        without = format_share(b, 0)
-        return f"the mix of operations and sizes differs: {without} of the I/Os have no counterpart"
+    if aspect.name in {MIX, ROLES}:
+        return f"the mix of {aspect.name} differs: {format_share(b, 0)} of the I/Os have no counterpart"
     assert expected is not None
     if aspect.unit == "share":
         figures = f"{format_share(b, 0)} instead of {format_share(expected, 0)}"
@@ -303,7 +310,7 @@ def work_value_text(aspect: WorkAspect, value: float | None) -> str:
     if value is None:
         return DASH
     if aspect.unit == "share":
-        return format_share(value) + (" differ" if aspect.name == MIX else "")
+        return format_share(value) + (" differ" if aspect.name in {MIX, ROLES} else "")
     if aspect.unit == "bytes":
         return format_bytes(value)
     if aspect.unit == "ns":

@@ -20,7 +20,7 @@ from iotrace.analyze.stats.bootstrap import SLOTS_MAX
 from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas import LOAD_OPS, IotraceError, Recording
 from iotrace.schemas.run import Replay
-from iotrace.schemas.vocabulary import load_layer
+from iotrace.schemas.vocabulary import UNATTRIBUTED, load_layer
 
 from .class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
 from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
@@ -133,6 +133,7 @@ class ComparedSide:
                 sequential_share=measured.sequential_shares(),
                 interarrival_cv=measured.all_arrivals.coefficient_of_variation,
                 course=self._course(),
+                roles=self._roles(),
             )
         found: Work = self._kept["work"]
         return found
@@ -224,6 +225,13 @@ class ComparedSide:
             key = row["op"], row["size_bytes"]
             mix[key] = mix.get(key, 0) + row["io_count"]
         return mix
+
+    def _roles(self) -> dict[tuple[str, str], int] | None:
+        roles: dict[tuple[str, str], int] = {}
+        for key, histogram in self.histograms(headline_metric(self.recording), with_roles=True).items():
+            if key.role is not None:
+                roles[key.op, key.role] = roles.get((key.op, key.role), 0) + histogram.total
+        return roles if {role for _, role in roles} - {UNATTRIBUTED} else None
 
     def _ask(self, query_name: str, **parameters: Any) -> pa.Table:  # noqa: ANN401 (whatever DuckDB can bind)
         return self._run(query_name, from_ns=self.from_ns, until_ns=self.until_ns, **parameters)

@@ -32,7 +32,7 @@ from iotrace.analyze.units import (
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality, counted
 from iotrace.schemas.text import beginning, shortened
-from iotrace.schemas.vocabulary import listed
+from iotrace.schemas.vocabulary import UNATTRIBUTED, listed
 
 from .description import WITHHELD, Description, Flow, Latency, Workload, grade
 from .results import Row, result_tables
@@ -212,7 +212,7 @@ def _whose(found: Description, total: Workload) -> str:
         return _whose_on_one_device(found, total)
     most = max(devices, key=lambda one: one.queue_length_mean)
     roles = [one for one in found.workloads if one.device_id == most.device_id and one.role is not None]
-    role = f" ({roles[0].role})" if len(roles) == 1 and roles[0].role != "unattributed" else ""
+    role = f" ({roles[0].role})" if len(roles) == 1 and roles[0].role != UNATTRIBUTED else ""
     time = format_share(most.queue_length_mean / total.queue_length_mean)
     ios = format_share(most.ios_per_s / total.ios_per_s)
     return f"Whose: {shortened(_device(most), 24)}{role} has {time} of the time in I/O and {ios} of the I/Os"
@@ -253,7 +253,7 @@ def _named(loads: Iterable[Workload]) -> list[tuple[str, Workload]]:
     for device in devices:
         where = _device(device)
         parts = roles[device.device_id]
-        if len(parts) == 1 and parts[0].role != "unattributed":
+        if len(parts) == 1 and parts[0].role != UNATTRIBUTED:
             rows.append((f"{where} {parts[0].role}", device))
         else:
             rows.append((where, device))
@@ -364,7 +364,7 @@ def _sizes(found: Description) -> Iterator[Section]:
                 entry.io_count
             )
     streams = sorted(counts)
-    heads = [Column(op if role == "unattributed" else f"{role} {op}") for role, op in streams]
+    heads = [Column(op if role == UNATTRIBUTED else f"{role} {op}") for role, op in streams]
     labels = [f"≤ {format_bytes(bound).replace('.0', '')}" for bound in _SIZE_CLASSES] + ["larger"]
     rows = [
         (

@@ -18,7 +18,7 @@ from iotrace.analyze import library
 from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.analyze.units import format_duration_ns, format_share
 from iotrace.schemas import LOAD_OPS, Recording, counted
-from iotrace.schemas.vocabulary import load_layer
+from iotrace.schemas.vocabulary import UNATTRIBUTED, load_layer
 
 from .description import (
     Description,
@@ -239,8 +239,8 @@ class _Describer:
                 f"{told} beside the load: the queue counts them, too; rates, gaps, peaks and the busiest stretches "
                 "count reads and writes alone"
             )
-        if any(row["role"] == "unattributed" for row in self.streams):
-            count = sum(row["io_count"] for row in self.streams if row["role"] == "unattributed")
+        if any(row["role"] == UNATTRIBUTED for row in self.streams):
+            count = sum(row["io_count"] for row in self.streams if row["role"] == UNATTRIBUTED)
             self.notes.append(
                 f"{count:,} I/Os ({format_share(count / layer['io_count'])}) belong to no known file: "
                 "their role is called unattributed"

@@ -178,7 +178,7 @@ def test_what_differs_in_the_work():
             )  # fmt: skip
         found = check_same_work(a, b, replay, label="C", is_watched=number % 6 == 1)
         return {
-            "found": found, "distance": [mix_distance(a, b), mix_distance(a, a)],
+            "found": found, "distance": [mix_distance(a.mix, b.mix), mix_distance(a.mix, a.mix)],
             "texts": [[work_value_text(one, one.b), work_value_text(one, None)] for one in found.aspects],
         }  # fmt: skip
 

@@ -69,11 +69,48 @@ def test_different_work_is_said(mix, span_ns, replay, warning):
 )
 def test_the_distance_of_two_mixes_is_their_total_variation(mix, distance):
     """Half the sum of what the shares differ by (Levin, Peres & Wilmer 2009, Markov Chains and Mixing Times, 4.1)."""
+    a = {"read": 3}
+    assert (mix_distance(a, mix), mix_distance(mix, a)) == (distance, distance)
+
+
+@pytest.mark.parametrize(
+    ("roles", "share"),
+    [
+        ({("read", "data"): 700, ("read", "tempdb_data"): 300}, None),
+        ({("read", "data"): 660, ("read", "tempdb_data"): 340}, None),
+        ({("read", "data"): 640, ("read", "tempdb_data"): 360}, "6 %"),
+        ({("read", "data"): 100, ("read", "tempdb_data"): 900}, "60 %"),
+        (None, None),
+    ],
+)
+def test_work_that_moved_to_other_files_is_said(roles, share):
+    """With the same operations and sizes: an hour in which tempdb is busy is another load."""
     a, b = (
-        Work("a", "block", SECOND, {(op, 8192): count for op, count in one.items()})
-        for one in ({"read": 3}, mix)
+        Work("w", "block", SECOND, {("read", 8192): 1000}, roles=one)
+        for one in ({("read", "data"): 700, ("read", "tempdb_data"): 300}, roles)
     )
-    assert (mix_distance(a, b), mix_distance(b, a)) == (distance, distance)
+    found = check_same_work(a, b, None)
+    said = f"the mix of roles of files differs: {share} of the I/Os have no counterpart"
+    assert found.warnings == ([] if share is None else [said])
+    assert check_same_work(a, b, run_of(PLAYED)).warnings == []
+
+
+def test_faster_for_another_mix_of_files_alone_is_not_to_be_relied_on(make_recording):
+    """Data takes 4 ms and the log 0.4 ms on both sides; of the reads 70 and 10 % are data's."""
+    random = np.random.default_rng(2)
+
+    def planted(data_share):
+        issued = np.sort(random.integers(0, 60 * SECOND, 30_000))
+        file = (random.random(len(issued)) >= data_share).astype(int)
+        took = (np.where(file, 0.4, 4.0) * random.gamma(9, MS / 9, len(issued))).astype(np.int64)
+        return make_recording(
+            {"issued_ns": issued, "completed_ns": issued + took, "file_id": file.tolist()},
+            window_ns=60 * SECOND,
+        )
+
+    found = compare(planted(0.7), planted(0.1))
+    assert found.mix_distance == pytest.approx(0.6, abs=0.02)
+    assert not found.same_work
 
 
 @pytest.mark.parametrize(
