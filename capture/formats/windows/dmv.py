@@ -100,7 +100,7 @@ class DmvTrace(MayBeLocal):
         self._facts: dict[str, Any] = {}
         self._resets: list[Reset] = []
         self._left_out: list[str] = []
-        self._lines_lost = 0
+        self._lines_lost, self._has_twice = 0, False
         self._lines_left_out, self._sums_left_out, self._is_cut = 0, 0, False
         self.clock = self._first_clock()
         self.host = Host(database="SQL Server")
@@ -122,6 +122,7 @@ class DmvTrace(MayBeLocal):
                 for batch in snapshots.counters(start_utc_ns, source):
                     yield "counters", batch
             self._lines_left_out = lines.left_out + snapshots.lines_left_out
+            self._has_twice = lines.has_twice
             self._lines_lost = lines.left_out + snapshots.unread.lost()
             self._left_out = list(snapshots.unread.sentences())
             if lines.left_out:
@@ -175,7 +176,9 @@ class DmvTrace(MayBeLocal):
             yield "the last line is cut off and is left out"
 
     def _notes_of_change(self) -> Iterator[str]:
-        """Where totals began again, and what cannot be known of it."""
+        """Where totals began again or the clock was set, and what cannot be known of it."""
+        if self._has_twice:
+            yield "clocks went back an hour as daylight saving ended: the order of the lines tells which time is meant"
         if self._resets:
             causes = Counter(reset.cause for reset in self._resets)
             words = [

@@ -158,7 +158,8 @@ class Snapshots:
             connection.execute(f"CREATE TABLE known ({known}, at_utc_ns BIGINT)")
         self._totals = FILE_COUNTS if self._is_files else WAIT_COUNTS
         key_types = "database_id BIGINT, file_id BIGINT" if self._is_files else "wait_type VARCHAR"
-        self.unread = Unread(connection, self._key, f"server_name VARCHAR, {key_types}")
+        shown = dict(zip(layout.columns, layout.names, strict=False))
+        self.unread = Unread(connection, self._key, f"server_name VARCHAR, {key_types}", shown)
         self._resets: list[Reset] = []
         self._servers: set[str] = set()
         self._counts = dict.fromkeys(("lines", "snapshots", "clock_steps", "changes"), 0)

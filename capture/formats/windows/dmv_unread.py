@@ -5,7 +5,7 @@ Totals bridge a gap: if a file has good lines before and after those left out, i
 between them is not seen. Before the first good line and after the last one nothing is known, so these lines are lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import duckdb
@@ -17,7 +17,9 @@ from .dmv_columns import CAPTURE_COLUMN
 
 _NAMED: Final = 3
 _EXAMPLE_CHARACTERS: Final = 48
-TIME_COMES_TWICE: Final = "twice "
+NO_TIME: Final = "no time: "
+"""How a cell begins that cannot be read as a time. It must not look like one in UTC."""
+TIME_COMES_TWICE: Final = "either time: "
 """How the time of a line begins that can be either of two."""
 CAME_BACK: Final = "came back"
 
@@ -30,14 +32,16 @@ _KINDS: Final = {
     CAME_BACK: "their totals do not fit between those before and after, so they are of something else",
     "other": "a cell is no whole number",
 }
-_WITHOUT_EXAMPLE: Final = ("twice", CAME_BACK)
 
 
 class Unread:
     """A table of such lines, beside one of the spans of lines that were good. ``key`` are columns that tell a file."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, key: str, types: str) -> None:
-        self._connection, self._key = connection, key
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, key: str, types: str, shown: Mapping[str, str]
+    ) -> None:
+        """``shown`` are the file's own names of columns."""
+        self._connection, self._key, self._shown = connection, key, shown
         self._plain_key = [name.strip() for name in key.split(",")]
         connection.execute(f"""
             CREATE TABLE unread (line BIGINT, {types}, instance VARCHAR, kind VARCHAR, told VARCHAR);
@@ -112,10 +116,12 @@ class Unread:
         found = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
         for row in found[:_NAMED]:
             kind = row["kind"]
-            example = f" ({shortened(row['told'].strip(), _EXAMPLE_CHARACTERS)})"
+            column, _, word = row["told"].partition(" ")
+            word = word.removeprefix(NO_TIME).removeprefix(TIME_COMES_TWICE)
+            example = shortened(f"{self._shown.get(column, column)} {word}".strip(), _EXAMPLE_CHARACTERS)
             yield (
                 f"{row['left_out']:,} of {counted(int(row['lines']), 'line')} of {row['instance']}: {_KINDS[kind]}"
-                f"{'' if kind in _WITHOUT_EXAMPLE else example}"
+                f"{f' ({example})' if example else ''}"
             )
         if rest := found[_NAMED:]:
             yield f"{counted(sum(row['left_out'] for row in rest), 'line')} more, in other files or for other reasons"

@@ -1,10 +1,14 @@
 """Lines of which nothing can be made: whose, how many and why, and whether totals bridge them."""
 
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 
+from iotrace.capture.formats.windows import dmv_lines
 from iotrace.capture.importing.anonymizing import Anonymizer
 
-from .dmv_planted import imported, line, read_rates
+from .dmv_planted import COLUMNS, imported, line, read_rates
 
 BIG = "D:\\big.mdf"
 SMALL = "L:\\small.ldf"
@@ -113,3 +117,44 @@ def test_an_anonymized_import_names_no_file(tmp_path):
     quality = imported(tmp_path, both(lambda _: ROUNDED), anonymizer=Anonymizer("key")).manifest.quality
     assert quality.reasons == ["10 events lost (50.00 %): a part of a source could not be read"]
     assert "big" not in str(quality)
+
+
+def local_lines(minutes):
+    """100 reads a second over the end of daylight saving in Berlin, in its local times."""
+    ends = datetime(2026, 10, 25, 1, tzinfo=UTC)
+    for minute in minutes:
+        utc = ends + timedelta(minutes=minute)
+        yield line(
+            utc.astimezone(ZoneInfo("Europe/Berlin")).strftime("%d.%m.%Y %H:%M:%S"),
+            10**7 + 6000 * minute,
+            path=BIG,
+        )
+
+
+HEADER = ("capture_time", *COLUMNS[1:])
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 23, 1024])
+@pytest.mark.parametrize("minutes", [range(-150, 150), range(-90, 30), range(-20, 40)])
+def test_local_times_that_come_twice_are_told_apart_by_the_order(tmp_path, monkeypatch, block_bytes, minutes):
+    monkeypatch.setattr(dmv_lines, "_BLOCK_BYTES", block_bytes)
+    recording = imported(tmp_path, list(local_lines(minutes)), header=HEADER, timezone="Europe/Berlin")
+    rates = read_rates(recording)[BIG]
+    assert [second for second, _ in rates] == [60 * number for number in range(1, len(minutes))]
+    assert {rate for _, rate in rates} == {100}
+    quality = recording.manifest.quality
+    assert (quality.verdict, quality.clock_steps) == ("good", 0)
+    assert any("clocks went back an hour" in note for note in quality.notes)
+    begin = datetime(2026, 10, 25, 1, tzinfo=UTC) + timedelta(minutes=minutes[0])
+    assert recording.manifest.clock.start_utc_ns == round(begin.timestamp()) * 10**9
+
+
+def test_where_the_order_does_not_tell_the_reason_is_said(tmp_path):
+    lines = list(local_lines(range(-240, 241, 60)))
+    quality = imported(tmp_path, lines, header=HEADER, timezone="Europe/Berlin").manifest.quality
+    assert (quality.events_lost, quality.verdict) == (0, "usable")
+    (reason,) = quality.reasons
+    assert reason.startswith(
+        f"2 of 9 lines of {BIG}: their local time comes twice as the clocks go back, and the order"
+    )
+    assert reason.endswith("(capture_time 25.10.2026 02:00:00)")
