@@ -7,6 +7,7 @@ import pytest
 
 from iotrace.capture.formats.windows import dmv_lines
 from iotrace.capture.importing.anonymizing import Anonymizer
+from iotrace.capture.importing.traces import import_files
 
 from .dmv_planted import COLUMNS, imported, line, read_rates
 
@@ -111,6 +112,17 @@ def test_a_time_that_cannot_be_read(tmp_path):
     assert quality.reasons == [
         f"1 event lost (4.76 %): 1 of 11 lines of {BIG}: their time cannot be read (capture_utc yesterday)"
     ]
+
+
+def test_of_several_sources_the_one_that_lacks_lines_is_named(tmp_path):
+    for name, of_big in (("good.csv", lambda _: {}), ("rounded.csv", lambda _: ROUNDED)):
+        (tmp_path / name).write_text("".join(f"{one}\n" for one in (",".join(COLUMNS), *both(of_big))))
+    quality = import_files(
+        [tmp_path / "good.csv", tmp_path / "rounded.csv"], tmp_path / "x.iotrace"
+    ).manifest.quality
+    assert len(quality.left_out) == 1
+    assert "rounded.csv: 10 of 10 lines of " in quality.left_out[0]
+    assert quality.reasons[0].startswith("10 events lost (50.00 %): ")
 
 
 def test_an_anonymized_import_names_no_file(tmp_path):
