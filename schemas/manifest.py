@@ -143,6 +143,9 @@ class Quality:
     part_recorded: list[PartRecorded] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     """When losses were noticed, where the recorder told."""
+    left_out: list[str] = field(default_factory=list)
+    """What the sources hold and nothing could be made of: whose it is, how much, and why. ``events_lost`` counts what
+    no figure covers any more."""
     notes: list[str] = field(default_factory=list)
     verdict: Literal["good", "usable", "poor"] = "good"
     reasons: list[str] = field(default_factory=list)
@@ -162,11 +165,14 @@ class Quality:
         """
         poor: list[str] = []
         usable: list[str] = []
+        left_out = list(self.left_out)
         if self.events_lost:
             kept = max(events, events_recorded)
             share = self.events_lost / (kept + self.events_lost)
             # Of nothing that was kept no share can be told.
             told = f" ({format_share(share, 2)})" if kept else ""
+            # Openings show one reason: how much is lost is worth little without whose it is.
+            told += f": {left_out.pop(0)}" if left_out else ""
             (poor if share >= HEAVY_LOSS else usable).append(
                 f"{counted(self.events_lost, 'event')} lost{told}"
             )
@@ -194,6 +200,7 @@ class Quality:
             little = counted(len(self.shared_time) - self.source_gaps, "pair of sources", "pairs of sources")
             usable.append(f"{little} with little {SHARED_TIME}")
         usable += [part.reason for part in self.part_recorded]
+        usable += left_out
         unpaired = self.unpaired_completions
         if unpaired > max(10, events // 1000):
             usable.append(f"{counted(unpaired, 'completion')} without their start")

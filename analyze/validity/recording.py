@@ -58,6 +58,8 @@ def data_lost(subject: Subject) -> Finding | None:
         "characterization": "run characterize again",
         "tested": "import the tool's whole output",
     }["tested" if subject.is_tested else subject.scope]
+    if quality.left_out and not quality.buffers_lost:
+        hint = "export the source again so that all of it can be read"
     return Finding(
         "data-lost",
         "invalid" if quality.verdict == "poor" else "warning",
@@ -271,7 +273,7 @@ RULES: Final = (
     ),
     Rule(
         "data-lost",
-        "the recording has flaws or heavy loss (lost events, cut off, clock steps)",
+        "the recording has flaws or heavy loss (lost events, lines that could not be read, cut off, clock steps)",
         "counts are lower bounds, and slow moments lose most; invalid if 1 % or a whole buffer is lost",
         ANY,
         data_lost,

@@ -90,6 +90,20 @@ def settled_ns(local_ns: int, timezone: str) -> int | None:
     return None if east is None else local_ns - east * SECOND_NS
 
 
+def either_ns(local_ns: int, timezone: str) -> tuple[int, int] | None:
+    """Both times in UTC, the earlier first, that a local time may be in an hour that clocks go through twice."""
+    name = _place(timezone)
+    if name is None:
+        return None
+    local = datetime(1970, 1, 1) + timedelta(microseconds=local_ns // 1000)  # noqa: DTZ001
+    first, second = (local.replace(tzinfo=ZoneInfo(name), fold=fold).utcoffset() for fold in (0, 1))
+    if first is None or second is None or first <= second:
+        return None  # the same, or an hour that clocks leave out
+    return local_ns - round(first.total_seconds()) * SECOND_NS, local_ns - round(
+        second.total_seconds()
+    ) * SECOND_NS
+
+
 @cache
 def _place(word: str) -> str | None:
     """The name of a place in the database, whatever its case; not its names that are abbreviations, such as EST."""

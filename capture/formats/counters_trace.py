@@ -2,7 +2,8 @@
 
 For readers of a disk's totals since the host started, the rates and mean latencies between two moments. Fields:
 Documentation/admin-guide/iostats.rst of the kernel. Read and write times are summed over I/Os in milliseconds
-(node_exporter: seconds), the weighted time is I/Os in flight times milliseconds, sectors are of 512 bytes.
+(node_exporter: seconds), the weighted time is I/Os in flight times milliseconds, sectors are of 512 bytes. Times are
+numbers of 32 bits there, and in a kernel of 32 bits all of them: they wrap.
 
 For readers of histograms, what can be said of means and quantiles where only the bins are known that values fell into.
 """
@@ -20,7 +21,7 @@ from iotrace.capture.counters.names import METRICS, Meaning
 from iotrace.capture.counters.series import Series
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
-from iotrace.schemas.units import SECOND_NS
+from iotrace.schemas.units import SECOND_NS, SECTOR_BYTES
 
 from .format import Format, Outcome, Progress, naming, unreported
 from .text_blocks import text_encoding
@@ -235,14 +236,22 @@ _IN_FLIGHT: Final = meaning("in_flight", _LAYER, is_instant=True)
 FIELDS: Final = frozenset({*_RATES, *_MEANS, "in_flight"})
 """Totals that are known, in s, bytes and I/Os; ``in_flight`` is no total."""
 
+_WRAP: Final = 1 << 32
+_ONE_OF: Final = {"reads": 1.0, "writes": 1.0, "read_bytes": SECTOR_BYTES, "write_bytes": SECTOR_BYTES}
+"""What one step of the kernel's own counter is; of the times it is a millisecond."""
+_MS: Final = 1e-3
+
 Totals = Mapping[str, float]
 
 
 @dataclass(slots=True)
 class Differences:
-    """Turns totals of disks, in order of time, into samples. ``restarts`` counts totals that fell."""
+    """Turns totals of disks, in order of time, into samples. ``restarts`` counts how often those of a disk fell."""
 
     restarts: int = 0
+    wraps: int = 0
+    """Counters of 32 bits that passed their end while the disk's others went on."""
+    _restarted: set[tuple[str, int]] = field(default_factory=set)
     _before: dict[tuple[str, str], tuple[int, Totals]] = field(default_factory=dict)
 
     def samples(self, at_utc_ns: int, source: str, disk: str, totals: Totals) -> Iterator[Sample]:
@@ -261,11 +270,45 @@ class Differences:
             if name in before[1] and name != "in_flight"
         }
         if any(value < 0 for value in gone.values()):
-            self.restarts += 1
-            return
+            unwrapped = _unwrapped(gone, before[1])
+            if unwrapped is None:
+                self.restarts += 1
+                self._restarted.add((source, at_utc_ns))
+                return
+            self.wraps += sum(value < 0 for value in gone.values())
+            gone = dict(unwrapped)
         interval_ns = at_utc_ns - before[0]
         for counter, value, sense in _figures(gone, interval_ns / SECOND_NS):
             yield Sample(at_utc_ns, interval_ns, disk, counter, value, sense, source)
+
+    def notes(self) -> Iterator[str]:
+        """What happened to totals that fell."""
+        if self.restarts:
+            yield (
+                f"totals fell {counted(len(self._restarted), 'time')} ({counted(self.restarts, 'disk')}): the host "
+                "started again, or disks were attached anew"
+            )
+        if self.wraps:
+            yield (
+                f"{counted(self.wraps, 'time')} a counter of 32 bits passed its end and began at 0, while others of "
+                "the disk went on: it is taken to go on"
+            )
+
+
+def _unwrapped(gone: Totals, before: Totals) -> Totals | None:
+    """The differences with 2^32 steps more where a counter has passed its end; None where totals began again.
+
+    At a start all totals begin again. A counter that wrapped was near its end, while another of the same disk rose.
+    """
+    ends = {name: _WRAP * _ONE_OF.get(name, _MS) for name in gone}
+    fell = [name for name, value in gone.items() if value < 0]
+    if not any(value > 0 for value in gone.values()):
+        return None
+    for name in fell:
+        is_beyond = before[name] >= ends[name]
+        if is_beyond or before[name] < ends[name] / 2 or gone[name] + ends[name] > ends[name] / 2:
+            return None
+    return {name: value + (ends[name] if value < 0 else 0) for name, value in gone.items()}
 
 
 def _figures(gone: Totals, seconds: float) -> Iterator[tuple[str, float, Meaning]]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Final
 
-from iotrace.capture.clocks.zones import settled_ns
+from iotrace.capture.clocks.zones import either_ns, settled_ns
 from iotrace.schemas import Clock, IotraceError
 
 _CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,:](?P<fraction>\d{1,9}))?)?"
@@ -49,6 +49,8 @@ class TextTimes:
         self.local = False
         self._is_day_first: bool | None = None
         self._known: dict[str, int | None] = {}
+        self._twice: dict[str, tuple[int, int]] = {}
+        self._either: list[tuple[int, int]] = []
 
     def learn(self, texts: Iterable[str], name: str, *, from_c_library: bool = False) -> None:
         """Find from some times whether days go before months. Raises `IotraceError` where they leave that open.
@@ -82,9 +84,18 @@ class TextTimes:
         if text not in self._known:
             if len(self._known) >= _REMEMBERED_MAX:
                 self._known.clear()
+                self._twice.clear()
+            self._either.clear()
             found = self._parsed(text.strip().strip('"').strip())
             self._known[text] = found if found is not None and 0 <= found < UTC_NS_MAX else None
+            if self._either:
+                self._twice[text] = self._either[0]
         return self._known[text]
+
+    def either_ns(self, text: str) -> tuple[int, int] | None:
+        """What a time may be that comes twice as the clocks go back, the earlier first; None for any other."""
+        self.utc_ns(text)
+        return self._twice.get(text)
 
     def _parsed(self, text: str) -> int | None:
         if match := _POWERSHELL.fullmatch(text):
@@ -122,7 +133,12 @@ class TextTimes:
         if parts.get("zone") or self._is_utc:
             return as_utc_ns
         self.local = True
-        return as_utc_ns if self.zone is None else settled_ns(as_utc_ns, self.zone)
+        if self.zone is None:
+            return as_utc_ns
+        settled = settled_ns(as_utc_ns, self.zone)
+        if settled is None and (either := either_ns(as_utc_ns, self.zone)):
+            self._either.append(either)
+        return settled
 
 
 def _day_first_by_steps(found: Iterable[re.Match[str]]) -> bool | None:

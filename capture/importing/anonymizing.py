@@ -182,6 +182,7 @@ class Anonymizer:
         quality.shared_time = [
             "two sources cover little or none of the same time" for _ in quality.shared_time
         ]
+        quality.left_out = ["a part of a source could not be read" for _ in quality.left_out]
         quality.notes = ["names are replaced and notes left out: this recording was anonymized"]
 
     def _hashed(self, name: str) -> str:

@@ -371,6 +371,9 @@ def _write(
         if not apart_in_time:
             shared.refuse()
         quality = merge_quality(outcomes, layers, compared, shared)
+        for name, _, outcome in outcomes:
+            of = "" if len(outcomes) == 1 else f"{name}: "
+            quality.left_out += [f"{of}{words}" for words in outcome.quality.left_out]
         for _, placement in placed:
             quality.notes += placement.notes
             quality.clock_steps += placement.clock_steps

@@ -89,6 +89,17 @@ def test_what_the_kernel_counted_and_the_trace_lacks(missing, verdict, words):
     assert (told.verdict, told.reasons) == (verdict, [f"{words} {NOT_THERE}"])
 
 
+def test_whose_lines_are_lost_stands_beside_how_many_and_what_is_bridged_behind():
+    told = Quality(events_lost=10, left_out=["10 lines of a", "1 line of b"]).judge(0, 90)
+    assert (told.verdict, told.reasons) == (
+        "poor",
+        ["10 events lost (10.00 %): 10 lines of a", "1 line of b"],
+    )
+    assert told.left_out == ["10 lines of a", "1 line of b"]
+    bridged = Quality(left_out=["1 line of b"]).judge(0, 90)
+    assert (bridged.verdict, bridged.reasons) == ("usable", ["1 line of b"])
+
+
 def test_the_worst_comes_first_and_a_second_look_forgets_the_first():
     told = Quality(clock_steps=1, buffers_lost=2).judge(10)
     assert (told.verdict, told.words) == ("poor", "with heavy loss")

@@ -52,8 +52,7 @@ def _samples(reading: Reading) -> Iterator[Sample]:
     reading.cut = blocks.cut_tail
     if before_any_time:
         reading.notes.append(f"{counted(before_any_time, 'line')} before the first time left out")
-    if differences.restarts:
-        reading.notes.append(f"totals fell {counted(differences.restarts, 'time')}: the host started again")
+    reading.notes += differences.notes()
 
 
 def _moment(line: str, reading: Reading) -> int | None:

@@ -21,7 +21,7 @@ from iotrace.capture.formats.counters_trace import (
     objects_in,
     real,
 )
-from iotrace.schemas import IotraceError, counted
+from iotrace.schemas import IotraceError
 
 _NODE: Final = {
     "reads_completed_total": "reads",
@@ -90,8 +90,7 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         if unknown - {""}
         else []
     )
-    if differences.restarts:
-        reading.notes.append(f"totals fell {counted(differences.restarts, 'time')}: the host started again")
+    reading.notes += differences.notes()
 
 
 def _values(series: dict[str, Any], reading: Reading) -> Iterator[tuple[int, float]]:

@@ -6,6 +6,7 @@ and mean latencies of the sql layer. A mean hides everything that a quantile sho
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from iotrace.schemas import Clock, IotraceError, Quality, Role, counted
 from iotrace.schemas.host import Host
 
 from .dmv_columns import CAPTURE_COLUMN, FILE_BYTES, FILE_STATS_COLUMNS, WAIT_STATS_COLUMNS
-from .dmv_intervals import Snapshots, connected, in_order
+from .dmv_intervals import Break, Reset, Snapshots, connected, in_order
 from .dmv_lines import Layout, Lines, layout_of, missing_of
 
 _RESOLUTION_NS: Final = 1e6
@@ -97,7 +98,9 @@ class DmvTrace(MayBeLocal):
     def __init__(self, path: Path, name: str, progress: Progress, layout: Layout) -> None:
         self._path, self._name, self._progress, self._layout = path, name, progress, layout
         self._facts: dict[str, Any] = {}
-        self._resets: list[tuple[int, bool, int]] = []
+        self._resets: list[Reset] = []
+        self._left_out: list[str] = []
+        self._lines_lost, self._has_twice = 0, False
         self._lines_left_out, self._sums_left_out, self._is_cut = 0, 0, False
         self.clock = self._first_clock()
         self.host = Host(database="SQL Server")
@@ -119,6 +122,13 @@ class DmvTrace(MayBeLocal):
                 for batch in snapshots.counters(start_utc_ns, source):
                     yield "counters", batch
             self._lines_left_out = lines.left_out + snapshots.lines_left_out
+            self._has_twice = lines.has_twice
+            self._lines_lost = lines.left_out + snapshots.unread.lost()
+            self._left_out = list(snapshots.unread.sentences())
+            if lines.left_out:
+                self._left_out.append(
+                    f"{counted(lines.left_out, 'line')} with more or fewer cells than columns"
+                )
             self._sums_left_out, self._is_cut = snapshots.sums_left_out, lines.is_cut
             self._facts, self._resets = snapshots.facts(), snapshots.resets()
             if files := snapshots.files():
@@ -130,7 +140,11 @@ class DmvTrace(MayBeLocal):
         """The window runs from the first snapshot to the last."""
         facts, start_utc_ns = self._facts, self.clock.start_utc_ns
         quality = Quality(
-            clock_steps=facts["clock_steps"], truncated_tail=self._is_cut, notes=list(self._notes())
+            events_lost=self._lines_lost,
+            clock_steps=facts["clock_steps"],
+            truncated_tail=self._is_cut,
+            left_out=self._left_out,
+            notes=list(self._notes()),
         )
         quality.notes += self._zone_notes()
         return Outcome(
@@ -157,21 +171,35 @@ class DmvTrace(MayBeLocal):
         if len(facts["servers"]) > 1:
             yield f"the file mixes {len(facts['servers'])} servers: {', '.join(facts['servers'])}"
         if self._lines_left_out:
-            yield f"{counted(self._lines_left_out, 'line')} left out: cells that do not fit the columns"
+            yield f"{counted(self._lines_left_out, 'line')} left out: {'; '.join(self._left_out)}"
         if self._is_cut:
             yield "the last line is cut off and is left out"
 
     def _notes_of_change(self) -> Iterator[str]:
-        """Where totals began again, and what cannot be known of it."""
+        """Where totals began again or the clock was set, and what cannot be known of it."""
+        if self._has_twice:
+            yield "clocks went back an hour as daylight saving ended: the order of the lines tells which time is meant"
         if self._resets:
-            restarts = sum(is_restart for _, is_restart, _ in self._resets)
-            because = f", {counted(restarts, 'time')} by a restart of SQL Server" if restarts else ""
+            causes = Counter(reset.cause for reset in self._resets)
+            words = [
+                f", {counted(causes[cause], 'time')} {words}"
+                for cause, words in (
+                    (Break.RESTART, "by a restart of SQL Server"),
+                    (Break.OTHER_FILE, "because other files have the same numbers from there on"),
+                )
+                if causes[cause]
+            ]
             snapshots = f"{len(self._resets):,} of the snapshots"
-            yield f"totals began again before {snapshots}{because}; these intervals are left out"
+            yield f"totals began again before {snapshots}{''.join(words)}; these intervals are left out"
         if "sqlserver_start_time" not in self._layout.columns and not self._layout.differences:
             yield "sqlserver_start_time is not in the file: a restart shows only where totals fell"
         if self._facts["clock_steps"]:
-            yield "where the clock stepped, rates are over the computer's uptime instead"
+            yield (
+                "where the clock stepped, rates are over the computer's uptime instead"
+                if "sample_ms" in self._layout.columns
+                else "the clock was set back, as the order of the lines shows: the interval across it has no length, "
+                "and is left out"
+            )
 
 
 def _layout(path: Path, name: str) -> Layout:
@@ -226,6 +254,7 @@ def _differences(
         is_ordered = in_order(
             connection, _counted(times.blocks(), f"looking through {lines.name}", total, progress)
         )
+        snapshots.goes_back = not is_ordered
         for cells in _counted(lines.blocks(), f"reading {lines.name}", total, progress):
             snapshots.add(cells)
             if is_ordered:
@@ -278,15 +307,16 @@ def _file(file: dict[str, Any]) -> tuple[str, Role, str | None]:
     return name, role, file["database_name"] or known or guessed_database
 
 
-def _markers(resets: list[tuple[int, bool, int]], start_utc_ns: int) -> pa.RecordBatch:
+def _markers(resets: list[Reset], start_utc_ns: int) -> pa.RecordBatch:
     texts = [
-        f"{'SQL Server restarted' if is_restart else 'totals began again'} before this snapshot "
-        f"({count:,} files or wait types)"
-        for _, is_restart, count in resets
+        f"{reset.cause} before this snapshot ({reset.keys:,} files or wait types)"
+        if reset.cause != Break.OTHER_FILE
+        else f"{reset.cause} from this snapshot on ({reset.keys:,} of them)"
+        for reset in resets
     ]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([at_utc_ns - start_utc_ns for at_utc_ns, _, _ in resets], pa.int64()),
+            pa.array([reset.at_utc_ns - start_utc_ns for reset in resets], pa.int64()),
             pa.array(["note"] * len(resets), pa.string()),
             pa.array(texts, pa.string()),
         ],

@@ -74,7 +74,12 @@ class DmvDatabaseTrace:
         return Outcome(
             min(one.window_start_ns for one in outcomes),
             max(one.window_end_ns for one in outcomes),
-            Quality(clock_steps=sum(one.quality.clock_steps or 0 for one in outcomes), notes=notes),
+            Quality(
+                events_lost=sum(one.quality.events_lost for one in outcomes),
+                clock_steps=sum(one.quality.clock_steps for one in outcomes),
+                left_out=[words for one in outcomes for words in one.quality.left_out],
+                notes=notes,
+            ),
             sum(one.events for one in outcomes),
         )
 

@@ -4,7 +4,8 @@
 Where it is not, all of it is differenced at once, and DuckDB spills to disk what memory cannot hold.
 
 A difference is only taken between neighbouring snapshots of one file or wait type. It is left out where the totals
-began again: where any of them fell, the instance's start time changed, or the computer's uptime fell. Tables of tools
+began again: where any of them fell, the instance's start time changed, or the computer's uptime fell. Nor is one taken
+where the name or path of a file changed under the same numbers: its totals are those of another file. Tables of tools
 that keep differences themselves (with the length of each interval) are taken as they are.
 """
 
@@ -12,10 +13,12 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from iotrace.schemas import IotraceError
@@ -31,6 +34,8 @@ from .dmv_columns import (
     WAIT_STATS_REQUIRED,
 )
 from .dmv_lines import Layout
+from .dmv_order import number_eras, take_out_passing
+from .dmv_unread import CAME_BACK, Unread
 
 _MEMORY: Final = "256 MiB"
 _NUMBER_MAX: Final = 1 << 62
@@ -50,6 +55,7 @@ _FILE_TEXTS: Final = ("server_name", START_COLUMN, "type_desc", "database_name",
 _WAIT_NUMBERS: Final = (*WAIT_COUNTS, ELAPSED_COLUMN)
 _WAIT_TEXTS: Final = ("server_name", START_COLUMN, "wait_type")
 
+_NAMES: Final = ("physical_name", "database_name")
 _TOLD_OF_FILES: Final = ("type_desc", "database_name", "physical_name", "size_on_disk_bytes")
 _KNOWN_OF_FILES: Final = {
     "server_name": "VARCHAR",
@@ -107,6 +113,22 @@ _WAIT_CHANGES: Final = {
 """What happened between two snapshots, and the total whose difference it is."""
 
 
+class Break(StrEnum):
+    """Why totals of a snapshot cannot be subtracted from those before."""
+
+    RESTART = "SQL Server restarted"
+    FELL = "totals began again"
+    OTHER_FILE = "other files have the same numbers"
+
+
+class Reset(NamedTuple):
+    """A snapshot before which totals began again, and of how many files or wait types."""
+
+    at_utc_ns: int
+    cause: Break
+    keys: int
+
+
 class Snapshots:
     """The lines of one file, as they come: `add` some, `difference` them, ask for their `counters`, add more.
 
@@ -123,15 +145,22 @@ class Snapshots:
         self._is_files = kind == "file_stats"
         self._key = "server_name, database_id, file_id" if self._is_files else "server_name, wait_type"
         self.lines_left_out = self.sums_left_out = 0
+        self.goes_back = False
+        """Whether times go back from one line to a later one: then all lines are to be differenced at once."""
+        self._lines_seen = 0
         numbers, texts = (_FILE_NUMBERS, _FILE_TEXTS) if self._is_files else (_WAIT_NUMBERS, _WAIT_TEXTS)
         definitions = [f"{name} BIGINT" for name in numbers] + [f"{name} VARCHAR" for name in texts]
-        columns_of_seen = f"at_utc_ns BIGINT, {', '.join(definitions)}"
+        columns_of_seen = f"line BIGINT, era BIGINT, at_utc_ns BIGINT, {', '.join(definitions)}"
         # `seen` is not differenced yet; `last` is the end of what was.
         connection.execute(f"CREATE TABLE seen ({columns_of_seen}); CREATE TABLE last ({columns_of_seen})")
         if self._is_files:
             known = ", ".join(f"{name} {kind}" for name, kind in _KNOWN_OF_FILES.items())
             connection.execute(f"CREATE TABLE known ({known}, at_utc_ns BIGINT)")
-        self._resets: list[tuple[int, bool, int]] = []
+        self._totals = FILE_COUNTS if self._is_files else WAIT_COUNTS
+        key_types = "database_id BIGINT, file_id BIGINT" if self._is_files else "wait_type VARCHAR"
+        shown = dict(zip(layout.columns, layout.names, strict=False))
+        self.unread = Unread(connection, self._key, f"server_name VARCHAR, {key_types}", shown)
+        self._resets: list[Reset] = []
         self._servers: set[str] = set()
         self._counts = dict.fromkeys(("lines", "snapshots", "clock_steps", "changes"), 0)
         self._first_utc_ns = self._last_utc_ns = 0
@@ -142,24 +171,35 @@ class Snapshots:
         present = " AND ".join(
             f"{'at_utc_ns' if name == CAPTURE_COLUMN else name} IS NOT NULL" for name in sorted(needed)
         )
+        is_good = f"{present} AND at_utc_ns > 0"
+        parsed = f"{_AT_UTC_NS} AS at_utc_ns, {', '.join(select)}"
         self._insert = (
-            f"INSERT INTO seen SELECT * FROM (SELECT {_AT_UTC_NS} AS at_utc_ns, "
-            f"{', '.join(select)} FROM piece) WHERE {present} AND at_utc_ns > 0"
+            f"INSERT INTO seen SELECT * FROM (SELECT line, 0 AS era, {parsed} FROM piece) WHERE {is_good}"
         )
+        self._parsed, self._is_good = parsed, is_good
+        self._needed = sorted(needed - {CAPTURE_COLUMN})
         # Repeated headers and the dashes under them are no loss.
-        self._lines = (
-            f"SELECT count(*) FROM piece WHERE NOT regexp_matches({CAPTURE_COLUMN}, '^[ \"-]*$') "
+        self._is_line = (
+            f"NOT regexp_matches({CAPTURE_COLUMN}, '^[ \"-]*$') "
             f"AND lower(trim({CAPTURE_COLUMN}, ' \"')) <> '{CAPTURE_COLUMN}'"
         )
 
     def add(self, cells: pa.RecordBatch) -> None:
         """Take a block of cells, all text. Lines whose time or totals are no numbers are left out and counted."""
         connection = self._connection
-        connection.register("piece", pa.Table.from_batches([cells]))
-        sums = 0
+        numbers = np.arange(self._lines_seen, self._lines_seen + len(cells))
+        self._lines_seen += len(cells)
+        piece = pa.Table.from_batches([cells]).append_column("line", pa.array(numbers, pa.int64()))
+        connection.register("piece", piece)
+        is_line, sums = self._is_line, 0
         if self._has_sums and "file_id" in self._columns:
-            sums = self._one("SELECT count(*) FROM piece WHERE trim(file_id, ' \"') = '-1'")
-        self.lines_left_out += self._one(self._lines) - self._one(self._insert) - sums
+            is_sum = "trim(file_id, ' \"') = '-1'"
+            sums = self._one(f"SELECT count(*) FROM piece WHERE {is_sum}")
+            is_line = f"{is_line} AND NOT {is_sum}"
+        lines = self._one(f"SELECT count(*) FROM piece WHERE {is_line}")
+        if left_out := lines - self._one(self._insert):
+            self.lines_left_out += left_out
+            self.unread.add(self._parsed, self._needed, self._instance, f"NOT ({self._is_good})", is_line)
         self.sums_left_out += sums
         if self._hour_starts is None:
             found = connection.execute(f"SELECT bool_and(at_utc_ns % {_HOUR_NS} = 0) FROM seen").fetchall()
@@ -171,16 +211,18 @@ class Snapshots:
 
         ``to_the_end``: no more lines come.
         """
-        horizon = "true" if to_the_end else "at_utc_ns < (SELECT max(at_utc_ns) FROM seen)"
+        if self.goes_back and to_the_end and not self._differences:
+            number_eras(self._connection, self._key, self._totals)
+        # The one before the last one waits too: the snapshot after it may show that it is of something else.
+        last_two = "SELECT DISTINCT at_utc_ns FROM seen ORDER BY at_utc_ns DESC LIMIT 2"
+        horizon = "true" if to_the_end else f"at_utc_ns < (SELECT min(at_utc_ns) FROM ({last_two}))"
         self._connection.execute(f"""
             CREATE OR REPLACE TABLE settled AS SELECT * FROM seen WHERE {horizon};
             DELETE FROM seen WHERE {horizon};
         """)
-        instance = (
-            "coalesce(physical_name, format('database {} file {}', database_id, file_id))"
-            if self._is_files
-            else "wait_type"
-        )
+        if not self._differences:
+            self._complete()
+        instance = self._instance
         changes = _FILE_CHANGES if self._is_files else _WAIT_CHANGES
         if self._differences:
             told = ", ".join(f"{column} AS {name}" for name, column in changes.items() if name != "uptime_ms")
@@ -189,12 +231,42 @@ class Snapshots:
                 CREATE OR REPLACE TABLE change AS
                 SELECT at_utc_ns + {late_ns} AS at_utc_ns, server_name, {instance} AS instance, {told},
                   {ELAPSED_COLUMN} * 1000000 AS interval_ns, false AS is_restart, false AS is_reset,
-                  false AS is_clock_step, {ELAPSED_COLUMN} / 1e3 AS seconds
+                  false AS is_clock_step, false AS is_other_file, {ELAPSED_COLUMN} / 1e3 AS seconds
                 FROM settled WHERE {ELAPSED_COLUMN} > 0
             """)
         else:
             self._change(instance, changes)
         self._remember()
+
+    @property
+    def _instance(self) -> str:
+        if not self._is_files:
+            return "wait_type"
+        return "coalesce(physical_name, format('database {} file {}', database_id, file_id))"
+
+    def _complete(self) -> None:
+        """Give lines of ``settled`` the names that lines above them have, and take out those of something else."""
+        named = [name for name in _NAMES if name in self._columns]
+        run = self._connection.execute
+        if self._is_files and named:
+            empty = " OR ".join(f"{name} IS NULL" for name in named)
+            if self._one(f"SELECT count(*) FROM settled WHERE {empty}"):
+                # A database that is being restored has no name for a while; its file is the same as before.
+                filled = ", ".join(f"last_value({name} IGNORE NULLS) OVER above AS {name}" for name in named)
+                run(f"""
+                    CREATE OR REPLACE TABLE settled AS SELECT * EXCLUDE (is_new) FROM (
+                      SELECT * REPLACE ({filled}) FROM (
+                        SELECT *, true AS is_new FROM settled UNION ALL BY NAME SELECT *, false AS is_new FROM last
+                      ) WINDOW above AS (PARTITION BY {self._key} ORDER BY era, at_utc_ns, line
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+                    ) WHERE is_new
+                """)
+        take_out_passing(self._connection, self._key, self._totals)
+        if passing := self._one("SELECT count(*) FROM passing"):
+            self.lines_left_out += passing
+            run(
+                f"INSERT INTO unread SELECT line, {self._key}, {self._instance}, '{CAME_BACK}', '' FROM passing"
+            )
 
     def _change(self, instance: str, changes: dict[str, str]) -> None:
         """Fill the table ``change`` with differences of totals."""
@@ -204,6 +276,9 @@ class Snapshots:
 
         totals = [name for name in changes if "queued" not in name and name != "uptime_ms"]
         fell = " OR ".join(f"coalesce({name} < 0, false)" for name in totals)
+        other = " OR ".join(
+            f"coalesce(lower({name}) <> lower(lag({name}) OVER one), false)" for name in _NAMES
+        )
         self._connection.execute(f"""
             CREATE OR REPLACE TABLE change AS
             WITH lines AS (
@@ -211,16 +286,25 @@ class Snapshots:
             ), pairs AS (
               SELECT at_utc_ns, server_name, {instance} AS instance,
                 {differences(*changes.items(), ("interval_ns", "at_utc_ns"))},
-                {START_COLUMN} <> lag({START_COLUMN}) OVER one AS is_restart, is_new
+                {START_COLUMN} <> lag({START_COLUMN}) OVER one AS is_restart,
+                {f"{other} AS is_renamed, database_id" if self._is_files else "false AS is_renamed, 0 AS database_id"},
+                coalesce(era > lag(era) OVER one, false) AS is_set_back, is_new
               FROM lines
-              WINDOW one AS (PARTITION BY {self._key} ORDER BY at_utc_ns)
+              WINDOW one AS (PARTITION BY {self._key} ORDER BY era, at_utc_ns)
+            ), named AS (
+              -- Files of several databases that change at once: another instance answered, and all totals are its own.
+              SELECT *, is_renamed OR coalesce(
+                  min(database_id) FILTER (is_renamed) OVER snapshot
+                    < max(database_id) FILTER (is_renamed) OVER snapshot, false) AS is_other_file
+              FROM pairs WINDOW snapshot AS (PARTITION BY server_name, at_utc_ns)
             ), judged AS (
-              SELECT *, coalesce(is_restart, false) OR {fell}
+              SELECT *, coalesce(is_restart, false) OR is_other_file OR {fell}
                   OR coalesce(uptime_ms < 0, false) AS is_reset,
-                coalesce(uptime_ms > 0 AND abs(uptime_ms * 1e6 - interval_ns) > 1e9 + interval_ns / 100, false)
+                is_set_back
+                  OR coalesce(uptime_ms > 0 AND abs(uptime_ms * 1e6 - interval_ns) > 1e9 + interval_ns / 100, false)
                   AS is_clock_step
-              FROM pairs
-              WHERE interval_ns > 0 AND is_new
+              FROM named
+              WHERE is_new AND (interval_ns > 0 OR is_set_back)
             )
             SELECT *, CASE WHEN is_clock_step THEN uptime_ms / 1e3 ELSE interval_ns / 1e9 END AS seconds
             FROM judged
@@ -249,21 +333,28 @@ class Snapshots:
         ).fetchall()
         for name, count in zip(self._counts, (lines, snapshots, steps, changes), strict=True):
             self._counts[name] += count
-        self._resets += run(
-            "SELECT at_utc_ns, bool_or(coalesce(is_restart, false)), count(*) FROM change WHERE is_reset "
-            "GROUP BY at_utc_ns ORDER BY at_utc_ns"
-        ).fetchall()
+        self._resets += [
+            Reset(at_utc_ns, cause, count)
+            for at_utc_ns, is_restart, is_other, count in run(
+                "SELECT at_utc_ns, bool_or(coalesce(is_restart, false)), bool_and(is_other_file), count(*) FROM change "
+                "WHERE is_reset GROUP BY at_utc_ns ORDER BY at_utc_ns"
+            ).fetchall()
+            for cause in [Break.RESTART if is_restart else Break.OTHER_FILE if is_other else Break.FELL]
+        ]
+        self.unread.good("settled")
         if self._is_files:
             latest = ", ".join(f"arg_max({name}, at_utc_ns) AS {name}" for name in _TOLD_OF_FILES)
             names = ", ".join((*_KNOWN_OF_FILES, "at_utc_ns"))
             run(
                 f"CREATE OR REPLACE TABLE known AS SELECT {self._key}, {latest}, max(at_utc_ns) AS at_utc_ns "
-                f"FROM (SELECT {names} FROM known UNION ALL SELECT {names} FROM settled) GROUP BY ALL"
+                f"FROM (SELECT {names} FROM known UNION ALL SELECT {names} FROM settled) "
+                f"GROUP BY {self._key}, lower(physical_name)"
             )
         run(
             "CREATE OR REPLACE TABLE last AS "
             "SELECT * FROM (SELECT * FROM last UNION ALL BY NAME SELECT * FROM settled) "
-            f"QUALIFY row_number() OVER (PARTITION BY {self._key} ORDER BY at_utc_ns DESC) = 1; DROP TABLE settled"
+            f"QUALIFY row_number() OVER (PARTITION BY {self._key} ORDER BY era DESC, at_utc_ns DESC) = 1; "
+            "DROP TABLE settled"
         )
 
     def counters(self, start_utc_ns: int, source: str) -> Iterator[pa.RecordBatch]:
@@ -278,7 +369,10 @@ class Snapshots:
             FROM (
               SELECT at_utc_ns, server_name, instance, seconds,
                 unnest([{_FILE_COUNTERS if self._is_files else _WAIT_COUNTERS}]) AS entry
-              FROM (SELECT * FROM change WHERE NOT is_reset {idle} ORDER BY at_utc_ns, server_name, instance)
+              FROM (
+                SELECT * FROM change WHERE NOT is_reset AND seconds > 0 {idle}
+                ORDER BY at_utc_ns, server_name, instance
+              )
             )
             WHERE entry.value IS NOT NULL
             """,
@@ -291,15 +385,20 @@ class Snapshots:
         ).to_arrow_reader(_BATCH_ROWS)
         yield from reader
 
-    def resets(self) -> list[tuple[int, bool, int]]:
-        """Snapshots before which totals began again: moment in UTC ns, whether the instance restarted, of how many."""
+    def resets(self) -> list[Reset]:
+        """Snapshots before which totals began again, in order of time."""
         return self._resets
 
     def files(self) -> list[dict[str, Any]]:
         """Each database file with its last known path, type, database and size."""
         if not self._is_files:
             return []
-        rows = self._connection.execute(f"SELECT * EXCLUDE (at_utc_ns) FROM known ORDER BY {self._key}")
+        # Lines above the first with a name are of the file that the others name.
+        rows = self._connection.execute(
+            f"SELECT * EXCLUDE (at_utc_ns) FROM known "
+            f"QUALIFY physical_name IS NOT NULL OR count(*) OVER (PARTITION BY {self._key}) = 1 "
+            f"ORDER BY {self._key}, at_utc_ns"
+        )
         names = [column[0] for column in rows.description or ()]
         return [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
 
@@ -352,19 +451,18 @@ class Snapshots:
 
 
 def in_order(connection: duckdb.DuckDBPyConnection, blocks: Iterable[pa.RecordBatch]) -> bool:
-    """Whether no block of lines begins before the one before it ends, by their times (the first column) alone."""
+    """Whether no line has an earlier time than one above it; blocks hold the times alone."""
     end_utc_ns = 0
     for block in blocks:
         connection.register("piece", pa.Table.from_batches([block]))
-        ((first, last),) = connection.execute(
-            f"SELECT min(at_utc_ns), max(at_utc_ns) FROM (SELECT {_AT_UTC_NS} AS at_utc_ns FROM piece) "
-            "WHERE at_utc_ns > 0"
-        ).fetchall()
+        found = connection.execute(
+            f"SELECT at_utc_ns FROM (SELECT {_AT_UTC_NS} AS at_utc_ns FROM piece) WHERE at_utc_ns > 0"
+        ).fetchnumpy()["at_utc_ns"]
         connection.unregister("piece")
-        if last is not None:
-            if first < end_utc_ns:
+        if len(found):
+            if found[0] < end_utc_ns or (np.diff(found) < 0).any():
                 return False
-            end_utc_ns = last
+            end_utc_ns = int(found[-1])
     return True
 
 

@@ -17,6 +17,7 @@ from pyarrow import csv
 
 from iotrace.capture.formats.duckdb_files import base_tables, has_rows, opened, rows_of
 from iotrace.capture.formats.text_times import TextTimes
+from iotrace.capture.formats.twice_hour import Time, TwiceHour
 from iotrace.capture.roles import TEMPDB_ID
 from iotrace.schemas import IotraceError
 
@@ -39,6 +40,7 @@ from .dmv_columns import (
     like_a_time,
     other_table,
 )
+from .dmv_unread import NO_TIME, TIME_COMES_TWICE
 
 _SEPARATORS: Final = (",", "|", "\t", ";")
 _LINES_LOOKED_AT: Final = 20
@@ -278,6 +280,9 @@ class Lines:
         self._only = list(only or layout.columns)
         self.times = TextTimes(zone, is_utc=layout.is_utc)
         self._learnt = False
+        self._twice: TwiceHour | None = None
+        self.has_twice = False
+        """Whether times came twice, as clocks went back, and the order of the lines told which they are."""
         self._made_up: tuple[dict[str, int], dict[tuple[str, str], int]] = ({}, {})
         self.left_out = 0
         """Lines with more or fewer cells than columns; words of sqlcmd between the lines do not count."""
@@ -286,14 +291,17 @@ class Lines:
 
     def blocks(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield cells, all as text, and how many bytes are read. Raises `IotraceError` for what is no text."""
+        for cells, done in self._as_written():
+            yield self._told(cells), done
+
+    def _as_written(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         read = {
             "text": self._text_blocks,
             "json": self._json_blocks,
             "parquet": self._parquet_blocks,
             "duckdb": self._duckdb_blocks,
         }
-        for cells, done in read[self._layout.container]():
-            yield self._told(cells), done
+        yield from read[self._layout.container]()
 
     def _told(self, cells: pa.RecordBatch) -> pa.RecordBatch:
         """The cells with times in UTC, and with numbers for files of which only names are told."""
@@ -310,14 +318,42 @@ class Lines:
         if not self._learnt:
             self.times.learn(texts, self.name)
             self._learnt = any(self.times.utc_ns(text) is not None for text in texts)
-        return pa.array([self._moment(text) for text in texts], pa.string()).take(codes.indices)
+        either = [self.times.either_ns(text) for text in texts]
+        if self._twice is None and any(either):
+            self._twice = TwiceHour(self._times_of_all())
+        moments = pa.array([self._moment(text, self.times.utc_ns(text)) for text in texts], pa.string())
+        if self._twice is None:
+            return moments.take(codes.indices)
+        return pa.array(self._settled(texts, codes.indices.to_pylist(), moments.to_pylist()), pa.string())
 
-    def _moment(self, text: str) -> str:
-        utc_ns = self.times.utc_ns(text)
+    def _settled(self, texts: list[str], places: list[int], moments: list[str]) -> Iterator[str]:
+        """The moment of each line, where some come twice."""
+        assert self._twice is not None
+        for place in places:
+            either, utc_ns = self.times.either_ns(texts[place]), self.times.utc_ns(texts[place])
+            if either is None:
+                if utc_ns is not None:
+                    self._twice.settled(utc_ns)
+                yield moments[place]
+                continue
+            found = self._twice.settled(either)
+            self.has_twice |= found is not None
+            yield TIME_COMES_TWICE + texts[place] if found is None else self._moment(texts[place], found)
+
+    def _times_of_all(self) -> Iterator[Time]:
+        """The times of all lines, in the order of the file."""
+        whole = Lines(self._path, self.name, self._layout, (CAPTURE_COLUMN,), self.times.zone)
+        for cells, _ in whole._as_written():
+            for text in pc.fill_null(cells.column(CAPTURE_COLUMN), "").to_pylist():
+                time = self.times.utc_ns(text) or self.times.either_ns(text)
+                if time is not None:
+                    yield time
+
+    def _moment(self, text: str, utc_ns: int | None) -> str:
         if utc_ns is None:
             # Repeated headers and the dashes under them are no loss.
             is_heading = folded(text) in {"", folded(self._layout.time_name)}
-            return "" if is_heading else "no time"
+            return "" if is_heading else f"{NO_TIME}{text}"
         moment = datetime.fromtimestamp(utc_ns // 10**9, UTC).replace(tzinfo=None)
         return f"{moment.isoformat(' ')}.{utc_ns % 10**9:09d}"
 

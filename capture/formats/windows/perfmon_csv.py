@@ -3,7 +3,8 @@
 Limits. Times are local and the header's bias is that of the first sample. Where the clock is set back or ahead by an
 hour as daylight saving ends or begins, the rest is brought onto the old bias, and said so. Where the header names no
 bias, local times are taken as UTC, and said so. A column that has no value in its first line is a rate or mean (it
-needs two samples); others are instants unless their name tells.
+needs two samples); others are instants unless their name tells. A cell below zero is no sample, if the counter is
+one that cannot be negative: typeperf has been seen to write -1 where it has no value.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from iotrace.capture.counters.names import Meaning, meaning
-from iotrace.capture.counters.series import Integers, Series, median_of_counts, utc_text
+from iotrace.capture.counters.series import Flags, Integers, Series, median_of_counts, utc_text
 from iotrace.capture.formats.format import SYSTEM_TICK_NS, Format, Outcome, Progress, naming, unreported
 from iotrace.schemas import Clock, IotraceError, Quality, counted
 from iotrace.schemas.host import Host
@@ -101,6 +102,8 @@ class _Segment:
 
     header: Header
     numbers: Integers
+    never_negative: Flags
+    """Per column: whether its meaning is known, and with it that it counts or measures something."""
     instant: Integers
     """Per column: 1 an instant, 0 a rate or mean, -1 not known before its first line."""
     last_ms: int | None = None
@@ -115,6 +118,9 @@ class _Counts:
     cut_lines: int = 0
     bad_times: int = 0
     bad_values: int = 0
+    below_zero: int = 0
+    lines_below_zero: int = 0
+    cells: int = 0
     equal_times: int = 0
     clock_steps: int = 0
     daylight_steps: int = 0
@@ -207,7 +213,7 @@ class PerfmonTrace:
     def _segment(self, header: Header, before: _Segment | None) -> _Segment:
         self.headers += 1
         self._biases.add(header.bias_minutes)
-        numbers, instant = [], []
+        numbers, instant, never_negative = [], [], []
         for path in header.paths:
             sense: Meaning = meaning(path.object_name, path.counter)
             key = (path.host, path.object_name, path.instance, path.counter)
@@ -216,8 +222,14 @@ class PerfmonTrace:
                     path.host or self._name, path.object_name, path.instance, path.counter, sense
                 )
             numbers.append(self._numbers[key])
+            never_negative.append(sense.unit is not None)
             instant.append(-1 if sense.is_instant is None else int(sense.is_instant))
-        segment = _Segment(header, np.array(numbers, np.int64), np.array(instant, np.int64))
+        segment = _Segment(
+            header,
+            np.array(numbers, np.int64),
+            np.array(never_negative, np.bool_),
+            np.array(instant, np.int64),
+        )
         if before is not None and before.header.paths == header.paths:
             segment.instant = before.instant
         return segment
@@ -231,6 +243,11 @@ class PerfmonTrace:
         if not len(times):
             return
         values = np.column_stack([self._numeric(column) for column in table.columns[1:]])
+        below_zero = (values < 0) & segment.never_negative
+        values[below_zero] = np.nan
+        self._counts.cells += values.size
+        self._counts.below_zero += int(below_zero.sum())
+        self._counts.lines_below_zero += int(below_zero.any(axis=1).sum())
         local_ms: Integers = times.to_numpy()
         if (segment.instant < 0).any():
             filled = np.isfinite(values[0])
@@ -359,9 +376,18 @@ class PerfmonTrace:
         quality = Quality(
             clock_steps=self._counts.clock_steps,
             truncated_tail=self._text.truncated,
+            left_out=list(self._left_out()),
             notes=list(self._notes()),
         )
         return Outcome(start_ns, max(start_ns, self._last_ns), quality, self.samples)
+
+    def _left_out(self) -> Iterator[str]:
+        counts = self._counts
+        if counts.below_zero:
+            yield (
+                f"{counts.below_zero:,} of {counted(counts.cells, 'cell')} are below zero, which their counters "
+                f"never are: {counts.lines_below_zero:,} of {counted(self.samples, 'line')} lack a sample"
+            )
 
     def _notes(self) -> Iterator[str]:
         if not self.samples:
@@ -380,6 +406,7 @@ class PerfmonTrace:
             (counts.cut_lines, "line", "left out with more or fewer cells than the header"),
             (counts.bad_times, "line", "left out: the time cannot be right"),
             (counts.bad_values, "cell", "left out without a number"),
+            (counts.below_zero, "cell", "left out below zero: the counter has no value there"),
             (counts.foreign_lines, "line", "of other text left out"),
             (counts.equal_times, "line", "with the moment of the line before"),
         ):

@@ -400,6 +400,15 @@ def test_what_to_do_about_losses_depends_on_who_recorded(is_tested: bool, hint: 
     assert finding.hint.startswith(hint)
 
 
+def test_of_what_a_source_holds_no_larger_buffer_brings_more() -> None:
+    quality = Quality(events_lost=1, left_out=["1 line of a.mdf: rounded"]).judge(9)
+    finding = judged(
+        "data-lost", Manifest("captured", "", Clock(0, 1.0, "test"), quality=quality), scope="captured"
+    )
+    assert finding is not None
+    assert finding.hint.startswith("export the source again")
+
+
 @pytest.mark.parametrize("unknown", ["before", "after", "both"])
 def test_what_others_moved_is_not_known_from_one_look_at_the_counters(unknown: str) -> None:
     seen = DeviceCounters(read_bytes=GIB)

@@ -393,6 +393,17 @@ FURTHER = [
         "truncated",
     ),
     (
+        "data-lost",
+        Case(
+            "captured",
+            manifest={
+                "quality": Quality(events_lost=5, left_out=["all lines of D:\\big.mdf: rounded"]).judge(9)
+            },
+        ),
+        "invalid",
+        "all lines of D:\\big.mdf: rounded",
+    ),
+    (
         "sources-apart",
         Case("captured", manifest={"quality": Quality(shared_time=["1.0 % of the 5 min of a"]).judge(9)}),
         "warning",

@@ -487,3 +487,49 @@ def test_a_log_whose_times_a_spreadsheet_wrote_anew_is_refused(read):
     with pytest.raises(IotraceError, match=r"29\.12\.2020 18:34") as refused:
         read(data)
     assert "as it was recorded" in refused.value.hint
+
+
+@pytest.mark.parametrize("cell", ["-1", "-1.000000", "-0.004", "-12345"])
+def test_a_cell_below_zero_is_no_sample(read, cell):
+    """Three lines with values and one without: what stands there is no latency, no rate and no queue."""
+    failed = ("12/29/2020 18:34:31.308", cell, cell, cell)
+    rows, trace = read(text_log(*ROWS, failed, ("12/29/2020 18:34:32.308", "0.0002", "30", "1")))
+    assert {row["at_ns"] // 10**9 for row in rows} == {0, 1, 2, 4}
+    assert all(row["value"] >= 0 for row in rows)
+    # The next values are over their own second: the lines say when they were taken.
+    assert {row["interval_ns"] for row in rows if row["at_ns"] == 4 * 10**9 and row["interval_ns"]} == {10**9}
+    quality = trace.outcome().quality.judge(0)
+    assert quality.verdict == "usable"
+    assert quality.reasons == [
+        "3 of 15 cells are below zero, which their counters never are: 1 of 5 lines lack a sample"
+    ]
+
+
+def test_a_mean_without_any_sample_is_none_not_below_zero(tmp_path):
+    """No write in ten minutes; every tenth sample is -1. Law: the mean of nothing is nothing."""
+    path = tmp_path / "a.csv"
+    write = r"\\HOST\PhysicalDisk(0 C:)\Avg. Disk sec/Write"
+    moment = datetime(2020, 12, 29, 18, 34, 28, tzinfo=UTC)
+    rows = [
+        ((moment + timedelta(seconds=5 * number)).strftime("%m/%d/%Y %H:%M:%S.000"), "100.0", "0.004", "0.0")
+        if number % 10
+        else ((moment + timedelta(seconds=5 * number)).strftime("%m/%d/%Y %H:%M:%S.000"), "-1", "-1", "-1")
+        for number in range(120)
+    ]
+    path.write_text(text_log(*rows, columns=(RATE, READ, write)))
+    found = import_files([path], tmp_path / "x.iotrace").read("counters").to_pylist()
+    assert {row["value"] for row in found if row["metric"] == "read_iops"} == {100}
+    assert {row["value"] for row in found if row["metric"] == "read_latency_ns"} == {4_000_000}
+    assert not [row for row in found if row["metric"] == "write_latency_ns"]
+
+
+def test_a_counter_whose_meaning_is_not_known_may_be_below_zero(read):
+    rows, trace = read(
+        text_log(
+            *ROWS,
+            ("12/29/2020 18:34:31.308", "-1", "5", "-1"),
+            columns=(r"\\H\Oven\Chill", RATE, r"\\H\Oven\Drift"),
+        )
+    )
+    assert [row["value"] for row in rows if row["at_ns"] == 3 * 10**9] == [-1, 5, -1]
+    assert trace.outcome().quality.judge(0).verdict == "good"
