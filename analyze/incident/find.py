@@ -176,7 +176,13 @@ class _Finder:
             return None
         spans = [(self.slots.at_ns(group.first), self.slots.at_ns(group.end)) for group in groups]
         return Blame(
-            self.names, self.connection, self.load_layer, self.span_ns, spans, has_losses=self.has_losses
+            self.names,
+            self.connection,
+            self.slots,
+            self.load_layer,
+            self.span_ns,
+            spans,
+            has_losses=self.has_losses,
         )
 
     def _windows(self, groups: list[Group], is_normal: Flags) -> list[SlowWindow]:
@@ -257,7 +263,8 @@ class _Finder:
         slot_ns = self.slots.slot_ns
         length_ns = int(np.median([group.end - group.first for group in pattern.members])) * slot_ns
         lost_ns = sum(window.lost_ns for window in windows) * len(pattern.members) / len(windows)
-        rows = blame.of(range(len(members)), by_load=by_load) if blame else []
+        at = blame.layer_of(usual.layer, by_load=by_load) if blame else None
+        rows = blame.of(range(len(members)), by_load=by_load, layer=at) if blame and at else []
         markers = [kind for kind, count in kinds.most_common() if count >= len(windows) / 2]
         return Periodic(
             period_ns=round(pattern.period * slot_ns),
@@ -273,6 +280,7 @@ class _Finder:
             blame=rows,
             blamed_by="load" if by_load else "time",
             markers=markers,
+            blamed_at=at,
         )
 
     def _window(
@@ -307,6 +315,7 @@ class _Finder:
         hung = self._hung(best.series.layer, window)
         is_most = span[1] - span[0] > _MOST * self.slots.count
         markers = markers_beside(self.connection, span_ns)
+        at = blame.layer_of(layer, by_load=drive.is_more_load) if blame else None
         return SlowWindow(
             number=0,
             start_ns=span_ns[0],
@@ -330,7 +339,7 @@ class _Finder:
             load=drive.changes,
             layers=times,
             seen_in=self._seen_in(group),
-            blame=blame.of([index], by_load=drive.is_more_load) if blame else [],
+            blame=blame.of([index], by_load=drive.is_more_load, layer=at) if blame and at else [],
             markers=markers,
             waits=waits_beside(self.connection, span_ns, self.span_ns),
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
@@ -338,6 +347,7 @@ class _Finder:
             is_most_of_recording=is_most,
             caveats=caveats(interval, is_most=is_most),
             gradual=gradual,
+            blamed_at=at,
         )  # fmt: skip
 
     def _gradual(self, course: Course, best: Judged) -> Gradual:

@@ -276,7 +276,9 @@ def _account(window: SlowWindow, found: Incidents, start_utc_ns: int) -> Iterato
     yield from _layers(window)
     yield from _load(window)
     whose = "where the load came from" if window.blamed_by == "load" else "what it hit"
-    yield from _blame(f"Window {window.number}: {whose}", window)
+    # The rates of I/Os are another layer's then than those of the load.
+    at = f", {window.blamed_at} layer" if window.blamed_at not in {None, found.load_layer} else ""
+    yield from _blame(f"Window {window.number}: {whose}{at}", window)
     yield from _beside(window, found)
 
 
@@ -340,7 +342,8 @@ def _blame(heading: str, window: SlowWindow | Periodic) -> Iterable[Section]:
     ]
     heads = ("", "", f"of the added {_added(window)}", "mean I/Os normally", "in it", "slower (mean)",
              "+mean latency normally", "+mean latency in it")  # fmt: skip
-    return section(heading, columns(*heads, text=2), rows, shown=len(worth))
+    # Where nobody has a share, the table is no answer, only figures for those who ask for all.
+    return section(heading, columns(*heads, text=2), rows, shown=len(worth), detail=not worth)
 
 
 def _added(window: SlowWindow | Periodic) -> str:
