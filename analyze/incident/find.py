@@ -20,7 +20,7 @@ from .chance import Chance, without_chance
 from .change_points import Flags
 from .context import counters_beside, markers_beside, waits_beside
 from .counters import CANNOT_KNOW, mean_slots
-from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_apart
+from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_alike
 from .factor import Factor, factor_of
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
@@ -122,9 +122,11 @@ class _Finder:
             return found
         drifts = {id(entry): self._drifting(entry) for entry in judged}
         sudden, gradual = [], []
+        known = [drift for drift in drifts.values() if drift is not None]
+        told_of = dict(zip(map(id, known), told_alike(known, self.slots.slot_seconds), strict=True))
         for entry in judged:
             drift = drifts[id(entry)]
-            both = told_apart(drift, self.slots.slot_seconds) if drift else (entry, None)
+            both = told_of[id(drift)] if drift else (entry, None)
             is_changed = bool(both[1] and both[1].stretches)
             sudden.append(both[0] if is_changed else levelled(both[0]))
             gradual += [against_what_it_left(both[1], drift.base)] if drift and both[1] and is_changed else []
