@@ -244,9 +244,15 @@ def told_apart(
     judged, at = drift.judged, drift.judged.series.at.astype(np.float64)
     sudden, slow = list(judged.stretches), judged.slow.copy()
     gradual, high = [], np.zeros(len(at), dtype=bool)
+    abrupt = np.zeros(len(at), dtype=bool)
+    for stretch in judged.stretches:
+        for part in _abrupt_parts(judged, stretch, slot_s):
+            abrupt[part] = (
+                True  # a freeze is no part of the change after it, and has a thousand times its excess
+            )
     for course in drift.changes:
         shape = course.shape(at)
-        excess = np.clip(judged.series.values - drift.normal, 0.0, None) * (shape > 0)
+        excess = np.clip(judged.series.values - drift.normal, 0.0, None) * (shape > 0) * ~abrupt
         edge = _EDGE_S / slot_s + 1
         has_edge = not is_slow_change(course) and (
             (course.has_rise and course.risen - course.start <= edge)

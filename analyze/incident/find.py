@@ -308,7 +308,8 @@ class _Finder:
         drive = self._drive(best, streams, window, is_normal, factor)
         drive = explained_by_load(drive) if is_load else drive
         times = layer_times(self.slots, window, is_normal, streams)
-        layer = self._hanging(window) or slowest_layer(times) or best.series.layer
+        told_by = self._hanging(window) or slowest_layer(times) or self._hung_in(window)
+        layer = told_by or best.series.layer
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
         normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
         gradual = None if course is None else self._gradual(course, best)
@@ -327,7 +328,7 @@ class _Finder:
             headline=headline(
                 factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
-                where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
+                where=where(best.series.layer, told_by),
                 markers=markers,
                 rare=rare,
             ),
@@ -336,7 +337,9 @@ class _Finder:
             normal_ns=normal_ns,
             normal_range_ns=(normal_ns * float(np.exp(low)), normal_ns * float(np.exp(high))),
             slow_ns=normal_ns * factor,
-            lost_ns=self._lost_ns(best.series.layer, streams, window, is_normal),
+            lost_ns=self._lost_ns(
+                best.series.layer, streams, window, is_normal, is_gradual=course is not None
+            ),
             evidence=[*([hung] if hung else []), *drive.evidence],
             load=drive.changes,
             layers=times,
@@ -373,6 +376,24 @@ class _Finder:
             return None
         words = counted(int(waiting[-1]), "I/O")
         return f"{words} had no answer when the recording ended; how long they had waited by then counts"
+
+    @staticmethod
+    def _hung_through(slots: LayerSlots, rows: list[int]) -> Floats:
+        """How many I/Os of some streams waited from the beginning of each slot to its end."""
+        hung: Floats = np.maximum(slots.measured_count[rows] - slots.begun_count[rows], 0.0).sum(axis=0)
+        return hung
+
+    def _hung_in(self, window: tuple[int, int]) -> str | None:
+        """The lowest layer in which I/Os waited through most of a window in which next to none began."""
+        if self.is_means:
+            return None
+        found = None
+        for name in map(str, Layer):
+            if name in self.slots.layers:
+                slots = self.slots.layers[name]
+                hung = self._hung_through(slots, [*range(len(slots.streams))])[slice(*window)]
+                found = name if (hung > 0).mean() > _MOST else found
+        return found
 
     def _hanging(self, window: tuple[int, int]) -> str | None:
         """The lowest layer in which I/Os wait from the window's beginning to the recording's end: it has them."""
@@ -476,7 +497,15 @@ class _Finder:
                 return load.chosen(rows), named if len(named) < 40 else counted(len(devices), "device")
         return load, f"the {self.load_layer} layer"
 
-    def _lost_ns(self, layer: str, streams: list[Stream], window: tuple[int, int], is_normal: Flags) -> float:
+    def _lost_ns(
+        self,
+        layer: str,
+        streams: list[Stream],
+        window: tuple[int, int],
+        is_normal: Flags,
+        *,
+        is_gradual: bool = False,
+    ) -> float:
         """I/Os of the window on the devices that were slow, times what a typical one of them took longer.
 
         0 where these devices as a whole were hardly slower: then nothing was lost.
@@ -504,9 +533,13 @@ class _Finder:
         if excess < _LOST_LEAST:
             return 0.0
         lost_ns = float(slots.begun_count[rows, slice(*window)].sum() * np.exp(normal) * (np.exp(excess) - 1))
+        if not is_gradual:
+            # What hangs may have begun just before the window, and be few of many I/Os: then its time in flight tells.
+            hung = self._hung_through(slots, rows)
+            more = float((hung[slice(*window)] - hung[is_normal].mean()).sum())
+            lost_ns = max(lost_ns, more * self.slots.slot_ns)
         if self._hung(layer, window) is None:
             return lost_ns
-        # What hangs may all have begun just before the window: then it is the time in flight that tells.
         flight = slots.in_flight[rows].sum(axis=0)
         more = float((flight[slice(*window)] - flight[is_normal].mean()).sum())
         return max(lost_ns, more * self.slots.slot_ns)
