@@ -187,7 +187,7 @@ def judge_drive(
     full = None
     if most is not None and float(arrivals[mine].mean()) > most and not how_full.is_sparse:
         full = _full(by_name, factor, most)
-    paused = _paused(arrivals, window, near, slot_ns)
+    paused = _paused(arrivals, in_flight, window, near, slot_ns)
     cause, reason = _verdict(by_name, same_load, factor, slot_ns, how_full, full, paused)
     if is_mean and cause == "service-driven":
         reason += "; means do not show whether as many I/Os came in bursts, which is slow too"
@@ -244,11 +244,14 @@ def _verdict(
     return "load-driven", _grew(leads, slot_ns)
 
 
-def _paused(arrivals: Floats, window: tuple[int, int], near: Flags, slot_ns: int) -> str | None:
+def _paused(
+    arrivals: Floats, in_flight: Floats, window: tuple[int, int], near: Flags, slot_ns: int
+) -> str | None:
     """What to say where the load, which normally flows, stood still for most of the window. None: it did not.
 
     Clients that wait for I/Os that hang do so; what they held back comes at once afterwards, and is no more load. It is
-    no pause if a burst came first, for whose end the clients may wait.
+    no pause if a burst came first, for whose end the clients may wait, nor if none is in flight: then the load may not
+    have been recorded.
     """
     inside = arrivals[slice(*window)]
     ends = np.flatnonzero(np.diff(np.concatenate([[1.0], inside > 0, [1.0]])))
@@ -258,6 +261,8 @@ def _paused(arrivals: Floats, window: tuple[int, int], near: Flags, slot_ns: int
     usual = float(arrivals[near].mean())
     before = arrivals[max(window[0] - 1, 0) : window[0] + first]
     if end - first < max(_PAUSE_SLOTS, _FLOWS * len(inside)) or np.any(before > _GREW_MUCH * usual):
+        return None
+    if not np.all(in_flight[window[0] + first : window[0] + end] > 0):
         return None
     lasted = format_duration_ns(int(end - first) * slot_ns)
     return f"no I/O arrived for {lasted}, in which others waited to be answered: the load does not explain it"

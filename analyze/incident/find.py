@@ -52,6 +52,7 @@ _TOGETHER_LATENCIES: Final = 10
 _TOGETHER_NS: Final = (1_000_000, 100_000_000)
 """I/Os within so many normal latencies of each other, but within these bounds, begin together."""
 _AROUND_SLOTS: Final = 600
+_BESIDE_SLOTS: Final = 5
 
 
 class NoLatencyError(IotraceError):
@@ -310,6 +311,7 @@ class _Finder:
         times = layer_times(self.slots, window, is_normal, streams)
         told_by = self._hanging(window) or slowest_layer(times) or self._hung_in(window)
         layer = told_by or best.series.layer
+        unseen = self._unseen(layer, window)
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
         normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
         gradual = None if course is None else self._gradual(course, best)
@@ -328,7 +330,7 @@ class _Finder:
             headline=headline(
                 factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
-                where=where(best.series.layer, told_by),
+                where=where(best.series.layer, None if unseen else told_by),
                 markers=markers,
                 rare=rare,
             ),
@@ -350,9 +352,10 @@ class _Finder:
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
             blamed_by="load" if drive.is_more_load else "time",
             is_most_of_recording=is_most,
-            caveats=caveats(interval, is_most=is_most),
+            caveats=caveats(interval, is_most=is_most, unseen=unseen),
             gradual=gradual,
             blamed_at=at,
+            unseen=unseen,
         )  # fmt: skip
 
     def _gradual(self, course: Course, best: Judged) -> Gradual:
@@ -394,6 +397,16 @@ class _Finder:
                 hung = self._hung_through(slots, [*range(len(slots.streams))])[slice(*window)]
                 found = name if (hung > 0).mean() > _MOST else found
         return found
+
+    def _unseen(self, layer: str, window: tuple[int, int]) -> list[str]:
+        """Layers below one that were not recorded during a window: they have no I/O then, nor beside it.
+
+        What was held up above them reaches them afterwards, and is beside it.
+        """
+        order = [name for name in map(str, Layer) if name in self.slots.layers]
+        near = slice(max(window[0] - _BESIDE_SLOTS, 0), window[1] + _BESIDE_SLOTS)
+        below = order[order.index(layer) + 1 :] if layer in order else []
+        return [name for name in below if not self.slots.layers[name].begun_count[:, near].any()]
 
     def _hanging(self, window: tuple[int, int]) -> str | None:
         """The lowest layer in which I/Os wait from the window's beginning to the recording's end: it has them."""

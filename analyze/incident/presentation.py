@@ -41,6 +41,7 @@ from .words import (
     TOO_FEW,
     beside_words,
     is_none,
+    layer_words,
     level_words,
     normal_words,
     sensitivity_sentences,
@@ -124,7 +125,8 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     mean = "mean " if worst.is_mean else ""
     levels = "" if is_none(worst.normal_ns) else f" ({mean}{level_words(worst.factor, worst.normal_ns)})"
     why = _FEW if worst.is_mean and worst.cause == "service-driven" else _WHY[worst.cause]
-    yield Sentence(f"Why: {why}{levels}; {worst.layer} layer")
+    at_layer = layer_words(worst.layer, worst.layers, worst.unseen)
+    yield Sentence(f"Why: {why}{levels}; {at_layer}")
     beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns), _BESIDE_CHARACTERS)
     if beside and worst.blamed_by != "load":
         # Who may have done it says more than who was hit.

@@ -178,6 +178,8 @@ class SlowWindow:
     """Few I/Os were very slow: ``factor``, ``normal_ns`` and ``slow_ns`` are of means, not of geometric means."""
     blamed_at: str | None = None
     """The layer whose I/Os ``blame`` is of: that of the load, or one above it where the time went; None of means."""
+    unseen: list[str] = field(default_factory=list)
+    """Layers below ``layer`` that were not recorded meanwhile: the time may have gone there."""
 
 
 @dataclass(frozen=True, slots=True)
