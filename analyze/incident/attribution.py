@@ -11,13 +11,15 @@ Whose share changed: files, processes, roles, operations, sizes and devices, in 
 What is normal is everything outside all windows: sums over the whole recording less those over the windows, which may
 overlap.
 ``growth_share`` is a row's part of what grew, rows that shrank left out: of load (bytes per second, where bytes grew,
-else I/Os per second) where more load drove a window, of time in flight otherwise. A share says who asked or who
-waited, which need not be who is to blame for slow storage.
+else I/Os per second) where more load drove a window. Otherwise it is of the time that I/Os took longer than their like
+(`hit`), in the layer where the time went: in layers below it I/Os were as fast as ever, and only noise grew there. A
+share says who asked or who waited, which need not be who is to blame for slow storage.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Final, Literal
 
 import duckdb
@@ -29,6 +31,7 @@ from iotrace.schemas import Layer, Recording
 from iotrace.schemas.arrays import Floats
 
 from .change_points import Flags
+from .hit import Hit, Usual, wander_of
 from .result import BlameRow, LayerTime
 from .series import LayerSlots, Slots, Stream
 
@@ -116,57 +119,171 @@ class Blame:
         self,
         names: Names,
         connection: duckdb.DuckDBPyConnection,
-        layer: str,
+        slots: Slots,
+        load_layer: str,
         span_ns: tuple[int, int],
         windows_ns: Sequence[tuple[int, int]],
         *,
         has_losses: bool = False,
     ) -> None:
         self._names = names
+        self._connection = connection
+        self._slots = slots
+        self._load_layer = load_layer
+        self._span_ns = span_ns
         self._windows_ns = windows_ns
-        slow_ns = disjoint(windows_ns)
-        rows: dict[tuple[int, int], list[Row]] = {
-            (start, end): library.run(
-                connection,
-                "incident_work",
-                layer=layer,
-                from_ns=start,
-                until_ns=end,
-                span_until_ns=span_ns[1],
-                has_losses=has_losses,
-            ).to_pylist()
-            for start, end in {*windows_ns, *slow_ns}
-        }
-        self._windows = [rows[span] for span in windows_ns]
-        self._slow = [rows[span] for span in slow_ns]
-        self._whole: list[Row] = library.run(connection, "incident_work_whole", layer=layer).to_pylist()
-        self._normal_s = max(span_ns[1] - span_ns[0] - sum(end - start for start, end in slow_ns), 1) / 1e9
+        self._slow_ns = disjoint(windows_ns)
+        self._has_losses = has_losses
+        self._normal_s = max(span_ns[1] - span_ns[0] - _length_ns(self._slow_ns), 1) / 1e9
+        self._works: dict[str, _Work] = {}
 
-    def of(self, indices: Sequence[int], *, by_load: bool) -> list[BlameRow]:
-        """Rows of these windows whose part of the growth or share of the I/Os changed, the greatest first."""
+    def layer_of(self, slowest: str, *, by_load: bool) -> str:
+        """The layer whose I/Os tell: that of the load, unless time went in one above it."""
+        above = takewhile(lambda name: name != self._load_layer, map(str, Layer))
+        return slowest if not by_load and slowest in set(above) else self._load_layer
+
+    def of(self, indices: Sequence[int], *, by_load: bool, layer: str) -> list[BlameRow]:
+        """Rows of these windows whose part of the growth or share of the I/Os changed, the greatest first.
+
+        ``layer`` is as `layer_of` has it.
+        """
         seconds = sum(self._windows_ns[index][1] - self._windows_ns[index][0] for index in indices) / 1e9
+        work = self._work(layer)
+        wander = {} if by_load else self._wander(layer, seconds)
         found: list[BlameRow] = []
         for dimension in _DIMENSIONS:
-            slow, normal = self._sums(dimension, indices)
+            slow, normal = self._sums(work, dimension, indices)
             if len(slow.keys() | normal.keys()) < 2:
                 continue
-            found += _rows(dimension, slow, normal, seconds, self._normal_s, by_load=by_load)
+            grown = (
+                _load_growth(slow, normal, seconds, self._normal_s)
+                if by_load
+                else _time_growth(slow, normal, self._hits(work, dimension, indices), wander)
+            )
+            found += _rows(dimension, slow, normal, seconds, self._normal_s, grown)
         return found
 
-    def _sums(self, dimension: Dimension, indices: Sequence[int]) -> tuple[dict[str, _Sum], dict[str, _Sum]]:
+    def _work(self, layer: str) -> "_Work":
+        if layer not in self._works:
+            rows: dict[tuple[int, int], list[Row]] = {
+                (start, end): library.run(
+                    self._connection,
+                    "incident_work",
+                    layer=layer,
+                    from_ns=start,
+                    until_ns=end,
+                    span_until_ns=self._span_ns[1],
+                    has_losses=self._has_losses,
+                ).to_pylist()
+                for start, end in {*self._windows_ns, *self._slow_ns}
+            }
+            slow = [row for span in self._slow_ns for row in rows[span]]
+            whole = library.run(self._connection, "incident_work_whole", layer=layer).to_pylist()
+            self._works[layer] = _Work(
+                [rows[span] for span in self._windows_ns], slow, whole, Usual(whole, slow)
+            )
+        return self._works[layer]
+
+    def _wander(self, layer: str, seconds: float) -> dict[int | None, float]:
+        slots = self._slots
+        is_normal = np.ones(slots.count, dtype=bool)
+        for start, end in self._slow_ns:
+            is_normal[
+                (start - slots.start_ns) // slots.slot_ns : -(-(end - slots.start_ns) // slots.slot_ns)
+            ] = False
+        return wander_of(slots.layers[layer], is_normal, round(seconds / slots.slot_seconds))
+
+    def _sums(
+        self, work: "_Work", dimension: Dimension, indices: Sequence[int]
+    ) -> tuple[dict[str, _Sum], dict[str, _Sum]]:
         slow: dict[str, _Sum] = defaultdict(_Sum)
         normal: dict[str, _Sum] = defaultdict(_Sum)
         for index in indices:
-            for row in self._windows[index]:
+            for row in work.windows[index]:
                 group = slow[self._names.of(dimension, row)]
                 group.add(row)
                 group.add_waiting(row)
-        for row in self._whole:
+        for row in work.whole:
             normal[self._names.of(dimension, row)].add(row)
-        for rows in self._slow:
-            for row in rows:
-                normal[self._names.of(dimension, row)].add(row, -1)
+        for row in work.slow:
+            normal[self._names.of(dimension, row)].add(row, -1)
         return slow, normal
+
+    def _hits(self, work: "_Work", dimension: Dimension, indices: Sequence[int]) -> dict[str, Hit]:
+        hits: dict[str, Hit] = defaultdict(Hit)
+        for index in indices:
+            for row in work.windows[index]:
+                hits[self._names.of(dimension, row)].take_in(row, work.usual)
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Rows of one layer: of each window, of the time in any of them, and of the whole span."""
+
+    windows: list[list[Row]]
+    slow: list[Row]
+    whole: list[Row]
+    usual: Usual
+
+
+def _length_ns(spans: Sequence[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """A group's part of what grew, and what its part would be if all grew alike."""
+
+    share: float
+    usual_share: float
+
+
+def _load_growth(
+    slow: dict[str, _Sum], normal: dict[str, _Sum], slow_s: float, normal_s: float
+) -> dict[str, _Growth]:
+    """Of bytes per second where these grew, else of I/Os per second."""
+    empty = _Sum()
+    bytes_slow = sum(entry.size_bytes for entry in slow.values()) / slow_s
+    bytes_normal = sum(entry.size_bytes for entry in normal.values()) / normal_s
+    quantity = "size_bytes" if bytes_slow > bytes_normal else "io_count"
+
+    def growth(name: str) -> float:
+        mine = float(getattr(slow.get(name, empty), quantity))
+        return max(mine / slow_s - float(getattr(normal.get(name, empty), quantity)) / normal_s, 0.0)
+
+    names = slow.keys() | normal.keys()
+    whole = sum(growth(name) for name in sorted(names))
+    usual_whole = sum(getattr(entry, quantity) for entry in normal.values())
+    return {
+        name: _Growth(
+            growth(name) / whole if whole else 0.0,
+            getattr(normal.get(name, empty), quantity) / usual_whole if usual_whole else 0.0,
+        )
+        for name in names
+    }
+
+
+def _time_growth(
+    slow: dict[str, _Sum], normal: dict[str, _Sum], hits: dict[str, Hit], wander: dict[int | None, float]
+) -> dict[str, _Growth]:
+    """Of the time that I/Os took longer than their like; no part for a group that chance may have slowed."""
+    whole = sum(max(hit.added_ns, 0.0) for hit in hits.values())
+    expected = sum(hit.expected_ns for hit in hits.values())
+
+    def is_hit(name: str) -> bool:
+        now, before = (sums[name].latency_ns if name in sums else None for sums in (slow, normal))
+        # A mix of faster I/Os may hide it in the mean that is shown, which would then seem to say the opposite.
+        is_shown_slower = now is None or before is None or now > before
+        return is_shown_slower and hits[name].is_clear(wander)
+
+    return {
+        name: _Growth(
+            hits[name].added_ns / whole if whole and name in hits and is_hit(name) else 0.0,
+            hits[name].expected_ns / expected if expected and name in hits else 0.0,
+        )
+        for name in slow.keys() | normal.keys()
+    }
 
 
 def _rows(
@@ -175,25 +292,12 @@ def _rows(
     normal: dict[str, _Sum],
     slow_s: float,
     normal_s: float,
-    *,
-    by_load: bool,
+    grown: dict[str, _Growth],
 ) -> list[BlameRow]:
     slow_total = max(sum(entry.io_count for entry in slow.values()), 1)
     normal_total = max(sum(entry.io_count for entry in normal.values()), 1)
     names = sorted(slow.keys() | normal.keys())
     empty = _Sum()
-
-    def growth(name: str, quantity: str) -> float:
-        mine = float(getattr(slow.get(name, empty), quantity))
-        return max(mine / slow_s - float(getattr(normal.get(name, empty), quantity)) / normal_s, 0.0)
-
-    quantity = "latency_sum_ns"
-    if by_load:
-        bytes_slow = sum(entry.size_bytes for entry in slow.values()) / slow_s
-        bytes_normal = sum(entry.size_bytes for entry in normal.values()) / normal_s
-        quantity = "size_bytes" if bytes_slow > bytes_normal else "io_count"
-    whole = sum(growth(name, quantity) for name in names)
-    usual_whole = sum(getattr(entry, quantity) for entry in normal.values())
     found = []
     for name in names:
         mine, usual = slow.get(name, empty), normal.get(name, empty)
@@ -208,8 +312,8 @@ def _rows(
             slow_bytes_per_s=mine.size_bytes / slow_s,
             normal_latency_ns=usual.latency_ns,
             slow_latency_ns=mine.latency_ns,
-            growth_share=growth(name, quantity) / whole if whole else 0.0,
-            usual_share=getattr(usual, quantity) / usual_whole if usual_whole else 0.0,
+            growth_share=grown[name].share,
+            usual_share=grown[name].usual_share,
         )
         if row.growth_share >= _CHANGED_SHARE or abs(row.slow_share - row.normal_share) >= _CHANGED_SHARE:
             found.append(row)

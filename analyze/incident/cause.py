@@ -39,6 +39,9 @@ _NEAR_SLOTS: Final = 600
 _ONSET_SLOTS: Final = 15
 _SAME_LOAD_LEAST: Final = 10
 _SPARSE: Final = 0.2
+_FLOWS: Final = 0.8
+"""Share of normal slots with I/Os, from which on a time almost without any is a pause; and of the window without."""
+_PAUSE_SLOTS: Final = 5
 _ABOVE: Final = 1.03
 """By so much at least more is served than normally; less may be chance, which storage that slows has, too."""
 _IN_FLIGHT_SHARE: Final = 0.5
@@ -184,7 +187,8 @@ def judge_drive(
     full = None
     if most is not None and float(arrivals[mine].mean()) > most and not how_full.is_sparse:
         full = _full(by_name, factor, most)
-    cause, reason = _verdict(by_name, same_load, factor, slot_ns, how_full, full)
+    paused = _paused(arrivals, in_flight, window, near, slot_ns)
+    cause, reason = _verdict(by_name, same_load, factor, slot_ns, how_full, full, paused)
     if is_mean and cause == "service-driven":
         reason += "; means do not show whether as many I/Os came in bursts, which is slow too"
     return Drive(cause, [*evidence, reason], changes)
@@ -203,9 +207,15 @@ def _verdict(
     slot_ns: int,
     how_full: _HowFull,
     full: str | None = None,
+    paused: str | None = None,
 ) -> tuple[Cause, str]:
-    """The cause, and the sentence that decides it; ``full`` is the one of storage that may have been at its limit."""
+    """The cause, and the sentence that decides it.
+
+    ``full`` is the one of storage that may have been at its limit, ``paused`` that of a load that stood still.
+    """
     asked = [changes[name] for name in ("arrivals", "size", "bursts") if name in changes]
+    if paused is not None:
+        return "service-driven", paused
     if how_full.is_window_sparse:
         # Mostly nothing arrived: that is no more load, however much came in the few slots that had any.
         asked = [change for change in asked if change.quantity != "arrivals"]
@@ -232,6 +242,30 @@ def _verdict(
     if most < _GREW_MUCH and factor > 2 * most:
         return "cannot tell", f"load grew {most:.2f}x and latency {factor:.2f}x: that may be either, or both"
     return "load-driven", _grew(leads, slot_ns)
+
+
+def _paused(
+    arrivals: Floats, in_flight: Floats, window: tuple[int, int], near: Flags, slot_ns: int
+) -> str | None:
+    """What to say where the load, which normally flows, stood still for most of the window. None: it did not.
+
+    Clients that wait for I/Os that hang do so; what they held back comes at once afterwards, and is no more load. It is
+    no pause if a burst came first, for whose end the clients may wait, nor if none is in flight: then the load may not
+    have been recorded.
+    """
+    inside = arrivals[slice(*window)]
+    ends = np.flatnonzero(np.diff(np.concatenate([[1.0], inside > 0, [1.0]])))
+    if not len(ends) or float((arrivals[near] > 0).mean()) < _FLOWS:
+        return None
+    first, end = max(zip(ends[::2], ends[1::2], strict=True), key=lambda run: run[1] - run[0])
+    usual = float(arrivals[near].mean())
+    before = arrivals[max(window[0] - 1, 0) : window[0] + first]
+    if end - first < max(_PAUSE_SLOTS, _FLOWS * len(inside)) or np.any(before > _GREW_MUCH * usual):
+        return None
+    if not np.all(in_flight[window[0] + first : window[0] + end] > 0):
+        return None
+    lasted = format_duration_ns(int(end - first) * slot_ns)
+    return f"no I/O arrived for {lasted}, in which others waited to be answered: the load does not explain it"
 
 
 def _most_served(arrivals: Floats, slots: int, is_normal: Flags) -> float | None:

@@ -19,6 +19,7 @@ times. So a load explains slowness only if it never went with less; storage that
 so asked for less, is not explained away.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -102,6 +103,8 @@ _ABRUPT_SHARE: Final = 0.5
 _ABRUPT_CLEAR: Final = 3.0
 _ABRUPT_SEGMENTS_MAX: Final = 4
 """Segments that an abrupt part of a stretch may be cut into."""
+_SAME_TIME: Final = 2 / 3
+"""Share of the time in which either of two was high, in which both were: from there on it is one event."""
 
 
 @dataclass(slots=True)
@@ -201,21 +204,59 @@ def drifting(judged: Judged, loads: list[Floats], slot_s: float) -> Drifting | N
     return Drifting(judged, base, effect, changes, wander, blocks.slots)
 
 
-def told_apart(drift: Drifting, slot_s: float) -> tuple[Judged, Judged]:
+def told_alike(drifts: Sequence[Drifting], slot_s: float) -> list[tuple[Judged, Judged]]:
+    """`told_apart` for each of several series, which call one event the same.
+
+    Of two ways in which series took it, the one with most evidence is right: a ramp of twenty seconds may look like an
+    edge in a stream of few I/Os. Told as that stream's sudden window, the event would have its times and its factor.
+    """
+    told = [told_apart(drift, slot_s) for drift in drifts]
+    sudden, gradual = ([one for parts in told for one in parts[index].stretches] for index in (0, 1))
+
+    def is_slow_change(course: Course) -> bool:
+        slow, jump = (
+            max((one.evidence for one in each if _is_same(course, one)), default=0.0)
+            for each in (gradual, sudden)
+        )
+        return slow > jump
+
+    return [
+        told_apart(drift, slot_s, is_slow_change) if drift.changes else parts
+        for drift, parts in zip(drifts, told, strict=True)
+    ]
+
+
+def _is_same(course: Course, stretch: Stretch) -> bool:
+    """Whether most of the time in which either is above half of its height is that of both."""
+    first, end = (course.start + course.risen) / 2, (course.falling + course.end) / 2
+    shared = min(end, stretch.end) - max(first, stretch.first)
+    return shared >= _SAME_TIME * (max(end, stretch.end) - min(first, stretch.first))
+
+
+def told_apart(
+    drift: Drifting, slot_s: float, is_slow_change: Callable[[Course], bool] = lambda _: False
+) -> tuple[Judged, Judged]:
     """The sudden stretches of a series, and its slow changes: each once, as what it looks like.
 
-    A change with an edge, most of which is a sudden stretch, is that stretch. Of the stretches in any other those are
-    left that stand out of it.
+    A change with an edge, most of which is a sudden stretch, is that stretch, unless it ``is_slow_change``. Of the
+    stretches in any other those are left that stand out of it.
     """
     judged, at = drift.judged, drift.judged.series.at.astype(np.float64)
     sudden, slow = list(judged.stretches), judged.slow.copy()
     gradual, high = [], np.zeros(len(at), dtype=bool)
+    abrupt = np.zeros(len(at), dtype=bool)
+    for stretch in judged.stretches:
+        for part in _abrupt_parts(judged, stretch, slot_s):
+            abrupt[part] = (
+                True  # a freeze is no part of the change after it, and has a thousand times its excess
+            )
     for course in drift.changes:
         shape = course.shape(at)
-        excess = np.clip(judged.series.values - drift.normal, 0.0, None) * (shape > 0)
+        excess = np.clip(judged.series.values - drift.normal, 0.0, None) * (shape > 0) * ~abrupt
         edge = _EDGE_S / slot_s + 1
-        has_edge = (course.has_rise and course.risen - course.start <= edge) or (
-            course.has_fall and course.end - course.falling <= edge
+        has_edge = not is_slow_change(course) and (
+            (course.has_rise and course.risen - course.start <= edge)
+            or (course.has_fall and course.end - course.falling <= edge)
         )
         total = float(excess.sum())
         if total <= 0 or (has_edge and float(excess[judged.slow].sum()) >= _SUDDEN_SHARE * total):

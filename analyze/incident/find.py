@@ -20,7 +20,7 @@ from .chance import Chance, without_chance
 from .change_points import Flags
 from .context import counters_beside, markers_beside, waits_beside
 from .counters import CANNOT_KNOW, mean_slots
-from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_apart
+from .drifts import Drifting, drifting, least_mean_excess, left_by_load, told_alike
 from .factor import Factor, factor_of
 from .groups import Group, windows_of
 from .periodic import Pattern, patterns_of
@@ -52,6 +52,7 @@ _TOGETHER_LATENCIES: Final = 10
 _TOGETHER_NS: Final = (1_000_000, 100_000_000)
 """I/Os within so many normal latencies of each other, but within these bounds, begin together."""
 _AROUND_SLOTS: Final = 600
+_BESIDE_SLOTS: Final = 5
 
 
 class NoLatencyError(IotraceError):
@@ -122,9 +123,11 @@ class _Finder:
             return found
         drifts = {id(entry): self._drifting(entry) for entry in judged}
         sudden, gradual = [], []
+        known = [drift for drift in drifts.values() if drift is not None]
+        told_of = dict(zip(map(id, known), told_alike(known, self.slots.slot_seconds), strict=True))
         for entry in judged:
             drift = drifts[id(entry)]
-            both = told_apart(drift, self.slots.slot_seconds) if drift else (entry, None)
+            both = told_of[id(drift)] if drift else (entry, None)
             is_changed = bool(both[1] and both[1].stretches)
             sudden.append(both[0] if is_changed else levelled(both[0]))
             gradual += [against_what_it_left(both[1], drift.base)] if drift and both[1] and is_changed else []
@@ -176,7 +179,13 @@ class _Finder:
             return None
         spans = [(self.slots.at_ns(group.first), self.slots.at_ns(group.end)) for group in groups]
         return Blame(
-            self.names, self.connection, self.load_layer, self.span_ns, spans, has_losses=self.has_losses
+            self.names,
+            self.connection,
+            self.slots,
+            self.load_layer,
+            self.span_ns,
+            spans,
+            has_losses=self.has_losses,
         )
 
     def _windows(self, groups: list[Group], is_normal: Flags) -> list[SlowWindow]:
@@ -257,7 +266,8 @@ class _Finder:
         slot_ns = self.slots.slot_ns
         length_ns = int(np.median([group.end - group.first for group in pattern.members])) * slot_ns
         lost_ns = sum(window.lost_ns for window in windows) * len(pattern.members) / len(windows)
-        rows = blame.of(range(len(members)), by_load=by_load) if blame else []
+        at = blame.layer_of(usual.layer, by_load=by_load) if blame else None
+        rows = blame.of(range(len(members)), by_load=by_load, layer=at) if blame and at else []
         markers = [kind for kind, count in kinds.most_common() if count >= len(windows) / 2]
         return Periodic(
             period_ns=round(pattern.period * slot_ns),
@@ -273,6 +283,7 @@ class _Finder:
             blame=rows,
             blamed_by="load" if by_load else "time",
             markers=markers,
+            blamed_at=at,
         )
 
     def _window(
@@ -298,7 +309,9 @@ class _Finder:
         drive = self._drive(best, streams, window, is_normal, factor)
         drive = explained_by_load(drive) if is_load else drive
         times = layer_times(self.slots, window, is_normal, streams)
-        layer = self._hanging(window) or slowest_layer(times) or best.series.layer
+        told_by = self._hanging(window) or slowest_layer(times) or self._hung_in(window)
+        layer = told_by or best.series.layer
+        unseen = self._unseen(layer, window)
         inside = (best.series.at >= group.first) & (best.series.at < group.end)
         normal_ns = float(np.exp(np.average(best.normal[inside], weights=best.series.measured_count[inside])))
         gradual = None if course is None else self._gradual(course, best)
@@ -307,6 +320,7 @@ class _Finder:
         hung = self._hung(best.series.layer, window)
         is_most = span[1] - span[0] > _MOST * self.slots.count
         markers = markers_beside(self.connection, span_ns)
+        at = blame.layer_of(layer, by_load=drive.is_more_load) if blame else None
         return SlowWindow(
             number=0,
             start_ns=span_ns[0],
@@ -316,7 +330,7 @@ class _Finder:
             headline=headline(
                 factor, interval, normal_ns, span_ns, gradual, drive, what_slowed(layer, times),
                 subject=self._stream_name(best.series.stream),
-                where=where(best.series.layer, self._hanging(window) or slowest_layer(times)),
+                where=where(best.series.layer, None if unseen else told_by),
                 markers=markers,
                 rare=rare,
             ),
@@ -325,19 +339,23 @@ class _Finder:
             normal_ns=normal_ns,
             normal_range_ns=(normal_ns * float(np.exp(low)), normal_ns * float(np.exp(high))),
             slow_ns=normal_ns * factor,
-            lost_ns=self._lost_ns(best.series.layer, streams, window, is_normal),
+            lost_ns=self._lost_ns(
+                best.series.layer, streams, window, is_normal, is_gradual=course is not None
+            ),
             evidence=[*([hung] if hung else []), *drive.evidence],
             load=drive.changes,
             layers=times,
             seen_in=self._seen_in(group),
-            blame=blame.of([index], by_load=drive.is_more_load) if blame else [],
+            blame=blame.of([index], by_load=drive.is_more_load, layer=at) if blame and at else [],
             markers=markers,
             waits=waits_beside(self.connection, span_ns, self.span_ns),
             counters=[] if self.is_means else counters_beside(self.connection, span_ns),
             blamed_by="load" if drive.is_more_load else "time",
             is_most_of_recording=is_most,
-            caveats=caveats(interval, is_most=is_most),
+            caveats=caveats(interval, is_most=is_most, unseen=unseen),
             gradual=gradual,
+            blamed_at=at,
+            unseen=unseen,
         )  # fmt: skip
 
     def _gradual(self, course: Course, best: Judged) -> Gradual:
@@ -361,6 +379,34 @@ class _Finder:
             return None
         words = counted(int(waiting[-1]), "I/O")
         return f"{words} had no answer when the recording ended; how long they had waited by then counts"
+
+    @staticmethod
+    def _hung_through(slots: LayerSlots, rows: list[int]) -> Floats:
+        """How many I/Os of some streams waited from the beginning of each slot to its end."""
+        hung: Floats = np.maximum(slots.measured_count[rows] - slots.begun_count[rows], 0.0).sum(axis=0)
+        return hung
+
+    def _hung_in(self, window: tuple[int, int]) -> str | None:
+        """The lowest layer in which I/Os waited through most of a window in which next to none began."""
+        if self.is_means:
+            return None
+        found = None
+        for name in map(str, Layer):
+            if name in self.slots.layers:
+                slots = self.slots.layers[name]
+                hung = self._hung_through(slots, [*range(len(slots.streams))])[slice(*window)]
+                found = name if (hung > 0).mean() > _MOST else found
+        return found
+
+    def _unseen(self, layer: str, window: tuple[int, int]) -> list[str]:
+        """Layers below one that were not recorded during a window: they have no I/O then, nor beside it.
+
+        What was held up above them reaches them afterwards, and is beside it.
+        """
+        order = [name for name in map(str, Layer) if name in self.slots.layers]
+        near = slice(max(window[0] - _BESIDE_SLOTS, 0), window[1] + _BESIDE_SLOTS)
+        below = order[order.index(layer) + 1 :] if layer in order else []
+        return [name for name in below if not self.slots.layers[name].begun_count[:, near].any()]
 
     def _hanging(self, window: tuple[int, int]) -> str | None:
         """The lowest layer in which I/Os wait from the window's beginning to the recording's end: it has them."""
@@ -464,7 +510,15 @@ class _Finder:
                 return load.chosen(rows), named if len(named) < 40 else counted(len(devices), "device")
         return load, f"the {self.load_layer} layer"
 
-    def _lost_ns(self, layer: str, streams: list[Stream], window: tuple[int, int], is_normal: Flags) -> float:
+    def _lost_ns(
+        self,
+        layer: str,
+        streams: list[Stream],
+        window: tuple[int, int],
+        is_normal: Flags,
+        *,
+        is_gradual: bool = False,
+    ) -> float:
         """I/Os of the window on the devices that were slow, times what a typical one of them took longer.
 
         0 where these devices as a whole were hardly slower: then nothing was lost.
@@ -492,9 +546,13 @@ class _Finder:
         if excess < _LOST_LEAST:
             return 0.0
         lost_ns = float(slots.begun_count[rows, slice(*window)].sum() * np.exp(normal) * (np.exp(excess) - 1))
+        if not is_gradual:
+            # What hangs may have begun just before the window, and be few of many I/Os: then its time in flight tells.
+            hung = self._hung_through(slots, rows)
+            more = float((hung[slice(*window)] - hung[is_normal].mean()).sum())
+            lost_ns = max(lost_ns, more * self.slots.slot_ns)
         if self._hung(layer, window) is None:
             return lost_ns
-        # What hangs may all have begun just before the window: then it is the time in flight that tells.
         flight = slots.in_flight[rows].sum(axis=0)
         more = float((flight[slice(*window)] - flight[is_normal].mean()).sum())
         return max(lost_ns, more * self.slots.slot_ns)

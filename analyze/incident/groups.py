@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from .series import weighted_median
-from .stretches import Course, Judged, Stretch
+from .stretches import Course, Judged, Stretch, stretch_of
 
 _TOGETHER_SLOTS: Final = 2
 _STRONG: Final = 0.25
@@ -20,6 +20,13 @@ _CHANGE_CLEAR: Final = 7.0
 """By so many of its errors one stream of many has to have changed slowly."""
 _SAME_TIME: Final = 2 / 3
 """Share of the slots in which either of two was slow, in which both were: from there on it is one incident."""
+
+_SLOW: Final = float(np.log(1.25))
+_FREEZE: Final = float(np.log(10))
+"""By so much more than the rest of a window was a freeze slow, or a hang."""
+_FREEZE_POINTS: Final = 2
+_BESIDE_POINTS: Final = 10
+"""Slots that the rest has at least; and the nearest of either side, which have to differ, too."""
 
 Part = tuple[Judged, Stretch]
 _Device = tuple[int | None, str | None]
@@ -56,9 +63,50 @@ def windows_of(judged: list[Judged]) -> list[Group]:
         groups = [other for other in groups if not _is_same_window(window, other)]
         groups.append(_bordered([part for one in (*same, window) for part in one.parts]) if same else window)
     return sorted(
-        (group for group in groups if _is_clear(group.parts)),
+        (one for group in groups for one in _freeze_apart(group) if _is_clear(one.parts)),
         key=lambda group: -_evidence(group.parts),
     )
+
+
+def _freeze_apart(group: Group) -> list[Group]:
+    """A freeze, and what stayed slow after it or was slow before it: one mean of both would be of neither.
+
+    The group itself where it is no such thing.
+    """
+    best, stretch = group.strongest
+    if stretch.course is not None:
+        return [group]
+    above = best.series.values - best.normal
+    first, end = np.searchsorted(best.series.at, (stretch.first, stretch.end))
+    borders = [border for border in best.segmentation.borders if first < border < end]
+    if not borders:
+        return [group]
+
+    def difference(border: int) -> float:
+        return float(abs(above[first:border].mean() - above[border:end].mean()))
+
+    border = max(borders, key=difference)
+    sides = above[first:border], above[border:end]
+    high, low = sorted(sides, key=lambda side: -float(side.mean()))
+    beside = float(abs(sides[0][-_BESIDE_POINTS:].mean() - sides[1][:_BESIDE_POINTS].mean()))
+    is_apart = float(high.mean()) - float(low.mean()) >= _FREEZE and beside >= _FREEZE / 2
+    if (
+        not is_apart
+        or float(low.mean()) < _SLOW
+        or min(len(high) / _FREEZE_POINTS, len(low) / _BESIDE_POINTS) < 1
+    ):
+        return [group]
+    slot = int(best.series.at[border])
+    pieces: tuple[list[Part], list[Part]] = ([], [])
+    for entry, one in group.parts:
+        for side, (since, until) in zip(
+            pieces, ((one.first, min(one.end, slot)), (max(one.first, slot), one.end)), strict=True
+        ):
+            points = slice(*(int(at) for at in np.searchsorted(entry.series.at, (since, until))))
+            if points.stop > points.start:
+                piece = stretch_of(entry, points)
+                side.extend([(entry, piece)] if piece.excess >= _SLOW else [])
+    return [_bordered(side) for side in pieces if side]
 
 
 def _bordered(parts: list[Part]) -> Group:

@@ -41,6 +41,7 @@ from .words import (
     TOO_FEW,
     beside_words,
     is_none,
+    layer_words,
     level_words,
     normal_words,
     sensitivity_sentences,
@@ -124,7 +125,8 @@ def _opening(found: Incidents, start_utc_ns: int) -> Iterator[Sentence]:
     mean = "mean " if worst.is_mean else ""
     levels = "" if is_none(worst.normal_ns) else f" ({mean}{level_words(worst.factor, worst.normal_ns)})"
     why = _FEW if worst.is_mean and worst.cause == "service-driven" else _WHY[worst.cause]
-    yield Sentence(f"Why: {why}{levels}; {worst.layer} layer")
+    at_layer = layer_words(worst.layer, worst.layers, worst.unseen)
+    yield Sentence(f"Why: {why}{levels}; {at_layer}")
     beside = beside_words(worst.markers, (worst.start_ns, worst.end_ns), _BESIDE_CHARACTERS)
     if beside and worst.blamed_by != "load":
         # Who may have done it says more than who was hit.
@@ -276,7 +278,9 @@ def _account(window: SlowWindow, found: Incidents, start_utc_ns: int) -> Iterato
     yield from _layers(window)
     yield from _load(window)
     whose = "where the load came from" if window.blamed_by == "load" else "what it hit"
-    yield from _blame(f"Window {window.number}: {whose}", window)
+    # The rates of I/Os are another layer's then than those of the load.
+    at = f", {window.blamed_at} layer" if window.blamed_at not in {None, found.load_layer} else ""
+    yield from _blame(f"Window {window.number}: {whose}{at}", window)
     yield from _beside(window, found)
 
 
@@ -340,7 +344,8 @@ def _blame(heading: str, window: SlowWindow | Periodic) -> Iterable[Section]:
     ]
     heads = ("", "", f"of the added {_added(window)}", "mean I/Os normally", "in it", "slower (mean)",
              "+mean latency normally", "+mean latency in it")  # fmt: skip
-    return section(heading, columns(*heads, text=2), rows, shown=len(worth))
+    # Where nobody has a share, the table is no answer, only figures for those who ask for all.
+    return section(heading, columns(*heads, text=2), rows, shown=len(worth), detail=not worth)
 
 
 def _added(window: SlowWindow | Periodic) -> str:

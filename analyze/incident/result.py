@@ -76,9 +76,12 @@ class BlameRow:
     normal_latency_ns: float | None
     slow_latency_ns: float | None
     growth_share: float
-    """Its part of the growth of what the window's ``blamed_by`` says: load, or time in flight."""
+    """Its part of what grew, by the window's ``blamed_by``: load, or the time that I/Os took longer than their like.
+
+    Of time, 0 where that may be chance.
+    """
     usual_share: float
-    """Its part of the same (bytes, I/Os or time in flight) outside the windows."""
+    """Its part of bytes or I/Os outside the windows; of time, the part it would have if all had got slower alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,10 @@ class SlowWindow:
     """How it built up, where it is a slow change. ``factor`` is then that of its height."""
     is_mean: bool = False
     """Few I/Os were very slow: ``factor``, ``normal_ns`` and ``slow_ns`` are of means, not of geometric means."""
+    blamed_at: str | None = None
+    """The layer whose I/Os ``blame`` is of: that of the load, or one above it where the time went; None of means."""
+    unseen: list[str] = field(default_factory=list)
+    """Layers below ``layer`` that were not recorded meanwhile: the time may have gone there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +201,8 @@ class Periodic:
     blamed_by: Literal["load", "time"]
     markers: list[str]
     """Kinds of markers under way in at least half of them."""
+    blamed_at: str | None = None
+    """As that of a window."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from iotrace.analyze.describe.description import grade
-from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
+from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval, format_share
 from iotrace.schemas.text import beginning
 
 from .cause import Drive
 from .rare import RareSlow
 from .result import BlameRow, Gradual, Incidents, Interval, LayerTime, MarkerBeside
 
+_ALSO: Final = 0.2
+"""A part of the time that must not go unsaid beside the layer which has most of it."""
 TOO_FEW: Final = "too few seconds hold I/Os to say what is normal"
 """Why nothing was looked for."""
 
@@ -18,11 +20,19 @@ TOO_FEW: Final = "too few seconds hold I/Os to say what is normal"
 def what_slowed(layer: str, times: Sequence[LayerTime]) -> str:
     """What a layer's own time is spent in, as far as the layers below it were seen."""
     below = next((time.below for time in times if time.layer == layer), None)
+    share = _below_share(layer, times)
+    also = f", though {format_share(share)} of the time went below it" if share is not None else ""
     match layer, below:
         case "device", _:
             return "the device was slower at the same load"
         case "block", None:
             return "the storage or the host's queue above it was slower at the same load"
+        case "block", _ if also:
+            return f"the host's queue or driver above the device was slower at the same load{also}"
+        case "filesystem", str() if also:
+            return f"the file system was slower at the same load{also}"
+        case _, str() if also:
+            return f"most of the time went between SQL Server and the {below} layer at the same load{also}"
         case "block", _:
             return "the host's queue or driver above the device was slower at the same load, not the device"
         case "filesystem", None:
@@ -33,6 +43,27 @@ def what_slowed(layer: str, times: Sequence[LayerTime]) -> str:
             return "the storage, as SQL Server sees it, was slower at the same load"
         case _:
             return f"the time went between SQL Server and the {below} layer at the same load, not below it"
+
+
+def _below_share(layer: str, times: Sequence[LayerTime]) -> float | None:
+    """The share of the growth that the layers below added, where that acquits none of them."""
+    index = next((index for index, time in enumerate(times) if time.layer == layer), len(times))
+    share = sum(max(time.share or 0.0, 0.0) for time in times[index + 1 :])
+    return share if share >= _ALSO else None
+
+
+def layer_words(layer: str, times: Sequence[LayerTime], unseen: Sequence[str]) -> str:
+    """The layer in which the time went, and others that have a large part in it.
+
+    Where layers below it were ``unseen`` at that time, the time may have gone there.
+    """
+    if unseen:
+        return f"seen in the {layer} layer"
+    others = [
+        time for time in times if time.layer != layer and (time.share or 0.0) >= _ALSO and not time.problem
+    ]
+    names = [layer, *(time.layer for time in sorted(others, key=lambda time: -(time.share or 0.0)))]
+    return f"{names[0]} layer" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} layers"
 
 
 def where(seen: str, added: str | None) -> str:
@@ -199,9 +230,14 @@ def sensitivity_sentences(found: Incidents) -> list[str]:
     ]
 
 
-def caveats(interval: Interval, *, is_most: bool) -> list[str]:
-    """What to know before believing a window."""
+def caveats(interval: Interval, *, is_most: bool, unseen: Sequence[str] = ()) -> list[str]:
+    """What to know before believing a window; the time may have gone to layers ``unseen`` meanwhile."""
     found = []
+    if unseen:
+        names = f"{' and '.join(unseen)} layer{'s have' if len(unseen) > 1 else ' has'}"
+        found.append(
+            f"the {names} no I/O at that time: whether the time went there, the recording cannot show"
+        )
     if interval[0] <= 1:
         found.append("the interval holds 1: it may have been no slower than normal")
     if is_most:

@@ -10,6 +10,7 @@
 -- size_bytes [bytes]: bytes they asked for
 -- measured_count [I/Os]: those that succeeded, with a latency
 -- latency_sum_ns [ns]: sum of the latencies of the measured ones
+-- latency_square_sum [ns^2]: sum of the squares of these latencies
 -- waiting_count [I/Os]: those that have no end, and had waited for a second when the span ended
 -- waiting_sum_ns [ns]: sum of how long these had waited
 --
@@ -70,6 +71,9 @@ summed AS (
     sum(size_bytes)::BIGINT AS size_bytes,
     count(latency_ns) AS measured_count,
     coalesce(sum(greatest(latency_ns, 0)) FILTER (WHERE latency_ns IS NOT NULL), 0)::BIGINT AS latency_sum_ns,
+    coalesce(
+      sum(greatest(latency_ns, 0)::DOUBLE * greatest(latency_ns, 0)) FILTER (WHERE latency_ns IS NOT NULL), 0
+    ) AS latency_square_sum,
     count(waited_ns) AS waiting_count,
     coalesce(sum(waited_ns), 0)::BIGINT AS waiting_sum_ns
   FROM believed
@@ -87,6 +91,7 @@ SELECT
   summed.size_bytes,
   summed.measured_count,
   summed.latency_sum_ns,
+  summed.latency_square_sum,
   summed.waiting_count,
   summed.waiting_sum_ns
 FROM summed

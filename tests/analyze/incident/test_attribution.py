@@ -70,6 +70,8 @@ def test_rates_of_several_windows_are_over_all_of_their_time():
     """Fifty I/Os in a window of two seconds and one of three are ten a second."""
     windows_ns = [(0, 2 * SECOND), (50 * SECOND, 90 * SECOND), (5 * SECOND, 8 * SECOND)]
     sums = {"a": _Sum(50, 0, 50, 0)}, {"a": _Sum(0, 0, 0, 0), "b": _Sum(1, 0, 1, 0)}
-    told = SimpleNamespace(_windows_ns=windows_ns, _normal_s=100.0, _sums=lambda _dimension, _indices: sums)
-    rows = Blame.of(told, [0, 2], by_load=False)
+    told = SimpleNamespace(
+        _windows_ns=windows_ns, _normal_s=100.0, _sums=lambda *_: sums, _work=lambda _layer: None
+    )
+    rows = Blame.of(told, [0, 2], by_load=True, layer="block")
     assert {row.slow_ios_per_s for row in rows if row.name == "a"} == {10.0}

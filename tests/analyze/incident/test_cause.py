@@ -51,6 +51,39 @@ def test_a_storm_on_an_idle_disk_is_load(every):
     assert found.is_more_load
 
 
+@pytest.mark.parametrize(("before", "after"), [(50, 0), (50, 1500), (60, 3000)])
+def test_what_stood_still_and_then_caught_up_is_no_more_load(before, after):
+    """For 28 s no I/O comes, as clients wait for those that hang; then they come all at once, and closer together."""
+    arrivals = arrivals_of(50, 0)
+    arrivals[WINDOW[0]], arrivals[WINDOW[1] - 2 : WINDOW[1]] = before, after / 2
+    together = np.where(arrivals > 0, 2.0, np.nan)
+    together[WINDOW[1] - 2 : WINDOW[1]] = 9.0
+    together[WINDOW[0]] = 5.0
+    found = judged(arrivals, together=together, in_flight=9.0)
+    assert found.cause == "service-driven"
+    assert found.evidence[-1].startswith("no I/O arrived for 2")
+    # The layer of the load was not recorded.
+    assert "no I/O arrived" not in judged(arrivals, together=together, in_flight=0.0).evidence[-1]
+
+
+@pytest.mark.parametrize("first", [WINDOW[0] - 1, WINDOW[0], WINDOW[0] + 1])
+def test_a_burst_that_clients_wait_for_is_load(first):
+    """So many come within two seconds that the disk is busy with them for half a minute, and nothing else comes."""
+    arrivals = arrivals_of(50, 0)
+    arrivals[first : first + 2] = 1000
+    together = np.where(arrivals > 500, 90.0, np.where(arrivals > 0, 2.0, np.nan))
+    assert "no I/O arrived" not in judged(arrivals, together=together, in_flight=9.0).evidence[-1]
+
+
+@pytest.mark.parametrize("every", [6, 10])
+def test_bursts_with_nothing_between_them_are_no_pause(every):
+    """As many I/Os as ever, of six or ten seconds at once."""
+    arrivals = arrivals_of(50, 0)
+    arrivals[WINDOW[0] : WINDOW[1] : every] = 50 * every
+    together = np.where(np.arange(SLOTS) // 30 * 30 == WINDOW[0] // 30 * 30, 40.0, 2.0)
+    assert judged(arrivals, together=together, in_flight=9.0).cause != "service-driven"
+
+
 @pytest.mark.parametrize("every", [1, 10])
 def test_a_disk_that_slows_at_the_same_few_ios_is_storage(every):
     arrivals = arrivals_of(20, 0, every=every)

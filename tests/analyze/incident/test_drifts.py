@@ -16,6 +16,7 @@ from iotrace.analyze.incident.drifts import (
     _judged_course,
     _lasts,
     drifting,
+    told_alike,
     told_apart,
 )
 from iotrace.analyze.incident.find import _Finder
@@ -217,3 +218,33 @@ def test_a_freeze_beside_a_slow_change_or_in_it_hides_neither(frozen_s, factor):
     (change,) = gradual.stretches
     assert (change.first, change.end) == (pytest.approx(650, abs=15), pytest.approx(810, abs=15))
     assert np.exp(change.excess) == pytest.approx(2.5, rel=0.05)
+
+
+def ramped(seed, knots, height, sigma):
+    """Ten minutes, up and down in straight lines; ``sigma`` is the scatter of a second's level."""
+    at = np.arange(600)
+    values = 14 + np.random.default_rng(seed).normal(0, sigma, 600)
+    values += height * np.interp(at, knots, [0, 1, 1, 0])
+    series = Series("block", None, at, values, np.full(600, sigma**2), np.full(600, 100.0))
+    return drifting(judge(series), [np.full(600, 100.0)], 1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_change_that_looks_like_an_edge_in_one_stream_is_one(seed):
+    """Twenty seconds up and down; of a few I/Os a second it looks like ten."""
+    clear = ramped(seed, [200, 220, 330, 350], np.log(2.5), 0.05)
+    sparse = ramped(seed + 10, [206, 216, 334, 344], np.log(2.5), 0.2)
+    assert told_apart(sparse, 1.0)[0].stretches
+    (_, slow), (sudden, other) = told_alike([clear, sparse], 1.0)
+    assert [len(each.stretches) for each in (slow, sudden, other)] == [1, 0, 1]
+    assert np.exp(other.stretches[0].excess) == pytest.approx(2.5, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("knots", [[200, 201, 330, 331], [60, 61, 120, 121]])
+def test_a_jump_stays_one_beside_a_slow_change_of_a_few_ios_or_of_another_time(seed, knots):
+    jump = ramped(seed, knots, np.log(2.5), 0.05)
+    slow = ramped(seed + 10, [190, 215, 320, 345], np.log(2.5), 0.2)
+    (sudden, gradual), _ = told_alike([jump, slow], 1.0)
+    assert [(one.first, one.end) for one in sudden.stretches] == [(knots[1], knots[3])]
+    assert gradual.stretches == []

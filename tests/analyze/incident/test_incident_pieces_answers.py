@@ -362,7 +362,10 @@ def test_who_asked():
                 if (ios := random.exponential(random.choice([3, 100, 1000])) + least)
             }  # fmt: skip
 
-        return attribution._rows("file", sums(0), sums(1), 10.0, 90.0, by_load=number % 2 > 0)
+        slow, normal = sums(0), sums(1)
+        return attribution._rows(
+            "file", slow, normal, 10.0, 90.0, attribution._load_growth(slow, normal, 10.0, 90.0)
+        )
 
     hold("pieces-blame", make, 120)
 

@@ -198,3 +198,31 @@ def test_what_breaks_the_pattern_is_the_incident(path):
     (window,) = found.windows
     assert window.start_ns / 1e9 == pytest.approx(starts[9], abs=2)
     assert (window.end_ns - window.start_ns) / 1e9 == pytest.approx(40, abs=3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_disks_that_slow_together_within_twenty_seconds_are_one_slow_change(seed, make_recording):
+    """All I/Os, of busy and of sparse streams alike, up to 2.5 times as slow, and back two minutes later."""
+    random = np.random.default_rng(seed)
+    at = np.sort(random.uniform(0, 500, 450 * 500))
+    stream = random.choice(6, len(at), p=[0.4, 0.25, 0.15, 0.1, 0.05, 0.05])
+    latency = 0.0006 * random.lognormal(0, 0.45, len(at)) * np.exp(
+        np.interp(at, [200, 220, 330, 350], np.log([1, 2.5, 2.5, 1])) if seed % 2 else
+        np.log(np.interp(at, [200, 220, 330, 350], [1, 2.5, 2.5, 1]))
+    )  # fmt: skip
+    issued = np.round(at * 1e9).astype(np.int64)
+    recording = make_recording(
+        {
+            "issued_ns": issued, "completed_ns": issued + np.round(latency * 1e9).astype(np.int64),
+            "device_id": stream // 2, "op": np.where(stream % 2, "write", "read"),
+        },
+        500 * 10**9,
+    )  # fmt: skip
+    found = incident(recording)
+    assert found.windows == []
+    (change,) = found.drifts
+    assert change.factor == pytest.approx(2.5, rel=0.05)
+    assert (change.start_ns / 1e9, change.end_ns / 1e9) == (
+        pytest.approx(200, abs=6),
+        pytest.approx(350, abs=6),
+    )

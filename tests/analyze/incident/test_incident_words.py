@@ -66,6 +66,85 @@ def test_what_slowed_is_named_by_the_layers_that_were_seen(name, below, said):
         assert words.what_slowed(name, []) == said
 
 
+def shares(**parts):
+    """Layers from the top down, with their share of the growth."""
+    names = [*parts, None]
+    return [
+        LayerTime(name, 1.0, 2.0, names[at + 1], part, part, None)
+        for at, (name, part) in enumerate(parts.items())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "said", "layers"),
+    [
+        (
+            shares(sql=0.81, block=0.04, device=0.15),
+            "block layer at the same load, not below it",
+            "sql layer",
+        ),
+        (
+            shares(sql=0.55, block=0.0, device=0.45),
+            "block layer at the same load, though 45.0 % of the time went below it",
+            "sql and device layers",
+        ),
+        (
+            shares(sql=0.4, block=0.3, device=0.3),
+            "block layer at the same load, though 60.0 % of the time went below it",
+            "sql, block and device layers",
+        ),
+        (
+            shares(sql=0.98, block=-0.4, device=0.42),
+            "though 42.0 % of the time went below it",
+            "sql and device layers",
+        ),
+    ],
+)
+def test_a_layer_below_with_a_large_part_of_the_time_is_not_acquitted(times, said, layers):
+    assert words.what_slowed("sql", times).endswith(said)
+    assert words.layer_words("sql", times, []) == layers
+    assert words.layer_words("sql", times, ["block"]) == "seen in the sql layer"
+
+
+def test_of_a_queue_and_a_device_that_were_both_slower_both_are_named():
+    said = words.what_slowed("block", shares(sql=0.0, block=0.6, device=0.4))
+    assert said.startswith(
+        "the host's queue or driver above the device was slower at the same load, though 40.0 % of"
+    )
+    said = words.what_slowed("filesystem", shares(filesystem=0.6, block=0.0, device=0.4))
+    assert said == "the file system was slower at the same load, though 40.0 % of the time went below it"
+
+
+@pytest.mark.parametrize(
+    ("unseen", "said"),
+    [
+        (["device"], "the device layer has no I/O"),
+        (["block", "device"], "the block and device layers have no I/O"),
+    ],
+)
+def test_a_layer_that_was_not_recorded_meanwhile_may_have_had_the_time(unseen, said):
+    (one,) = words.caveats((1.5, 2.0), is_most=False, unseen=unseen)
+    assert one.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("silent", "layer", "unseen"),
+    [((), "sql", []), (("device",), "sql", ["device"]), (("block", "device"), "sql", ["block", "device"]),
+     (("block",), "device", []), (("sql",), "block", [])],
+)  # fmt: skip
+def test_layers_without_an_io_then_or_beside_it_were_not_recorded(silent, layer, unseen):
+    """A window from slot 20 to 30. What is held up above a layer reaches it just afterwards."""
+    counts = np.ones((1, 60))
+    gap, held = counts.copy(), counts.copy()
+    gap[:, 10:40], held[:, 18:32] = 0, 0
+    layers = {
+        name: SimpleNamespace(begun_count=gap if name in silent else held)
+        for name in ("sql", "block", "device")
+    }
+    finder = SimpleNamespace(slots=SimpleNamespace(layers=layers))
+    assert _Finder._unseen(finder, layer, (20, 30)) == unseen
+
+
 def test_where_the_time_went():
     assert words.where("block", None) == "seen in the block layer"
     assert words.where("block", "block") == "most of it in the block layer"

@@ -136,9 +136,9 @@ def test_incident_work(work):
     span = {"span_until_ns": 2 * SECOND, "has_losses": False}
     rows = ask(work, "incident_work", layer="block", from_ns=5 * MS, until_ns=10 * MS, **span)
     assert [tuple(row.values()) for row in rows] == [
-        # device, file, role, process, op, size class, I/Os, bytes, measured, latency, waiting, how long
-        (0, 0, "data", 0, "read", 8192, 1, 8192, 1, 4 * MS, 0, 0),
-        (1, 1, "log", None, "read", None, 2, 4 << 20, 1, 1 * MS, 0, 0),
+        # device, file, role, process, op, size class, I/Os, bytes, measured, latency, its square, waiting, how long
+        (0, 0, "data", 0, "read", 8192, 1, 8192, 1, 4 * MS, 16 * MS**2, 0, 0),
+        (1, 1, "log", None, "read", None, 2, 4 << 20, 1, 1 * MS, MS**2, 0, 0),
     ]
 
 
@@ -166,6 +166,24 @@ def test_incident_work_of_what_has_no_end(make_recording, has_losses, waiting):
         has_losses=has_losses,
     )
     assert [(row["waiting_count"], row["waiting_sum_ns"] / SECOND) for row in rows] == waiting
+
+
+def test_incident_work_adds_up_squares(make_recording):
+    """What no integer of 64 bits holds: two I/Os of a minute. Clocks that differ make no negative latency."""
+    io = [
+        {"issued_ns": at, "completed_ns": at + took}
+        for at, took in ((1, 60 * SECOND), (2, 60 * SECOND), (3, -2))
+    ]
+    (row,) = ask(
+        make_recording(io),
+        "incident_work",
+        layer="block",
+        from_ns=0,
+        until_ns=SECOND,
+        span_until_ns=SECOND,
+        has_losses=False,
+    )
+    assert row["latency_square_sum"] == pytest.approx(2 * (60 * SECOND) ** 2)
 
 
 def test_incident_work_whole(work):
