@@ -35,6 +35,10 @@ BATCH_IOS_MIN: Final = 25
 _NEARLY: Final = 0.98
 _WAITING_SLOTS: Final = 2.0
 _OP_SHARE_MIN: Final = 0.05
+_DRAINS_AS_BEFORE: Final = 0.8
+"""Storage that, when no more is asked of it, goes on at less than this share of its rate is not what was waited for."""
+_DRAIN_SIGMAS: Final = 3.0
+_LAST_SLOTS: Final = 2 * SLOTS_PER_BLOCK
 _COLUMNS: Final = ("wanted", "completed", "size_bytes")
 
 Integers = npt.NDArray[np.intp]
@@ -84,6 +88,10 @@ class Carried:
     credits_ios: float | None = None
     limited_op: str | None = None
     """The operation that is held back where the other is not."""
+    part: str | None = None
+    """The part of the I/Os that fell behind while the others kept up, in words (`parts`)."""
+    share_error: float = 0.0
+    """How well the share of the load is known that the rates were divided by, relative: by its number of I/Os."""
 
     @property
     def iops(self) -> float:
@@ -105,9 +113,10 @@ def carried(flows: Mapping[str, Flow], total: Flow, base_s: float) -> Carried | 
     # Once 99 % have completed, stragglers alone keep the rest waiting.
     done = int(np.searchsorted(np.cumsum(total.completed), 0.99 * total.completed.sum())) + 1
     total, flows = total.until(done), {op: flow.until(done) for op, flow in flows.items()}
+    total, flows = without_drain(total), {op: without_drain(flow) for op, flow in flows.items()}
     count = float(total.wanted.sum())
     shares = {op: float(flow.wanted.sum()) / count for op, flow in flows.items()}
-    alone = {op: _carried(flows[op], base_s) for op, share in shares.items() if share > _OP_SHARE_MIN}
+    alone = {op: carried_alone(flows[op], base_s) for op, share in shares.items() if share > _OP_SHARE_MIN}
     rates = {op: found.iops / shares[op] for op, found in alone.items() if found is not None}
     if rates:
         op = min(rates, key=lambda name: rates[name])
@@ -122,11 +131,33 @@ def carried(flows: Mapping[str, Flow], total: Flow, base_s: float) -> Carried | 
                 found.burst_iops and found.burst_iops / shares[op],
                 found.credits_ios,
                 op,
+                share_error=share_error(shares[op], count),
             )
-    return _carried(total, base_s)
+    return carried_alone(total, base_s)
 
 
-def _carried(flow: Flow, base_s: float) -> Carried | None:
+def share_error(share: float, count: float) -> float:
+    """Relative standard error of a share of so many I/Os: another step has another number of the rare ones."""
+    return float(((1 - share) / (share * count)) ** 0.5)
+
+
+def without_drain(flow: Flow) -> Flow:
+    """The flow until nothing more was wanted, if from then on it went slower.
+
+    A queue that all I/Os share drains as fast as it was served before. Where it drains more slowly, some of the I/Os
+    had not been waiting: what drains is the queue of the others, and its rate says nothing of all of them.
+    """
+    wanted = np.flatnonzero(flow.wanted)
+    end = int(wanted[-1]) + 1 if len(wanted) else len(flow.wanted)
+    drained = flow.completed[end:]
+    before = flow.completed[max(end - _LAST_SLOTS, 0) : end]
+    expected = _DRAINS_AS_BEFORE * float(before.mean()) * len(drained)
+    is_slower = float(drained.sum()) < expected - _DRAIN_SIGMAS * expected**0.5
+    return flow.until(end) if is_slower else flow
+
+
+def carried_alone(flow: Flow, base_s: float) -> Carried | None:
+    """What one flow was carried at while storage was never idle of it; None where it never was that busy."""
     busy = np.flatnonzero(_busy(flow, base_s))
     if flow.completed[busy].sum() < 2 * BATCH_IOS_MIN:
         return None

@@ -16,6 +16,7 @@ from iotrace.analyze.stats.estimate import Estimate
 from iotrace.analyze.units import format_duration_ns
 
 from .answer import Knee, SloKnee
+from .judged_steps import left_out_words
 from .step import Step
 from .words import (
     NOT_EXCLUDED,
@@ -68,6 +69,8 @@ class _Limit:
     missed_iops: float | None = None
     """The lowest load run that passes it beyond doubt."""
     untold: str = ""
+    advice: str | None = None
+    """What to run to know more, where that is not a higher load; empty where more runs alone do not help."""
 
     def verdict(self, iops: float) -> Verdict:
         if self.untold:
@@ -182,7 +185,25 @@ def _capacity(found: Knee) -> _Limit:
         return _Limit(f"the storage carries at most {words}", missed_iops=SAME_LOAD * most.high)
     kept = found.highest_kept_up_iops or 0.0
     load = rate_text(kept, found.highest_kept_up_scale)
+    if higher := _untold_above(found, kept):
+        return _Limit(
+            f"the highest load that can be judged, {load}, was carried{_time(found)}; of those above it, "
+            f"{left_out_words(higher)}",
+            kept_iops=kept,
+            advice=_again(higher),
+        )
     return _Limit(f"the highest load that was run, {load}, was carried{_time(found)}", kept_iops=kept)
+
+
+def _untold_above(found: Knee, iops: float) -> list[Step]:
+    """Steps of higher loads that were run but tell nothing."""
+    return [step for step in found.steps if step.offered_iops > SAME_LOAD * iops and not step.is_judged]
+
+
+def _again(untold: Sequence[Step]) -> str:
+    """What to run where steps tell nothing: they are no reason for a higher load."""
+    is_short = any(step.is_too_short for step in untold)
+    return "run these loads again, for longer (--step-seconds)" if is_short else ""
 
 
 def _credits(found: Knee) -> Iterator[_Limit]:
@@ -214,10 +235,12 @@ def _objectives(found: Knee, iops: float) -> Iterator[_Limit]:
         elif one.state == "met_everywhere":
             kept = one.highest_met_iops or 0.0
             load = rate_text(kept, one.highest_met_scale)
+            higher = _untold_above(found, kept)
+            highest = "the highest load that can be judged" if higher else "the highest load run"
             yield _Limit(
-                f"{one.objective.subject} stays under {one.objective.limit_text}{_time(found)} up to {load}, "
-                "the highest load run",
+                f"{one.objective.subject} stays under {one.objective.limit_text}{_time(found)} up to {load}, {highest}",
                 kept_iops=kept,
+                advice=_again(higher) if higher else None,
             )
         elif one.state == "missed_at_lowest":
             lowest = next(step for step in found.steps if step.is_judged)
@@ -255,6 +278,8 @@ def _why(limit: _Limit, scale: float) -> str:
     if limit.missed_iops is not None:
         others = "lower loads" if limit.kept_iops is None else "loads between"
         return f"{limit.words}, and {others} were not run; run a sweep with --scales {scale:g}x"
+    if limit.advice is not None:
+        return "; ".join(filter(None, [limit.words, limit.advice]))
     return f"{limit.words}; run a sweep with --max-scale {max(scale * 1.2, 1.0):.2g}x"
 
 

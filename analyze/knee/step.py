@@ -5,8 +5,9 @@ planned) to its completion; its *service* from issue to completion. Reads and wr
 
 Offered and achieved load are the rates at which the first 99 % of the I/Os were wanted and had completed, both from the
 first I/O on, so that one straggler does not make a step look slow. They differ by the backlog that the storage had
-built up: a step is *saturated* when it carried less than 97 % of what was offered, when the backlog was growing, or
-when it broke: from then on it was never idle, and carried less than before (`flow`). A backlog is the bursts' own where
+built up: a step is *saturated* when it carried less than 97 % of what was offered, when the backlog was growing, when a
+part of the I/Os fell behind (`parts`), or when it broke: from then on it was never idle, and carried less than before
+(`flow`). A backlog is the bursts' own where
 the storage, while never idle and to the end, carried more than what was offered on the whole: no load was too much.
 
 Latency that breaks within a step although the step carries all of its load.
@@ -39,6 +40,7 @@ from iotrace.schemas.vocabulary import load_layer
 
 from .flow import SLOTS_PER_BLOCK, Carried, Flow, carried
 from .layers import Layers, measure_layers
+from .parts import SLOW_SPAN_SHARE, Cells, slowest_part
 
 TIMES_MIN: Final = 2.0
 """A level this many times the one before is another; below, caches and neighbours vary as much."""
@@ -166,6 +168,8 @@ class Step:
     """I/Os it carried until then beyond the sustained rate."""
     limited_op: str | None = None
     """The operation that was held back where the other was not."""
+    slow_part: str | None = None
+    """The part of the I/Os that fell behind while the others kept up, in words (`parts`)."""
     latency_break: LatencyBreak | None = None
     """Where latency rose for good within a step that carried all of its load."""
     others_bytes: int | None = None
@@ -257,6 +261,8 @@ class Samples:
     """Completion rate of each block while at least 1 % of the I/Os were still to come."""
     completed_bytes_per_s: Floats
     """The same in bytes."""
+    rate_error: float = 0.0
+    """How well the rates are known whatever their scatter, relative: those of a part of the I/Os, by their number."""
     summary_ns: dict[float, float] | None = None
     """Latency by quantile where that is all there is: another tool's figures, with no I/O behind them."""
 
@@ -298,7 +304,7 @@ def summary_samples(step: Step, latency_ns: dict[float, float]) -> Samples:
         1,
         np.array([step.achieved_iops]),
         np.array([step.achieved_mb_per_s * 1e6]),
-        latency_ns,
+        summary_ns=latency_ns,
     )
 
 
@@ -333,7 +339,8 @@ def measure(
         block_ns = slot_ns * SLOTS_PER_BLOCK
         window = {"layer": layer, "start_ns": load["start_ns"]}
         response = library.run(connection, "knee_response", **window, block_ns=block_ns)
-        table = library.run(connection, "knee_flow", **window, slot_ns=slot_ns)
+        slow_ns = int(SLOW_SPAN_SHARE * span_ns)
+        table = library.run(connection, "knee_flow", **window, slot_ns=slot_ns, slow_ns=slow_ns)
         service = library.run(connection, "knee_service", layer=layer)
     if table.num_rows and pc.max(table["slot"]).as_py() > _FLOW_SLOTS_MAX:
         raise IotraceError(
@@ -350,9 +357,13 @@ def measure(
     )
     # A closed loop always has as much waiting as it keeps in flight: that says nothing of the storage.
     found = None if manifest.is_closed_loop else carried(flows, total, (unloaded_ns(samples) or 0) / 1e9)
-    if found is not None and (found.is_break or len(found.rates) >= _STRETCHES_MIN):
+    slowest = None if manifest.is_closed_loop else _slowest_part(recording, table, slot_ns, load)
+    # What all I/Os together were carried at says nothing of a part that falls behind while the others keep up.
+    found = slowest or found
+    if found is not None and (found.part or found.is_break or len(found.rates) >= _STRETCHES_MIN):
         # Storage that was never idle shows what it carries; what saved credits let through first is not that.
         samples.completed_iops, samples.completed_bytes_per_s = found.rates, found.bytes_per_s
+        samples.rate_error = found.share_error
     wanted = total.per_second("wanted", block_count)
     step = _step(recording, scale, layer, load, samples, service, wanted, found)
     if watched is not None or (layer != Layer.DEVICE and Layer.DEVICE in seen["layer"].to_pylist()):
@@ -373,7 +384,7 @@ def _step(
     found: Carried | None,
 ) -> Step:
     io_count, start_ns = load["io_count"], load["start_ns"]
-    offered = 0.99 * io_count / (max(load["wanted_ns_p99"] - start_ns, 1) / 1e9)
+    offered = _offered_iops(load)
     achieved = 0.99 * io_count / (max(load["completed_ns_p99"] - start_ns, 1) / 1e9)
     achieved = min(offered, achieved)
     bytes_per_io = load["size_bytes"] / io_count
@@ -408,6 +419,8 @@ def _step(
         notes.append(f"carried {100 * achieved / offered:.0f} % of the load offered")
     if words:
         notes.append(words)
+    if found is not None and found.part is not None:
+        notes.append(f"{found.part} fell behind, the others did not")
     # A load that overruns its credits in its own bursts only is carried all the same.
     broke = found is not None and found.is_break and not limited and offered > found.iops
     if found is not None and found.burst_iops is not None and broke:
@@ -446,6 +459,7 @@ def _step(
         is_saturated=not limited
         and (
             broke
+            or (found is not None and found.part is not None)
             or _is_full(found, offered, span_s)
             or ((not is_carried(achieved, offered) or trend > 0) and not carries_more_than(offered, found))
         ),
@@ -461,10 +475,25 @@ def _step(
         burst_iops=found.burst_iops if found is not None else None,
         credits_ios=found.credits_ios if found is not None else None,
         limited_op=found.limited_op if found is not None else None,
+        slow_part=found.part if found is not None and not limited else None,
         latency_break=None if trend or limited or broke or _was_queueing(found, span_s) else slower,
         others_bytes=others_bytes(manifest.replay, load["size_bytes"]),
         not_together=lost(manifest.open_replay) or apart(manifest.open_replay) or "",
     )
+
+
+def _offered_iops(load: dict[str, Any]) -> float:
+    return float(0.99 * load["io_count"] / (max(load["wanted_ns_p99"] - load["start_ns"], 1) / 1e9))
+
+
+def _slowest_part(
+    recording: Recording, table: pa.Table, slot_ns: int, load: dict[str, Any]
+) -> Carried | None:
+    names = [
+        {row[id_name]: row[name] for row in recording.read(kind).to_pylist() if row[name]}
+        for kind, id_name, name in (("devices", "device_id", "name"), ("files", "file_id", "path"))
+    ]
+    return slowest_part(Cells.of(table, slot_ns / 1e9), _offered_iops(load), *names)
 
 
 def _is_full(found: Carried | None, offered: float, span_s: float) -> bool:
@@ -543,14 +572,15 @@ def _flows(table: pa.Table, slot_ns: int) -> dict[str, Flow]:
     """What came and went, by operation, in slots from the first I/O wanted to the last completed."""
     slot = np.asarray(table["slot"], dtype=np.int64)
     count = int(slot.max()) + 1
-    ops = np.asarray(table["op"].cast(pa.string()).to_pylist(), dtype=object)
+    encoded = table["op"].cast(pa.string()).combine_chunks().dictionary_encode()
+    ops = np.array(encoded.dictionary.to_pylist(), dtype=object)[np.asarray(encoded.indices)]
     flows = {}
     for op in sorted(set(ops.tolist())):
         mine = (ops == op) & (slot >= 0)
         columns = []
         for name in ("wanted_count", "completed_count", "completed_bytes"):
             column = np.zeros(count)
-            column[slot[mine]] = np.asarray(table[name], dtype=np.float64)[mine]
+            np.add.at(column, slot[mine], np.asarray(table[name], dtype=np.float64)[mine])
             columns.append(column)
         flows[op] = Flow(slot_ns / 1e9, *columns)
     return flows

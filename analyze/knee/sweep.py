@@ -334,8 +334,13 @@ def wall_of(
     if len(beyond) > 1:
         spread = float(np.std([one.mean() for one in beyond], ddof=1)) / len(beyond) ** 0.5
         wall[1:] += random.normal(0, spread, len(wall) - 1)
-    # A device can carry less once it is overloaded; what it did carry below stands.
-    return np.maximum(wall, floor) if is_collapse(wall, floor) else wall
+    if error := float(np.median([samples[index].rate_error for index in carried])):
+        wall[1:] *= 1 + random.normal(0, error, len(wall) - 1)
+    # A device can carry less once it is overloaded; what it did carry below stands. Not so of a part of the I/Os: a
+    # step has so few of them that it may well hold by chance what is too much, and overload tells it better.
+    if is_collapse(wall, floor) and not any(steps[index].slow_part for index in saturated):
+        return np.maximum(wall, floor)
+    return wall
 
 
 def is_collapse(wall: Floats, floor: float) -> bool:

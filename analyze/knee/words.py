@@ -69,10 +69,10 @@ def _where(knee: Knee) -> str:
     if knee.state == "before_range":
         assert knee.sustained_iops is not None
         lowest = step_text(judged[0])
-        return (
-            f"The knee lies below the lowest load tested, {lowest}: the storage carried at most "
-            f"{load_text(knee.sustained_iops, _scaled(knee.sustained_iops, knee))}."
-        )
+        carried = f"the storage carried at most {load_text(knee.sustained_iops, _scaled(knee.sustained_iops, knee))}"
+        if part := slow_part(knee):
+            carried += f", for {part} fell behind, while the others kept up"
+        return f"The knee lies below the lowest load tested, {lowest}: {carried}."
     if knee.state == "reached" and knee.iops is not None:
         return _describe_reached(knee)
     top = rate_text(knee.highest_kept_up_iops or 0.0, knee.highest_kept_up_scale)
@@ -322,6 +322,8 @@ def _share_of_limit(knee: Knee, iops_at_1x: float) -> str:
 def _describe_reached(knee: Knee) -> str:
     assert knee.iops is not None
     where = f"The knee lies at {load_text(knee.iops, knee.scale)}"
+    if part := slow_part(knee):
+        return f"{where}: beyond it {part} fall behind, while the others keep up{cause_clause(knee)}."
     failed = [step.offered_iops for step in knee.steps if step.is_judged and step.is_saturated]
     if (
         failed
@@ -341,6 +343,16 @@ def _describe_reached(knee: Knee) -> str:
             climbs = f"latency climbs there, or already from {earliest}"
         return f"{where}: beyond it the storage carries no more; {climbs}{cause_clause(knee)}."
     return f"{where}: beyond it the storage carries no more{cause_clause(knee)}."
+
+
+def slow_part(knee: Knee) -> str:
+    """The part of the I/Os that fell behind at the lowest load that was too much; empty where all of them did."""
+    failed = [step for step in knee.steps if step.is_judged and step.is_saturated]
+    if not failed:
+        return ""
+    # Where credits were spent, it is said beside them which operation is held back.
+    op = None if knee.credits is not None else failed[0].limited_op
+    return failed[0].slow_part or (f"the {op}s" if op else "")
 
 
 def cause_clause(knee: Knee) -> str:

@@ -76,6 +76,9 @@ class BySize:
     mb_per_s_per_gib: float | None = key(positive, None)
     mb_per_s_base: float | None = key(positive, None)
     mb_per_s_most: float | None = key(positive, None)
+    small_gib: float | None = key(positive, None)
+    """Disks up to this size have ``small_mb_per_s_most`` instead of ``mb_per_s_most``."""
+    small_mb_per_s_most: float | None = key(positive, None)
     burst_iops: float | None = key(positive, None)
     credit_ios: float | None = key(positive, None)
     burst_mb_per_s_per_gib: float | None = key(positive, None)
@@ -179,7 +182,9 @@ class Catalogue:
 
     def _sized(self, sized: BySize, gib: float) -> Disk:
         iops = _by_size(gib, sized.iops_per_gib, sized.iops_base, sized.iops_least, sized.iops_most)
-        mb_per_s = _by_size(gib, sized.mb_per_s_per_gib, sized.mb_per_s_base, None, sized.mb_per_s_most)
+        is_small = sized.small_gib is not None and gib <= sized.small_gib
+        mb_most = sized.small_mb_per_s_most if is_small else sized.mb_per_s_most
+        mb_per_s = _by_size(gib, sized.mb_per_s_per_gib, sized.mb_per_s_base, None, mb_most)
         burst_mb = _by_size(gib, sized.burst_mb_per_s_per_gib, None, None, sized.burst_mb_per_s_most)
         bursts_iops = sized.burst_iops is not None and iops is not None and sized.burst_iops > iops
         bursts_mb = burst_mb is not None and mb_per_s is not None and burst_mb > mb_per_s

@@ -12,7 +12,9 @@ from iotrace.analyze.knee.sweep import wall_of
 def wall(*steps):
     """Of steps as (offered, carried, seconds never idle), all of them saturated."""
     told = [SimpleNamespace(offered_iops=offered, busy_s=busy_s) for offered, _, busy_s in steps]
-    samples = [SimpleNamespace(completed_iops=np.full(10, float(carried))) for _, carried, _ in steps]
+    samples = [
+        SimpleNamespace(completed_iops=np.full(10, float(carried)), rate_error=0.0) for _, carried, _ in steps
+    ]
     found = wall_of(told, samples, list(range(len(steps))), 0.0, np.random.default_rng(0))
     return found[0]
 

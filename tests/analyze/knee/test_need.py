@@ -100,6 +100,18 @@ def test_above_the_highest_load_that_was_run_it_cannot_be_told(tmp_path):
     assert "--max-scale 3.6x" in above.sentence
 
 
+def test_higher_loads_that_were_run_and_tell_nothing_are_named(tmp_path):
+    steps = steps_of(tmp_path, [500, 700, 1000])
+    arrival = simulator.poisson(np.random.default_rng(1), 1500, 90)
+    steps.append(simulator.write_step(tmp_path, arrival, arrival + 0.0005, scale=3, name="short"))
+    answer = need(knee(steps), 3)
+    assert answer.verdict == "cannot_tell"
+    assert "the highest load that can be judged, 2x" in answer.sentence
+    assert "of those above it, 3x: it was too short: 90 I/Os, and it takes 100" in answer.sentence
+    assert "--step-seconds" in answer.sentence
+    assert "--max-scale" not in answer.sentence
+
+
 def test_below_a_range_that_was_too_much_it_cannot_be_told(tmp_path):
     found = knee(steps_of(tmp_path, [2600, 3200, 4000]))
     assert found.state == "before_range"

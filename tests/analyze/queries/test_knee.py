@@ -58,10 +58,11 @@ def test_fifths(ask):
 
 
 def test_knee_flow(ask):
-    # slot, operation, wanted, completed, bytes completed
-    assert ask("knee_flow", layer="block", start_ns=0, slot_ns=1000) == [
-        (0, "read", 1, 0, 0), (0, "write", 1, 0, 0), (1, "read", 1, 1, 8192), (2, "read", 0, 1, 8192),
-        (2, "write", 0, 1, 4096),
+    # slot, operation, device, file, whether it took over 1,500 ns, wanted, completed, bytes completed
+    assert ask("knee_flow", layer="block", start_ns=0, slot_ns=1000, slow_ns=1500) == [
+        (0, "read", None, 0, False, 1, 0, 0), (0, "write", None, 1, True, 1, 0, 0),
+        (1, "read", None, 0, False, 0, 1, 8192), (1, "read", None, 0, True, 1, 0, 0),
+        (2, "read", None, 0, True, 0, 1, 8192), (2, "write", None, 1, True, 0, 1, 4096),
     ]  # fmt: skip
 
 
