@@ -112,6 +112,15 @@ def test_sizes_are_in_order_and_what_is_over_the_largest_class_comes_last(make_r
     assert classes == ["8 KiB", "64 KiB", "> 1 MiB"]
 
 
+def test_each_side_has_its_own_number_of_ios(make_recording):
+    def reads(count):
+        at = np.arange(count) * MS
+        return make_recording({"issued_ns": at, "completed_ns": at + MS}, window_ns=count * MS)
+
+    headline = compare(reads(3000), reads(2000)).headline("read")
+    assert (headline.a_io_count, headline.b_io_count) == (3000, 2000)
+
+
 def test_a_quantile_without_a_hundred_beyond_it_is_not_given(make_recording):
     at = np.arange(1000) * 10 * MS
     recording = make_recording({"issued_ns": at, "completed_ns": at + MS}, window_ns=10 * SECOND)

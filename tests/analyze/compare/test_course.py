@@ -150,3 +150,18 @@ def test_a_clear_difference_of_rates_counts_from_2_percent(b_rate, differs):
 def test_what_little_more_load_may_do_is_said(b_rate, is_little):
     rate = WorkAspect("rate", "I/Os per second", 100, 100, b_rate, differs=True, favours="a")
     assert ("close to a limit" in _reservation("B", "slower", [rate])) == is_little
+
+
+def test_of_the_aspects_that_differ_the_rate_tells_of_a_limit():
+    length = WorkAspect("length", "ns", 10.0, 10.0, 30.0, differs=True, meaning="x")
+    rate = WorkAspect("rate", "I/Os per second", 900.0, 900.0, 940.0, differs=True, meaning="y", favours="a")
+    assert "4.4 % more I/Os per second" in _reservation("B", "slower", [length, rate])
+    assert "close to a limit" not in _reservation("B", "slower", [length])
+
+
+def test_rates_that_vary_alike_are_not_apart_however_much_they_vary():
+    wave = np.where(np.arange(120) % 2, 200.0, 400.0)
+    found = variations(Course(wave, SECOND), Course(wave[::-1].copy(), SECOND))
+    assert found.a == pytest.approx(found.b)
+    assert found.a > 0.3
+    assert not found.are_apart
