@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from iotrace.analyze.knee.flow import Flow, _was_as_slow, carried
+from iotrace.analyze.knee.flow import Flow, _last_regime, _was_as_slow, carried
 
 SLOT_S = 0.01
 BASE_S = 0.0005
@@ -120,3 +120,21 @@ def test_fewer_than_fifty_while_busy_show_no_capacity(ios, is_known):
 )
 def test_a_rate_was_as_low_before_if_it_was_for_as_many_slots(completed, slots, was_as_slow):
     assert _was_as_slow(np.array(completed), 10.0, slots) is was_as_slow
+
+
+@pytest.mark.parametrize(
+    ("levels", "begins"),
+    [
+        ([400], 0),
+        ([400, 200], 1000),
+        ([200, 400], 0),
+        ([400, 200, 400], 0),
+        ([400, 300, 150], 1000),
+        ([400, 0, 400], 0),
+        ([400, 390], 0),
+    ],
+)
+def test_the_last_regime_begins_where_the_rate_fell_for_good(levels, begins):
+    random = np.random.default_rng(1)
+    completed = np.concatenate([random.poisson(level, 1000) for level in levels]).astype(float)
+    assert _last_regime(completed) == pytest.approx(begins, abs=30)

@@ -16,6 +16,7 @@ from iotrace.analyze.knee.words import (
     carried_for_good,
     cause_clause,
     scale_text,
+    spent_words,
 )
 
 
@@ -61,7 +62,7 @@ def test_a_sentence_that_goes_on_begins_small(text, words):
     ("achieved_iops", "is_saturated", "is_carried"),
     [(970, False, True), (969, False, False), (970, True, False)],
 )
-def test_a_load_has_ended_where_97_percent_of_it_ended_and_nothing_queued_up(
+def test_a_load_is_carried_where_97_percent_of_it_ended_and_nothing_queued_up(
     achieved_iops, is_saturated, is_carried
 ):
     step = SimpleNamespace(
@@ -88,7 +89,7 @@ def test_a_load_has_ended_where_97_percent_of_it_ended_and_nothing_queued_up(
         ),
     ],
 )
-def test_the_share_of_what_has_ended_has_the_interval_of_that(iops_at_1x, words):
+def test_the_share_of_what_is_carried_has_the_interval_of_that(iops_at_1x, words):
     """Beside it the greatest of 2, 1.5 and 1.2 times the load that is still within; else what 2 times would be."""
     knee = SimpleNamespace(
         objectives=[], onset_iops=None, iops=Estimate(1000, 800, 1250), state="reached", baseline="1x"
@@ -110,10 +111,10 @@ def test_what_was_carried_at_a_load_is_of_a_step_that_carried_it_without_credits
     assert carried_at(SimpleNamespace(steps=steps), iops).offered_iops == offered
 
 
-def test_what_has_ended_for_good_is_the_highest_load_below_those_on_credits():
+def test_what_is_carried_for_good_is_the_highest_load_below_those_on_credits():
     steps = [
         SimpleNamespace(offered_iops=offered, is_judged=True, is_saturated=False, overspent=overspent)
-        for offered, overspent in ((100, []), (200, []), (300, ["IOPS"]), (400, []))
+        for offered, overspent in ((50, []), (100, []), (200, []), (300, ["IOPS"]), (400, []))
     ]
     assert carried_for_good(SimpleNamespace(steps=steps)).offered_iops == 200
 
@@ -137,6 +138,10 @@ def test_a_sentence_begins_large_but_for_the_name_of_a_percentile(text, words):
     assert _capital(text) == words
 
 
+def test_of_several_limits_the_first_is_named():
+    assert "come back (IOPS)" in spent_words(SimpleNamespace(overspent=["IOPS", "bytes per second"]))
+
+
 @pytest.mark.parametrize(
     ("state", "is_spending", "words"),
     [
@@ -145,7 +150,7 @@ def test_a_sentence_begins_large_but_for_the_name_of_a_percentile(text, words):
         ("not_judged", True, "The knee is there."),
     ],
 )
-def test_what_has_ended_for_good_comes_first_where_anything_can_be_judged(
+def test_what_is_carried_for_good_comes_first_where_anything_can_be_judged(
     monkeypatch, state, is_spending, words
 ):
     monkeypatch.setattr(knee_words, "_where", lambda _: "The knee is there.")
