@@ -31,6 +31,7 @@ from .charts_size import size_chart, stream_name
 from .charts_time import SLOTS_MAX, time_charts
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import counters_beside, find_incidents, incident_section, incident_sentence, marked
+from .objectives import without_ios
 from .parts import Chart, Section
 from .plot import TimeAxis
 from .tables import RECORDINGS_BRIEF
@@ -171,6 +172,8 @@ def tell_recording(
             layer_chart({"": waterfall(histograms["service"], [one.layer for one in described.layers])}),
         ]
         charts += [chart for chart in drawn if chart is not None]
+    else:
+        checks = [without_ios(objective, described) for objective in objectives]
     sentence = " ".join(f"{one.text}." for one in opening(described, title_characters=160))
     facts = RecordingFacts(recording.name, described, checks, sentence, incidents)
     all_tables = tables.recording_tables(facts)

@@ -205,7 +205,11 @@ def answer(
         for name, met in zip(
             names,
             [one.knee.objectives_met for one in sweeps]
-            or [all(check.is_met for check in one.objectives) for one in recordings if one.objectives],
+            or [
+                False not in [check.is_met for check in one.objectives]
+                for one in recordings
+                if one.objectives
+            ],
             strict=True,
         )
         if met is False
