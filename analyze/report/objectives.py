@@ -16,6 +16,34 @@ from .facts import ObjectiveCheck
 _OPS: Final = {None: "reads or writes", "flush": "flushes"}
 
 
+_UNLIKE: Final = 0.05
+"""As for residuals of layers: where counts differ by more, two layers have not seen the same I/Os."""
+
+
+def over_layers(checks: Sequence[ObjectiveCheck]) -> ObjectiveCheck:
+    """One objective, held against the layer of the load and each above it, from the top down.
+
+    It is missed if it is missed at any of them: what SQL Server waits for is all of it. What tells nothing, because it
+    has too few such I/Os, is passed over where another layer tells.
+    """
+    known = [one for one in checks if one.is_met is not None]
+    if not known:
+        return checks[-1]
+    found = next((one for one in known if not one.is_met), known[0])
+    others = [
+        f"{format_duration_ns(one.quantile_ns)} at the {one.layer} layer"
+        + (
+            f" (of {one.io_count:,} I/Os; {found.layer} saw {found.io_count:,})"
+            if abs(one.io_count - found.io_count) > _UNLIKE * max(one.io_count, found.io_count)
+            else ""
+        )
+        for one in known
+        if one is not found
+    ]
+    also = f" It is {' and '.join(others)}." if others else ""
+    return replace(found, sentence=f"{found.sentence}{also}")
+
+
 def without_ios(objective: Objective, described: Description) -> ObjectiveCheck:
     """An objective held against a recording of no single I/Os: judged where another tool printed the quantile."""
     runs: dict[tuple[int, int], list[dict[str, Any]]] = {}

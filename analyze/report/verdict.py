@@ -51,9 +51,13 @@ def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
     return ceilings_by_size(plateaus)
 
 
-def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -> str:
-    """Whether a recording meets an objective."""
-    subject = objective.subject.replace("response", f"{metric} time")
+def check_sentence(objective: Objective, metric: str, quantile_ns: int | None, layer: str) -> str:
+    """Whether a recording meets an objective, and at which layer.
+
+    Response is no layer's own: it runs from when an I/O is due.
+    """
+    at = f" at the {layer} layer" if metric == "service" else ""
+    subject = objective.subject.replace("response", f"{metric} time") + at
     if quantile_ns is None:
         return f"Too few I/Os to tell the {subject}."
     word = "within" if quantile_ns <= objective.limit_ns else "above"

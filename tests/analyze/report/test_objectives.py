@@ -132,3 +132,42 @@ def test_beside_a_recording_that_meets_it_what_cannot_be_judged_is_not_passed_ov
     assert (facts.is_no, facts.answer) == (True, "")
     missed = report("p99<15ms", layered(block=20), counted)
     assert missed.answer == "prod (captured) misses an objective."
+
+
+@pytest.mark.parametrize(
+    ("taken_ms", "is_met", "layer", "said"),
+    [
+        ({"sql": 40, "block": 2}, False, "sql", "above the objective of 15 ms. It is 2.00 ms at the block layer"),
+        ({"sql": 10, "block": 2}, True, "sql", "within the objective of 15 ms. It is 2.00 ms at the block layer"),
+        ({"sql": 40, "filesystem": 9, "device": 2}, False, "sql", " at the filesystem layer and 2.00 ms at the device"),
+        # Below the load's layer nobody waits but what is in it already.
+        ({"block": 2, "device": 20}, True, "block", "at the block layer is 2.00 ms"),
+        ({"sql": 2, "block": 20}, False, "block", "above the objective of 15 ms. It is 2.00 ms at the sql layer"),
+    ],
+)  # fmt: skip
+def test_an_objective_holds_where_sql_server_waits_and_names_its_layer(
+    report, layered, taken_ms, is_met, layer, said
+):
+    facts = report("p99<15ms", layered(**taken_ms))
+    (check,) = facts.recordings[0].objectives
+    assert (check.is_met, check.layer, facts.is_no) == (is_met, layer, not is_met)
+    assert said in check.sentence
+    assert f" at the {layer} layer is " in check.sentence
+    names_load = "Latency at the " in facts.recordings[0].sentence
+    assert names_load is ("sql" in taken_ms)
+    assert facts.answer == f"prod (captured) {'meets every' if is_met else 'misses an'} objective."
+
+
+def test_a_layer_above_that_saw_too_few_ios_or_others_is_said_to(report, make_recording):
+    """Of 20,000 I/Os the sql layer holds a part, each of which took 40 ms."""
+    at = np.arange(20_000) * 3 * MS
+    for few, is_met in ((1000, True), (15_000, False)):
+        part = at[:few]
+        rows = {
+            "layer": ["block"] * len(at) + ["sql"] * few,
+            "issued_ns": np.concatenate([at, part]),
+            "completed_ns": np.concatenate([at + 2 * MS, part + 40 * MS]),
+        }
+        (check,) = report("p99<15ms", make_recording(rows, window_ns=60 * 10**9)).recordings[0].objectives
+        assert check.is_met is is_met
+        assert ("2.00 ms at the block layer (of 20,000 I/Os; sql saw 15,000)" in check.sentence) is not is_met
