@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from iotrace.analyze.compare.comparison import Comparison, Verdict
+from iotrace.analyze.compare.words import lifted
 from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.need import Need, need
@@ -81,7 +82,8 @@ def comparison_sentence(found: Comparison) -> str:
     """How the second recording's latency stands to the first one's, whether they did the same work, and who is who."""
     a, b = found.a, found.b
     load = f", at {found.scale:g}x the recorded load" if found.scale is not None else ""
-    who = f"{a.label} is {a.title} ({a.kind}); {b.label} is {b.title} ({b.kind}){load}."
+    layer = f", both at the {b.layer} layer" if lifted(a, b) else ""
+    who = f"{a.label} is {a.title} ({a.kind}); {b.label} is {b.title} ({b.kind}){load}{layer}."
     if not found.verdicts:
         return f"{a.label} and {b.label} share too few I/Os to compare their latencies. {who}"
     directions = {one.direction for one in found.verdicts}
