@@ -271,8 +271,8 @@ def knee_command(
 
     For several sweeps, or a folder of them, a row per candidate.
 
-    Exit status with --need: 1 unless the answer is YES for each; without: 1 if an SLO is missed at 1x or cannot be
-    judged, or too few steps can be judged.
+    Exit status with --need: 1 unless the answer is YES for each; without: 1 if an SLO is missed at 1x (without a 1x: at
+    every load) or cannot be judged, or too few steps can be judged.
 
     Example: iotrace knee sweep.iotrace --need 2x --slo "p99<15ms"
     """

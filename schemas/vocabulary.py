@@ -38,6 +38,13 @@ def load_layer(layers: Iterable[str]) -> str | None:
     return next((str(layer) for layer in LOAD_LAYERS if layer in present), None)
 
 
+def layers_above(layer: str, layers: Iterable[str]) -> list[str]:
+    """Which of these layers lie above ``layer``, from the top down."""
+    order = [str(one) for one in Layer]
+    present = set(layers)
+    return [one for one in order[: order.index(layer)] if one in present]
+
+
 class Op(StrEnum):
     """What was asked of the storage."""
 

@@ -33,7 +33,7 @@ from iotrace.schemas.text import shortened
 
 from .comparison import ClassComparison, Comparison, Figure, Side
 from .same_work import work_value_text
-from .words import inconclusive_means, without_interval
+from .words import inconclusive_means, lifted, without_interval
 
 _TITLE_CHARACTERS: Final = 24
 _DIFFERENCES_NAMED: Final = 3
@@ -123,7 +123,11 @@ def _warnings(found: Comparison) -> list[Sentence]:
 def _who(recordings: Mapping[str, tuple[str, Recording]], found: Sequence[Comparison]) -> Iterator[str]:
     """Which recording each label stands for, when it was made, and whether it did the work of the first."""
     titles = [recording.manifest.title for _, recording in recordings.values()]
-    work = {one.b.label: f"; {_same_work(one)}" for one in found}
+    work = {
+        one.b.label: f"; {_same_work(one)}"
+        + (f"; at the {one.b.layer} layer, which both have" if lifted(one.a, one.b) else "")
+        for one in found
+    }
     for label, (name, recording) in recordings.items():
         manifest = recording.manifest
         is_told = bool(manifest.title) and titles.count(manifest.title) == 1

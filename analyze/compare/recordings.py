@@ -10,7 +10,7 @@ independently; with the same ``seed`` they are the same to the last digit. Memor
 """
 
 import string
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import Final
 
@@ -60,10 +60,17 @@ def compare_all(base: Recording, others: Sequence[Recording], *, seed: int = 0) 
         bases = _Bases(asks[0], base, seed)
         found = []
         for number, other in enumerate(others, 1):
-            a, ask = bases.against(other), asks[number]
+            ask = asks[number]
+            shared = _shared_layers((asks[0], base), (ask, other))
+            a = bases.against(other, shared)
             in_step = _is_replay(other, base) and is_in_step(replay_facts(other))
             b = ComparedSide(
-                ask, other, span_of(ask, other), seed=seed, number=number, alongside=a if in_step else None
+                ask,
+                other,
+                span_of(ask, other, shared),
+                seed=seed,
+                number=number,
+                alongside=a if in_step else None,
             )
             paired = Pairs()
             seen = watched_beside(other) if in_step else None
@@ -84,14 +91,22 @@ class _Bases:
         self._ask, self._base, self._seed = ask, base, seed
         self._sides: dict[Span, ComparedSide] = {}
 
-    def against(self, other: Recording) -> ComparedSide:
+    def against(self, other: Recording, shared: Container[str]) -> ComparedSide:
         if _is_replay(other, self._base):
             span = replayed_span(self._ask, self._base, replay_facts(other))
         else:
-            span = span_of(self._ask, self._base)
+            span = span_of(self._ask, self._base, shared)
         if span not in self._sides:
             self._sides[span] = ComparedSide(self._ask, self._base, span, seed=self._seed, number=0)
         return self._sides[span]
+
+
+def _shared_layers(one: tuple[Ask, Recording], other: tuple[Ask, Recording]) -> set[str]:
+    """Layers that both were recorded at; none of what was played, which is measured from outside of any layer."""
+    if one[1].manifest.is_played or other[1].manifest.is_played:
+        return set()
+    left, right = ({*ask("layers")["layer"].to_pylist()} for ask, _ in (one, other))
+    return left & right
 
 
 def _compare_pair(a: ComparedSide, b: ComparedSide, paired: Pairs, label: str) -> Comparison:

@@ -6,7 +6,7 @@ another the course of each class, whose limits rest on the first.
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 import numpy as np
@@ -38,10 +38,13 @@ Span = tuple[str, int, int]
 """A layer, and from when until when (not included) on the recording's clock, in nanoseconds."""
 
 
-def span_of(ask: Ask, recording: Recording) -> Span:
-    """The layer load is counted at and the span of its I/Os. Raises `IotraceError` if there are none."""
+def span_of(ask: Ask, recording: Recording, among: Container[str] = ()) -> Span:
+    """The layer load is counted at and the span of its I/Os. Raises `IotraceError` if there are none.
+
+    Of the layers ``among`` which it is to be sought, if the recording has one of them.
+    """
     layers = {row["layer"]: row for row in ask("layers").to_pylist()}
-    layer = load_layer(layers)
+    layer = load_layer([one for one in layers if one in among]) or load_layer(layers)
     if layer is None:
         raise IotraceError(
             f"'{recording.path}' holds no I/Os", hint="compare needs recordings of single I/Os"
@@ -109,7 +112,7 @@ class ComparedSide:
         self.is_paired = alongside is not None
         manifest = recording.manifest
         self.span_ns = self.until_ns - self.from_ns
-        self._is_whole = span_of(ask, recording)[1:] == span[1:]
+        self._is_whole = span[1:] in {span_of(ask, recording)[1:], span_of(ask, recording, {self.layer})[1:]}
         if alongside is None:
             self.slot_ns = max(-(-(self.until_ns - self.from_ns) // SLOTS_MAX), _SLOT_NS_MIN)
             self.slots = -(-(self.until_ns - self.from_ns) // self.slot_ns)

@@ -13,7 +13,7 @@ from iotrace.analyze.units import (
     format_share_with_interval,
 )
 from iotrace.schemas.run import Replay
-from iotrace.schemas.vocabulary import listed
+from iotrace.schemas.vocabulary import listed, load_layer
 
 from .comparison import (
     ClassComparison,
@@ -79,9 +79,26 @@ def basis(a: Side, b: Side, replay: Replay | None, *, is_watched: bool = False) 
             f"{name} is measured at its {b.layer} layer: {_CLOCKS[b.layer]}. This is not like with like: part of any "
             "difference is what lies between the two clocks."
         )
+    elif whose := lifted(a, b):
+        found.append(
+            f"{name} is measured at the same layer, the first that both have. What {whose} recorded at other layers is "
+            "not compared."
+        )
     else:
         found.append(f"{name} is measured at the same layer.")
     return found + _below(a, b)
+
+
+def lifted(a: Side, b: Side) -> str:
+    """Which side is held at another layer than its load is counted at, because the other lacks that; empty if none."""
+    if a.layer != b.layer or b.kind in {"replayed", "simulated"}:
+        return ""
+    lifted = [
+        side.label
+        for side in (a, b)
+        if load_layer({step.layer for step in side.waterfall}) not in {side.layer, None}
+    ]
+    return listed(lifted)
 
 
 def without_interval(classes: Sequence[ClassComparison]) -> str:

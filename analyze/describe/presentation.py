@@ -32,7 +32,7 @@ from iotrace.analyze.units import (
 from iotrace.analyze.validity import Finding
 from iotrace.schemas import Quality, counted
 from iotrace.schemas.text import beginning, shortened
-from iotrace.schemas.vocabulary import UNATTRIBUTED, listed
+from iotrace.schemas.vocabulary import UNATTRIBUTED, layers_above, listed
 
 from .description import WITHHELD, Description, Flow, Latency, Workload, grade
 from .results import Row, result_tables
@@ -196,7 +196,12 @@ def _slow(found: Description, total: Workload) -> str:
     said = [
         f"{op}{'' if one_word else f' {latency.grade},'} {_took(latency)}" for op, latency in taken.items()
     ]
-    return f"Latency: {one_word}{'; '.join(said) or 'the recording holds none'}"
+    layer = found.workload_layer
+    # Of what lies above, which SQL Server waits for as well, it does not tell.
+    at = (
+        f" at the {layer} layer" if layer and layers_above(layer, [one.layer for one in found.layers]) else ""
+    )
+    return f"Latency{at}: {one_word}{'; '.join(said) or 'the recording holds none'}"
 
 
 def _took(latency: Latency) -> str:

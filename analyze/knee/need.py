@@ -101,13 +101,16 @@ def need(found: Knee, scale: float, *, spoiled: Sequence[str] = (), model: str =
 def is_no(found: Knee, need: Need | None, *, is_spoiled: bool) -> bool:
     """Whether a run on it ends as a no: by ``need``; else if nothing is known, or an objective does not hold at 1x.
 
-    What cannot be told is no yes. Without a 1x an objective that is passed somewhere is told. ``is_spoiled``: a finding
-    forbids to use the figures.
+    What cannot be told is no yes. Without a 1x an objective that is passed somewhere is told, and one that is missed at
+    every load is a no. ``is_spoiled``: a finding forbids to use the figures.
     """
     if need is not None:
         return need.verdict != "yes"
     is_untold = any(one.state in _UNTOLD for one in found.objectives)
-    is_missed = bool(found.objectives) and found.iops_at_1x is not None and found.objectives_met is not True
+    if found.iops_at_1x is None:
+        is_missed = any(one.state == "missed_at_lowest" for one in found.objectives)
+    else:
+        is_missed = bool(found.objectives) and found.objectives_met is not True
     return is_spoiled or found.state == "not_judged" or is_untold or is_missed
 
 

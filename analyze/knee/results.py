@@ -34,9 +34,9 @@ def result_slo(objective: Objective, steps: Sequence[Step], rows: Sequence[list[
     The quantile is the tool's own for that share, or that of its histogram if 100 I/Os lie beyond it. Log latency is
     interpolated between the last load that meets the limit and the first that does not; the interval is all between.
     """
-    quantiles = [_objective_quantile_ns(objective, one) for one in rows]
+    quantiles = [objective_quantile_ns(objective, one) for one in rows]
     answer = SloKnee(objective, "no_such_io", None, None, None, None, quantiles)
-    if objective.role is not None or not any(_row(objective, one) for one in rows):
+    if objective.role is not None or not any(row_of(objective, one) for one in rows):
         return answer
     met: int | None = None
     for index, value in enumerate(quantiles):
@@ -64,7 +64,7 @@ def _between(below: Step, above: Step, met: int | None, missed: int | None, limi
     return Estimate(low + share * (high - low), low, high)
 
 
-def _row(objective: Objective, rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+def row_of(objective: Objective, rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The row of the objective's op; for all ops the total, or the only one there is."""
     wanted = objective.op or "total"
     found = next((row for row in rows if row["op"] == wanted), None)
@@ -74,8 +74,9 @@ def _row(objective: Objective, rows: list[dict[str, Any]]) -> dict[str, Any] | N
     return found
 
 
-def _objective_quantile_ns(objective: Objective, rows: list[dict[str, Any]]) -> int | None:
-    row = _row(objective, rows)
+def objective_quantile_ns(objective: Objective, rows: list[dict[str, Any]]) -> int | None:
+    """The objective's quantile as the tool printed it in one run, of which ``rows`` are the results; else None."""
+    row = row_of(objective, rows)
     if row is None:
         return None
     for one in row["quantiles"] or ():

@@ -29,7 +29,7 @@ _SETTINGS = ("scale", "mode", "loop", "backend", "layer", "direct", "footprint",
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveCheck:
-    """An objective held against one recording. ``is_met`` is None where under 100 I/Os lie beyond the quantile."""
+    """An objective held against one recording. ``is_met`` is None where nothing tells, as the sentence says."""
 
     objective: Objective
     metric: str
@@ -37,6 +37,8 @@ class ObjectiveCheck:
     io_count: int
     is_met: bool | None
     sentence: str
+    layer: str | None = None
+    """Where the quantile was measured; None of results of other tools, and where nothing tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms
 from iotrace.schemas import Recording, Sweep
 from iotrace.schemas.models import model_words
+from iotrace.schemas.vocabulary import layers_above
 
 from . import tables, verdict
 from .charts_compare import ratio_chart
@@ -31,6 +32,7 @@ from .charts_size import size_chart, stream_name
 from .charts_time import SLOTS_MAX, time_charts
 from .facts import ComparisonFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import counters_beside, find_incidents, incident_section, incident_sentence, marked
+from .objectives import over_layers, without_ios
 from .parts import Chart, Section
 from .plot import TimeAxis
 from .tables import RECORDINGS_BRIEF
@@ -159,7 +161,11 @@ def tell_recording(
                 slots_max=slots_max,
             )
     if layer is not None:
-        checks = [_check(objective, histograms[metric], layer, metric) for objective in objectives]
+        layers = [*layers_above(layer, [one.layer for one in described.layers]), layer]
+        checks = [
+            over_layers([_check(objective, histograms[metric], one, metric) for one in layers])
+            for objective in objectives
+        ]
         streams = dict.fromkeys((size.role, size.op) for size in described.sizes if size.op in _PAIRED_OPS)
         by_stream = {
             stream_name(role, op): histograms[metric].merged(layer=layer, role=role, op=op)
@@ -171,6 +177,8 @@ def tell_recording(
             layer_chart({"": waterfall(histograms["service"], [one.layer for one in described.layers])}),
         ]
         charts += [chart for chart in drawn if chart is not None]
+    else:
+        checks = [without_ios(objective, described) for objective in objectives]
     sentence = " ".join(f"{one.text}." for one in opening(described, title_characters=160))
     facts = RecordingFacts(recording.name, described, checks, sentence, incidents)
     all_tables = tables.recording_tables(facts)
@@ -306,8 +314,8 @@ def _check(objective: Objective, histograms: Histograms, layer: str, metric: str
         histogram.quantile_ns(merged.bucket_ns, merged.io_count, objective.quantile) if merged.total else None
     )
     is_met = None if quantile_ns is None else quantile_ns <= objective.limit_ns
-    sentence = verdict.check_sentence(objective, metric, quantile_ns)
-    return ObjectiveCheck(objective, metric, quantile_ns, merged.total, is_met, sentence)
+    sentence = verdict.check_sentence(objective, metric, quantile_ns, layer)
+    return ObjectiveCheck(objective, metric, quantile_ns, merged.total, is_met, sentence, layer)
 
 
 def _sum(parts: Sequence[Histogram]) -> Histogram:

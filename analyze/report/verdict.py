@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from iotrace.analyze.compare.comparison import Comparison, Verdict
+from iotrace.analyze.compare.words import lifted
 from iotrace.analyze.knee.answer import Cause, Knee, SloKnee
 from iotrace.analyze.knee.causes import ceilings_by_size
 from iotrace.analyze.knee.need import Need, need
@@ -51,9 +52,13 @@ def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
     return ceilings_by_size(plateaus)
 
 
-def check_sentence(objective: Objective, metric: str, quantile_ns: int | None) -> str:
-    """Whether a recording meets an objective."""
-    subject = objective.subject.replace("response", f"{metric} time")
+def check_sentence(objective: Objective, metric: str, quantile_ns: int | None, layer: str) -> str:
+    """Whether a recording meets an objective, and at which layer.
+
+    Response is no layer's own: it runs from when an I/O is due.
+    """
+    at = f" at the {layer} layer" if metric == "service" else ""
+    subject = objective.subject.replace("response", f"{metric} time") + at
     if quantile_ns is None:
         return f"Too few I/Os to tell the {subject}."
     word = "within" if quantile_ns <= objective.limit_ns else "above"
@@ -77,7 +82,8 @@ def comparison_sentence(found: Comparison) -> str:
     """How the second recording's latency stands to the first one's, whether they did the same work, and who is who."""
     a, b = found.a, found.b
     load = f", at {found.scale:g}x the recorded load" if found.scale is not None else ""
-    who = f"{a.label} is {a.title} ({a.kind}); {b.label} is {b.title} ({b.kind}){load}."
+    layer = f", both at the {b.layer} layer" if lifted(a, b) else ""
+    who = f"{a.label} is {a.title} ({a.kind}); {b.label} is {b.title} ({b.kind}){load}{layer}."
     if not found.verdicts:
         return f"{a.label} and {b.label} share too few I/Os to compare their latencies. {who}"
     directions = {one.direction for one in found.verdicts}
@@ -205,7 +211,11 @@ def answer(
         for name, met in zip(
             names,
             [one.knee.objectives_met for one in sweeps]
-            or [all(check.is_met for check in one.objectives) for one in recordings if one.objectives],
+            or [
+                False not in [check.is_met for check in one.objectives]
+                for one in recordings
+                if one.objectives
+            ],
             strict=True,
         )
         if met is False

@@ -8,7 +8,14 @@ import pytest
 
 from iotrace.analyze.compare.comparison import ClassComparison, Figure
 from iotrace.analyze.compare.recordings import compare, compare_all
-from iotrace.analyze.compare.words import _below, _own_ns, inconclusive_means, verdicts, without_interval
+from iotrace.analyze.compare.words import (
+    _below,
+    _own_ns,
+    inconclusive_means,
+    lifted,
+    verdicts,
+    without_interval,
+)
 from iotrace.analyze.present import plain
 from iotrace.analyze.report.verdict import comparison_sentence
 from iotrace.schemas import IotraceError, Quality
@@ -423,3 +430,39 @@ def test_what_a_replay_adds_is_its_lateness_and_its_share_of_the_service(
     pacing = SimpleNamespace(own_service_ns_mean=service_ns)
     replay = SimpleNamespace(generator_lateness_ns=SimpleNamespace(p50=30, p99=900), pacing=pacing)
     assert _own_ns(replay, quantity, metric) == own_ns
+
+
+def _at_layers(make_recording, seed, **added_ms):
+    """A quarter of a minute of reads; each layer takes so much longer than 1 ms (mean, gamma), as planted."""
+    random = np.random.default_rng(seed)
+    at = np.sort(random.integers(0, 20 * SECOND, 20_000))
+    took = random.gamma(4, MS / 4, len(at)).astype(np.int64)
+    rows = {
+        "layer": [layer for layer in added_ms for _ in at],
+        "issued_ns": np.concatenate([at - added * MS for added in added_ms.values()]),
+        "completed_ns": np.concatenate([at + took for _ in added_ms]),
+    }
+    return make_recording(rows, window_ns=21 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "layer", "ratio", "whose"),
+    [
+        ({"device": 0}, {"block": 1, "device": 0}, "device", 1, "B"),
+        ({"block": 1, "device": 0}, {"device": 0}, "device", 1, "A"),
+        ({"sql": 2}, {"sql": 2, "block": 0}, "sql", 1, "B"),
+        ({"sql": 2, "device": 0}, {"sql": 2, "filesystem": 1}, "sql", 1, "A and B"),
+        ({"sql": 2, "block": 1}, {"sql": 9, "block": 1}, "block", 1, ""),
+        ({"device": 0}, {"block": 1}, None, 2, ""),
+    ],
+)
+def test_what_both_recorded_at_one_layer_is_compared_there(make_recording, a, b, layer, ratio, whose):
+    found = compare(_at_layers(make_recording, 1, **a), _at_layers(make_recording, 2, **b))
+    assert {found.a.layer, found.b.layer} == ({layer} if layer else {"device", "block"})
+    mean = found.headline("read").figures[0]
+    assert mean.ratio == pytest.approx(ratio, rel=0.02)
+    assert lifted(found.a, found.b) == whose
+    assert any("the first that both have" in one for one in found.basis) is bool(whose)
+    assert (f"both at the {layer} layer" in comparison_sentence(found)) is bool(whose)
+    # What lies above is shown all the same.
+    assert {step.layer for step in found.b.waterfall} == {*b}

@@ -122,17 +122,21 @@ def test_below_a_range_that_was_too_much_it_cannot_be_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("met", "iops_at_1x", "is_a_no"),
+    ("state", "met", "iops_at_1x", "is_a_no"),
     [
-        (True, 500.0, False),
-        (False, 500.0, True),
-        (None, 500.0, True),
-        (False, None, False),
-        (None, None, False),
+        ("crossed", True, 500.0, False),
+        ("crossed", False, 500.0, True),
+        ("crossed", None, 500.0, True),
+        ("crossed", False, None, False),
+        ("crossed", None, None, False),
+        # Missed at every load, it is missed at any that is meant.
+        ("missed_at_lowest", None, None, True),
     ],
 )
-def test_an_objective_that_does_not_hold_at_1x_or_cannot_be_told_there_is_a_no(met, iops_at_1x, is_a_no):
-    objective = SimpleNamespace(state="crossed")
+def test_an_objective_that_does_not_hold_at_1x_or_cannot_be_told_there_is_a_no(
+    state, met, iops_at_1x, is_a_no
+):
+    objective = SimpleNamespace(state=state)
     knee = SimpleNamespace(objectives=[objective], objectives_met=met, iops_at_1x=iops_at_1x, state="reached")
     assert is_no(knee, None, is_spoiled=False) is is_a_no
 

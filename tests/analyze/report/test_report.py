@@ -146,7 +146,8 @@ def test_a_sweep_comes_before_a_comparison(whole_report):
     assert whole_report.verdict == whole_report.sweeps[0].verdict
     assert whole_report.comparisons[0].sentence in whole_report.also
     assert any(
-        sentence.startswith("the night (captured): The p95 service time is") for sentence in whole_report.also
+        sentence.startswith("the night (captured): The p95 service time at the block layer is")
+        for sentence in whole_report.also
     )
 
 
