@@ -117,18 +117,33 @@ def opening(found: Description, title_characters: int = _TITLE_CHARACTERS) -> li
 def _counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
     """How busy and how slow the busiest drive or file was by its counters, which is all that some nights left."""
     each = [one for one in drives if one["instance"] != "_Total"]
-    known = [one for one in each if one["ios_per_s"]]
-    if not known:
-        if each and all(one["ios_per_s"] is None for one in each):
-            yield from _not_counted(each)
-        return
-    busiest = max(known, key=lambda one: float(one["ios_per_s"]))
-    bytes_per_s = (busiest["read_bytes_per_s"] or 0) + (busiest["written_bytes_per_s"] or 0)
+    known = [one for one in each if _rate(one)]
+    if known:
+        yield from _most(max(known, key=_rate))
+    if each and all(one["ios_per_s"] is None for one in each):
+        yield from _not_counted(each, has_load=bool(known))
+
+
+def _rate(drive: dict[str, Any]) -> float:
+    """Reads and writes together, or those of the two that are known."""
+    parts = [drive[f"{op}_ios_per_s"] or 0 for op in _READ_AND_WRITE]
+    return float(drive["ios_per_s"] or sum(parts))
+
+
+def _most(busiest: dict[str, Any]) -> Iterator[str]:
+    logged = [op for op in _READ_AND_WRITE if busiest[f"{op}_ios_per_s"] is not None]
+    alone = None if busiest["ios_per_s"] is not None else logged[0]
+    bytes_per_s = sum(
+        busiest[figure] or 0
+        for op, figure in (("read", "read_bytes_per_s"), ("write", "written_bytes_per_s"))
+        if alone in {None, op}
+    )
     moved = f", {format_figure(bytes_per_s / 1e6)} MB/s" if bytes_per_s else ""
     peak = busiest["peak_ios_per_s"]
     most = f"; {format_figure(peak)} in the busiest interval" if peak else ""
     name = shortened(str(busiest["instance"] or "unknown"), 40)
-    yield f"Load: most on {name}, {format_figure(busiest['ios_per_s'])} I/Os/s{moved}{most}"
+    what = f"{alone}s" if alone else "I/Os"
+    yield f"Load: most on {name}, {format_figure(_rate(busiest))} {what}/s{moved}{most}"
     taken = [
         f"{op}s {grade(latency)}, {format_duration_ns(latency)}"
         for op in _READ_AND_WRITE
@@ -138,19 +153,24 @@ def _counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"Latency there: {'; '.join(taken)}; counters know means only, no percentiles"
 
 
-def _not_counted(drives: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _not_counted(drives: Sequence[dict[str, Any]], *, has_load: bool) -> Iterator[str]:
     """What was logged of drives whose rate was not, and which counters of perfmon say the rest."""
     queued = [one for one in drives if one["queue_length_mean"] is not None]
-    if queued:
+    if queued and not has_load:
         longest = max(queued, key=lambda one: float(one["queue_length_mean"]))
         name = shortened(str(longest["instance"] or "unknown"), 40)
         yield f"Load: {longest['queue_length_mean']:.2f} I/Os in flight on {name} on average"
     if {one["object"] for one in drives} - {"PhysicalDisk", "LogicalDisk"}:
         return
-    missing = ["Disk Reads/sec", "Disk Writes/sec"]
-    if not any(one[f"{op}_latency_mean_ns"] for one in drives for op in _READ_AND_WRITE):
-        missing += ["Avg. Disk sec/Read", "Avg. Disk sec/Write"]
-    yield f"Not logged: {listed(missing)}; 'iotrace capture plan' writes a set that logs them"
+    counters = {
+        "read_ios_per_s": "Disk Reads/sec",
+        "write_ios_per_s": "Disk Writes/sec",
+        "read_latency_mean_ns": "Avg. Disk sec/Read",
+        "write_latency_mean_ns": "Avg. Disk sec/Write",
+    }
+    missing = [counter for figure, counter in counters.items() if all(one[figure] is None for one in drives)]
+    if missing:
+        yield f"Not logged: {listed(missing)}; 'iotrace capture plan' writes a set that logs them"
 
 
 def _what(found: Description, title: str) -> str:

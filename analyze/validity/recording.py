@@ -5,8 +5,10 @@ from typing import Final
 from iotrace.analyze.stats.histogram import is_printable
 from iotrace.analyze.units import format_bytes, format_count, format_duration_ns, format_share
 from iotrace.schemas import LOAD_OPS
+from iotrace.schemas.host import IoLimit
 from iotrace.schemas.manifest import ENDED_EARLY, HEAVY_LOSS, OF_THE_TIME, SHARED_TIME
 from iotrace.schemas.tables import KEYS
+from iotrace.schemas.vocabulary import counted, listed
 
 from .subject import ANY, CAPTURED, Finding, Rule, Subject
 
@@ -24,6 +26,7 @@ _EDGE: Final = 0.05
 _GAP: Final = 0.1
 """Share of a second's bytes that the recording lacks where it has a gap."""
 _OFFSET_NS: Final = 1_000_000
+_LIMITS_TOLD: Final = 3
 
 
 def nothing_recorded(subject: Subject) -> Finding | None:
@@ -38,6 +41,33 @@ def nothing_recorded(subject: Subject) -> Finding | None:
         "no I/Os, counters, waits, events or results of a test",
         "record disk I/O: iotrace capture plan shows how on each system",
     )
+
+
+def limited_by_cgroup(subject: Subject) -> Finding | None:
+    """Linux holds I/Os back for a cgroup's limit before it queues them, where the block layer's clock begins."""
+    limits = subject.recording.manifest.host.io_limits
+    if not limits:
+        return None
+    told = [_limit_words(limit) for limit in limits[:_LIMITS_TOLD]]
+    if rest := len(limits) - len(told):
+        told.append(f"{format_count(rest)} more in manifest.json")
+    return Finding(
+        "limited-by-cgroup",
+        "warning",
+        "a cgroup limits I/O, and block latencies leave out the wait for it",
+        f"{'; '.join(told)}. Linux holds back what exceeds this before the block layer, so programs in the cgroup may "
+        "wait far longer than these latencies say, and a kernel worker may count as the program of what had to wait",
+        "record the filesystem layer as well, whose latency includes this wait (--layers filesystem,block,device), "
+        "measure at SQL Server (sys.dm_io_virtual_file_stats), or lift the limit and record again",
+    )
+
+
+def _limit_words(limit: IoLimit) -> str:
+    allowed = [f"{counted(limit.read_iops, 'read')}/s"] if limit.read_iops is not None else []
+    allowed += [f"{counted(limit.write_iops, 'write')}/s"] if limit.write_iops is not None else []
+    for rate, what in ((limit.read_bytes_per_s, "reads"), (limit.write_bytes_per_s, "writes")):
+        allowed += [f"{format_bytes(rate)}/s of {what}"] if rate is not None else []
+    return f"cgroup {limit.cgroup} has {listed(allowed)} at most on {limit.device}"
 
 
 def data_lost(subject: Subject) -> Finding | None:
@@ -270,6 +300,13 @@ RULES: Final = (
         "the sources are intact, but of another kind: nothing can be said of storage",
         CAPTURED,
         nothing_recorded,
+    ),
+    Rule(
+        "limited-by-cgroup",
+        "a cgroup of Linux limited I/O on a recorded disk when the recording began or ended",
+        "I/Os wait for it before the block layer: latencies of that layer and the device's leave this wait out",
+        CAPTURED,
+        limited_by_cgroup,
     ),
     Rule(
         "data-lost",

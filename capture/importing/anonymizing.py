@@ -159,6 +159,10 @@ class Anonymizer:
             cpu_model=_only(host.cpu_model, SYSTEMS),
             cpu_governor=host.cpu_governor if host.cpu_governor in _GOVERNORS else None,
             database=host.database if host.database in _DATABASES else None,
+            io_limits=[
+                replace(limit, cgroup=self.source_path(limit.cgroup), device=self.path(limit.device))
+                for limit in host.io_limits
+            ],
         )
 
     def clock(self, clock: Clock) -> Clock:

@@ -31,6 +31,7 @@ from iotrace.schemas import (
 )
 from iotrace.schemas.host import Host
 
+from .cgroups import asked_disks, io_limits
 from .counters import CounterSampler, KernelCounts
 from .devices import Selection, devices_table, files_table, resolve, select
 from .files import FilesystemLayer, check_layers, keep_layers
@@ -137,6 +138,7 @@ def record(
                     live.metrics = metrics
                 live.title = title or f"I/O of {', '.join(devices)}"
                 live.host = host_facts(host_name)
+                live.look_for_limits()
                 live.run(seconds, ended, progress, priority)
                 manifest = live.finish(markers)
         except BaseException:
@@ -191,6 +193,12 @@ class _Live:
         if files is not None:
             files.begin(self._trace, self._start_ns)
 
+    def look_for_limits(self) -> None:
+        """Note which cgroups limit the recorded disks; one that was changed since the last look is noted again."""
+        for limit in io_limits(asked_disks(self._selection)):
+            if limit not in self.host.io_limits:
+                self.host.io_limits.append(limit)
+
     def run(
         self, seconds: float | None, ended: threading.Event, progress: Progress | None, priority: Priority
     ) -> None:
@@ -230,6 +238,7 @@ class _Live:
         """Save what was gathered; the manifest of the whole."""
         self._growing.release_reserve()
         self._clocks.look(self._end_ns)
+        self.look_for_limits()
         self._save_tables()
         self._save_files()
         self._growing.replace("devices", devices_table(self._selection))

@@ -6,19 +6,22 @@ threads, so the rows of ``processes`` are threads. Of a binary trace in one file
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iotrace.capture import _readers
 from iotrace.capture.formats.format import Family, Format, Outcome, Progress, naming, undated
 from iotrace.capture.formats.text_blocks import head_lines, inspect_text
-from iotrace.schemas import Clock, IotraceError, Quality
+from iotrace.schemas import Clock, IotraceError, Layer, Quality, counted
 from iotrace.schemas.host import Host
 
 _BATCH_ROWS: Final = 1 << 18
+_LAYERS: Final = list(Layer)
 _ANCHOR_NS: Final = 1_000
 """The kernel reads the wall clock and its trace clock one after the other with interrupts off."""
 # The fourth byte is the version; another than 7 is recognised too, to be refused by its name.
@@ -81,6 +84,8 @@ class BlockTrace:
             _ANCHOR_NS if offset else None,
         )
         self.host = Host(system="Linux")
+        self._unended: Counter[str] = Counter()
+        """I/Os without an end on each layer: one that hangs is a row of both."""
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """For each stretch of I/O the disks and threads it is the first to name, then the I/Os as they end."""
@@ -92,7 +97,10 @@ class BlockTrace:
             yield "processes", _processes(pa.record_batch(self._native.new_processes()))
             if rows is None:
                 break
-            yield "io", pa.record_batch(rows)
+            batch = pa.record_batch(rows)
+            unended = batch["layer"].filter(pc.is_null(batch["completed_ns"]))
+            self._unended.update(_LAYERS[code] for code in unended.to_pylist())
+            yield "io", batch
             self._progress(f"reading {self.name}", min(self._native.counts()["position"], total), total)
         partitions = self._native.partitions()
         if partitions:
@@ -146,10 +154,12 @@ class BlockTrace:
             ),
             ("would_block", "I/Os were refused because their caller would not wait, and are left out"),
             ("backwards", "events are earlier than the event before them"),
-            ("unpaired_issues", "I/Os have no completion in the trace, so when they ended is unknown"),
         ):
             if counts[count]:
                 yield f"{counts[count]:,} {words}"
+        if unended := self._unended[Layer.BLOCK] or self._unended[Layer.DEVICE]:
+            what = counted(unended, "I/O has", "I/Os have")
+            yield f"{what} no completion in the trace, so when they ended is unknown"
 
 
 def _device_rows(devices: list[tuple[int, int, str, int | None, int | None]]) -> pa.RecordBatch:

@@ -351,6 +351,28 @@ def test_a_log_of_queues_alone_names_the_counters_that_it_lacks(make_recording):
     assert [head.head for head in answer.sections[0].table.columns] == ["", "queue"]
 
 
+@pytest.mark.parametrize(("op", "other"), [("read", "Write"), ("write", "Read")])
+def test_a_log_of_one_direction_tells_its_load_and_lacks_the_other_alone(make_recording, op, other):
+    """500 reads (writes) a second of 40 ms on 0 D:, 20 on 1 E:; 4 MB/s are read and 4 MB/s are written."""
+    place = {"at_ns": SECOND, "interval_ns": SECOND, "source": "HOST", "object": "PhysicalDisk", "counter": "",
+             "layer": "block"}  # fmt: skip
+    rows = [
+        place | {"instance": drive, "metric": metric, "value": value}
+        for drive, rate in (("0 D:", 500.0), ("1 E:", 20.0))
+        for metric, value in (
+            (f"{op}_iops", rate),
+            (f"{op}_latency_ns", 40e6),
+            ("read_bytes_per_second", 4e6),
+            ("write_bytes_per_second", 4e6),
+        )
+    ]
+    found = describe(make_recording([], window_ns=SECOND, tables={"counters": rows}))
+    told = [one.text for one in describe_answer(found, "name", Quality(), []).opening]
+    assert told[1] == f"Load: most on 0 D:, 500 {op}s/s, 4 MB/s"
+    assert told[2].startswith(f"Latency there: {op}s bad, 40.00 ms;")
+    assert told[3].startswith(f"Not logged: Disk {other}s/sec and Avg. Disk sec/{other};")
+
+
 def test_failed_and_unfinished_ios_are_load_without_latency_and_said_so(make_recording):
     ios = [{"issued_ns": 0, "completed_ns": 5, "error": 5}, {"issued_ns": 1, "completed_ns": None}]
     found = describe(make_recording(ios, window_ns=SECOND))

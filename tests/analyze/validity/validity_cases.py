@@ -13,7 +13,7 @@ import numpy as np
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.validity import Subject
 from iotrace.schemas import Alignment, Clock, Quality, Source
-from iotrace.schemas.host import Host
+from iotrace.schemas.host import Host, IoLimit
 
 GIB = 1 << 30
 MS = 1_000_000
@@ -312,6 +312,11 @@ CASES = {
         CAPTURED,
         "no I/Os, counters, waits, events or results",
     ),
+    "limited-by-cgroup": Cases(
+        Case("captured", manifest={"host": Host(io_limits=[IoLimit("/sql.slice", "sdb", read_iops=200)])}),
+        CAPTURED,
+        "cgroup /sql.slice has 200 reads/s at most on sdb",
+    ),
     "data-lost": Cases(
         Case("captured", manifest={"quality": Quality(events_lost=1000).judge(1000)}),
         CAPTURED,
@@ -414,6 +419,24 @@ FURTHER = [
         ("backlog-grew", Case(io=overloaded(share, cap)), "warning", "in the first fifth")
         for share in (0.9, 0.8, 0.5)
         for cap in (None, 100)
+    ),
+    (
+        "limited-by-cgroup",
+        Case(
+            "captured",
+            manifest={
+                "host": Host(
+                    io_limits=[IoLimit("/", "sdb", None, 1500, 8 << 20, 1 << 20)]
+                    + [IoLimit(f"/pod{number}", "sdb", 1) for number in range(4)]
+                )
+            },
+        ),
+        "warning",
+        (
+            "cgroup / has 1,500 writes/s, 8.0 MiB/s of reads and 1.0 MiB/s of writes at most on sdb; "
+            "cgroup /pod0 has 1 read/s at most on sdb; cgroup /pod1 has 1 read/s at most on sdb; "
+            "2 more in manifest.json."
+        ),
     ),
     ("trace-lacks-ios", Case("captured", manifest=disk_counted(1.005)), "warning", "(0.5 %)"),
     ("failed-ios", Case(io=io(error=first(200, 5))), "invalid", "200 of 12,000"),

@@ -1,5 +1,6 @@
 """Names go, what the analysis needs stays, and equal names stay equal."""
 
+import re
 from dataclasses import astuple
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 from iotrace.capture.formats.windows.dmv_columns import IO_WAITS
 from iotrace.capture.importing.anonymizing import Anonymizer
 from iotrace.capture.plan.writing import counter_paths
-from iotrace.schemas.host import Host
+from iotrace.schemas.host import Host, IoLimit
 
 
 def test_a_path_keeps_its_shape_and_nothing_else() -> None:
@@ -90,6 +91,16 @@ def test_a_table_loses_columns_that_it_should_not_have(table: str, type_: pa.Dat
     kept = Anonymizer("key").batch(table, batch)
     assert kept is not None
     assert kept.to_pydict() == ({} if table == "io" else {"at_ns": [8]})
+
+
+def test_a_limit_of_a_cgroup_stays_without_its_name() -> None:
+    limit = IoLimit("/contoso.slice/payroll", "vg-contoso", read_iops=200)
+    anonymizer = Anonymizer("key")
+    (found,) = anonymizer.host(Host(io_limits=[limit])).io_limits
+    assert (found.device, found.read_iops) == (anonymizer.path("vg-contoso"), 200)
+    assert found.cgroup.count("/") == 2
+    assert not {"contoso", "payroll", "slice"} & set(re.findall("[a-z]+", str(found)))
+    assert limit.cgroup == "/contoso.slice/payroll"
 
 
 KEPT = {

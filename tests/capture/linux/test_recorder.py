@@ -18,6 +18,7 @@ import pytest
 from iotrace.capture.importing.traces import import_files
 from iotrace.capture.linux import record, tracefs
 from iotrace.schemas import IoFlags, validate
+from iotrace.schemas.host import IoLimit
 
 from ...perf_lines import perf_lines
 
@@ -340,6 +341,29 @@ def test_a_device_that_takes_bios_has_no_device_layer(tmp_path):
         assert any("has no device layer" in note for note in outcome[0].manifest.quality.notes)
     finally:
         Path("/sys/class/zram-control/hot_remove").write_text(number)
+
+
+def test_a_limit_of_a_cgroup_is_told_whether_it_was_there_at_the_start_or_came_later(loop_device, tmp_path):
+    top = Path("/sys/fs/cgroup/blkio")
+    if not (top / "blkio.throttle.read_iops_device").exists():
+        pytest.skip("no cgroup of version 1 here throttles block devices")
+    status = Path(loop_device).stat()
+    number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    groups = [top / f"iotrace-test-{os.getpid()}-{name}" for name in ("first", "later")]
+    for group in groups:
+        group.mkdir()
+    try:
+        (groups[0] / "blkio.throttle.read_iops_device").write_text(f"{number} 200")
+        with recording_of([loop_device], tmp_path / "r.iotrace") as outcome:
+            (groups[1] / "blkio.throttle.write_bps_device").write_text(f"{number} 1048576")
+    finally:
+        for group in groups:
+            group.rmdir()
+    name = Path(loop_device).name
+    assert outcome[0].manifest.host.io_limits == [
+        IoLimit(f"/{groups[0].name}", name, read_iops=200),
+        IoLimit(f"/{groups[1].name}", name, write_bytes_per_s=1 << 20),
+    ]
 
 
 def test_the_recorders_own_io_is_left_out(loop_device, tmp_path):

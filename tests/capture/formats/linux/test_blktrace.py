@@ -223,6 +223,24 @@ def two_processors(tmp_path):
     return tmp_path / "sda.blktrace.0", tmp_path / "sda.blktrace.1"
 
 
+@pytest.mark.parametrize("stages", ["QGDC", "DC", "QC"])
+def test_an_io_without_an_end_is_one_on_however_many_layers_it_was_seen(rows, tmp_path, stages):
+    """20 reads one after another, 3 of them without C."""
+    lines = []
+    for number, stage in itertools.product(range(20), stages):
+        if stage == "C" and number % 7 == 3:
+            continue
+        at = number / 100 + "QGDC".index(stage) / 1e5
+        lines.append(
+            f"  8,16   0 {len(lines) + 1:8} {at:14.9f}  4242  {stage}   R {number * 64} + 16 [fio]\n"
+        )
+    (tmp_path / "blk.txt").write_text("".join(lines))
+    recording, _ = rows(tmp_path / "blk.txt")
+    assert [note for note in recording.manifest.quality.notes if "completion" in note] == [
+        "3 I/Os have no completion in the trace, so when they ended is unknown"
+    ]
+
+
 def test_files_of_all_processors_are_read_together_once(rows, two_processors):
     for named in ([two_processors[0]], [two_processors[1]], list(two_processors)):
         recording, ask = rows(*named)
