@@ -49,9 +49,7 @@ def test_no_layer_is_named_where_nothing_climbed_or_nothing_took_most_of_it():
 
     assert causes.layer(low, layers("4x", 0.3, 0.28, 0.22)) is None
     assert causes.layer(low, layers("4x", 10.2, 5.2, 0.3)) is None
-    assert (
-        causes.layer(low, layers("4x", 10.25, 7.0, 5.0, 4, 4)) is None
-    )  # all slots taken, and half of it below
+    assert causes.layer(low, layers("4x", 0.55, 0.5, 0.39, 4, 4)) is None  # all slots taken, most of it below
 
 
 @pytest.mark.parametrize(("with_block", "block_ns"), [(True, 700_000), (False, 900_000)])
