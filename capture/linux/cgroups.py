@@ -15,7 +15,7 @@ from iotrace.schemas.host import IoLimit
 from .devices import BlockDevice, Selection, mounts
 
 _CGROUPS_MAX: Final = 10_000
-"""So many are looked at, the outermost first; each takes some 50 µs."""
+"""So many are looked at, the outermost first, which takes a second or two."""
 _FIRST_VERSION: Final = {
     "read_iops": "blkio.throttle.read_iops_device",
     "write_iops": "blkio.throttle.write_iops_device",
