@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from iotrace.analyze.knee.series import knee_of_sweep
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms
+from iotrace.analyze.unfinished import Unfinished, unfinished
 from iotrace.schemas import Recording, Sweep
 from iotrace.schemas.models import model_words
 
@@ -141,6 +143,7 @@ def tell_recording(
         incidents = incidents and replace(incidents, title=described.title)
         charts: list[Chart] = []
         checks: list[ObjectiveCheck] = []
+        waiting = Unfinished(None, may_have_ended=False)
         layer, metric = described.workload_layer, described.headline_metric
         if layer is not None:
             charts = time_charts(
@@ -158,8 +161,10 @@ def tell_recording(
                 group=group,
                 slots_max=slots_max,
             )
+            if objectives:
+                waiting = unfinished(partial(library.run, connection), recording.manifest, layer, metric)
     if layer is not None:
-        checks = [_check(objective, histograms[metric], layer, metric) for objective in objectives]
+        checks = [_check(objective, histograms[metric], layer, metric, waiting) for objective in objectives]
         streams = dict.fromkeys((size.role, size.op) for size in described.sizes if size.op in _PAIRED_OPS)
         by_stream = {
             stream_name(role, op): histograms[metric].merged(layer=layer, role=role, op=op)
@@ -297,7 +302,9 @@ def _pair_chart(before: Recording, after: Recording, found: Comparison) -> Chart
     )
 
 
-def _check(objective: Objective, histograms: Histograms, layer: str, metric: str) -> ObjectiveCheck:
+def _check(
+    objective: Objective, histograms: Histograms, layer: str, metric: str, waiting: Unfinished
+) -> ObjectiveCheck:
     where: dict[str, object] = {"layer": layer}
     if objective.role is not None:
         where["role"] = objective.role
@@ -305,9 +312,14 @@ def _check(objective: Objective, histograms: Histograms, layer: str, metric: str
     quantile_ns = (
         histogram.quantile_ns(merged.bucket_ns, merged.io_count, objective.quantile) if merged.total else None
     )
-    is_met = None if quantile_ns is None else quantile_ns <= objective.limit_ns
-    sentence = verdict.check_sentence(objective, metric, quantile_ns)
-    return ObjectiveCheck(objective, metric, quantile_ns, merged.total, is_met, sentence)
+    bounds = waiting.bounds(merged, objective.quantile, objective.ops, objective.role)
+    sentence = verdict.check_sentence(objective, metric, quantile_ns, bounds)
+    is_met = bounds.is_within(objective.limit_ns)
+    if is_met is False and bounds.at_least_ns is not None:
+        quantile_ns = max(quantile_ns or 0, bounds.at_least_ns)
+    return ObjectiveCheck(
+        objective, metric, quantile_ns, merged.total, is_met, sentence, bounds.unfinished_count
+    )
 
 
 def _sum(parts: Sequence[Histogram]) -> Histogram:
