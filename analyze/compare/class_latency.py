@@ -141,11 +141,33 @@ def _course(
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """I/Os of an operation that have no end, which are in no histogram: see `iotrace.analyze.unfinished`."""
+
+    doubling_count: Floats
+    """[slots, `DOUBLINGS`]: by how many bits their wait so far has in nanoseconds."""
+    longest_ns: int
+    may_have_ended: bool
+
+
+def waiting_of(rows: pa.Table | None, slots: int, *, may_have_ended: bool) -> Waiting | None:
+    """From rows of query ``unfinished`` of one operation; None where there are none."""
+    if rows is None:
+        return None
+    waited_ns = rows["bucket_ns"].to_numpy()
+    bits = np.frexp(waited_ns.astype(np.float64))[1].astype(np.int64)
+    table = pa.table({"slot": rows["slot"], "latency_bits": bits, "io_count": rows["io_count"]})
+    return Waiting(_doublings(table, slots), int(waited_ns.max()), may_have_ended)
+
+
+@dataclass(frozen=True, slots=True)
 class ClassLatency:
     """A class of one recording: its histogram and its course over time."""
 
     histogram: Histogram
     course: SlotCounts
+    waiting: Waiting | None = None
+    """Of a whole operation."""
 
     def is_long_enough(self) -> bool:
         """Whether enough slots have I/Os for an interval."""

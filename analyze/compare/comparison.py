@@ -27,7 +27,8 @@ class Figure:
 class RareIos:
     """Very slow I/Os that quantiles need not show, and of which one of the two clearly has more.
 
-    ``direction`` is that of b: slower where b has more of them. The longest are within 0.05 %.
+    ``direction`` is that of b: slower where b has more of them. The longest are within 0.05 %. An I/O without an end
+    counts for as long as it had waited when the recording ended.
     """
 
     at_least_ns: int
@@ -36,6 +37,11 @@ class RareIos:
     a_longest_ns: int
     b_longest_ns: int
     direction: Literal["faster", "slower"]
+    a_unfinished_count: int = 0
+    """Of ``a_io_count``, those without an end: they are in no mean and no quantile."""
+    b_unfinished_count: int = 0
+    may_have_ended: bool = False
+    """Whether ends may have been lost, and the answer depends on these I/Os: then it cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,12 @@ latency must be more than what the other has beyond half of it.
 Slow I/Os come in clumps, so the variance of a count is that of its block sums (`bootstrap`), at least that of single
 I/Os. It is taken from both recordings together, as if they were of one storage: five stalls in one and none in the
 other are little evidence, however many I/Os stood in them.
+
+An I/O without an end is slower than all: it counts for as long as it had waited (`iotrace.analyze.unfinished`).
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -29,29 +33,76 @@ _CONFIDENCE: Final = 0.999
 
 
 def rare_ios(a: ClassLatency, b: ClassLatency) -> RareIos | None:
-    """The longest latency beyond which one of the two clearly has more I/Os; None where there is none."""
-    counts = [one.course.doubling_count for one in (a, b)]
-    if counts[0] is None or counts[1] is None or not (a.is_long_enough() and b.is_long_enough()):
+    """The longest latency beyond which one of the two clearly has more I/Os; None where there is none.
+
+    Where ends may have been lost, it is said whether the I/Os without an end make a difference.
+    """
+    found = _rare_ios(a, b)
+    sure = [
+        replace(one, waiting=None) if one.waiting and one.waiting.may_have_ended else one for one in (a, b)
+    ]
+    if sure[0] is a and sure[1] is b:
+        return found
+    without = _rare_ios(*sure)
+    if found is None or without is None or found.direction != without.direction:
+        told = found or without
+        return told and replace(told, may_have_ended=True)
+    return without
+
+
+def _rare_ios(a: ClassLatency, b: ClassLatency) -> RareIos | None:
+    counts = [one.course.doubling_count for one in (a, b) if one.course.doubling_count is not None]
+    if len(counts) < 2 or not (a.is_long_enough() and b.is_long_enough()):
         return None
+    waits = [
+        one.waiting.doubling_count if one.waiting else np.zeros_like(ended)
+        for one, ended in zip((a, b), counts, strict=True)
+    ]
     # By how many bits a latency lacks of the most there can be: I/Os of each slot with as many bits, or more.
-    beyond = [np.cumsum(one[:, ::-1], axis=1) for one in (counts[0], counts[1])]
-    ios = [one.course.io_count for one in (a, b)]
+    ended, open_ = ([np.cumsum(one[:, ::-1], axis=1) for one in each] for each in (counts, waits))
+    beyond = [one + other for one, other in zip(ended, open_, strict=True)]
+    ios = [one.course.io_count + wait.sum(axis=1) for one, wait in zip((a, b), waits, strict=True)]
+    longest_ns = [
+        max(one.histogram.latency_max_ns, one.waiting.longest_ns if one.waiting else 0) for one in (a, b)
+    ]
     for lacking in range(DOUBLINGS - 2):
-        totals = [int(one[:, lacking].sum()) for one in beyond]
-        if sum(totals) > _SHARE_MAX * sum(one.sum() for one in ios):
+        # No quantile shows I/Os without an end, however many they are.
+        if sum(one[:, lacking].sum() for one in ended) > _SHARE_MAX * sum(one.sum() for one in ios):
             return None
         for slow, quick in ((0, 1), (1, 0)):
             rows = beyond[quick][:, lacking + 1], beyond[slow][:, lacking]
             if _is_more(*rows, ios[quick], ios[slow]):
+                lacking += _further_waits(open_[slow], (*ended, open_[quick]), lacking)  # noqa: PLW2901
+                (a_count, a_open), (b_count, b_open) = (
+                    (int(one[:, lacking].sum()), int(wait[:, lacking].sum()))
+                    for one, wait in zip(beyond, open_, strict=True)
+                )
                 return RareIos(
                     at_least_ns=2 ** (DOUBLINGS - 2 - lacking),
-                    a_io_count=totals[0],
-                    b_io_count=totals[1],
-                    a_longest_ns=a.histogram.latency_max_ns,
-                    b_longest_ns=b.histogram.latency_max_ns,
+                    a_io_count=a_count,
+                    b_io_count=b_count,
+                    a_longest_ns=longest_ns[0],
+                    b_longest_ns=longest_ns[1],
                     direction="slower" if slow else "faster",
+                    a_unfinished_count=a_open,
+                    b_unfinished_count=b_open,
                 )
     return None
+
+
+def _further_waits(waits: Floats, others: Sequence[Floats], lacking: int) -> int:
+    """For how many doublings below a latency there are I/Os without an end, and no others down to half of it.
+
+    Of what hangs, each has waited for another time by the end.
+    """
+    totals, *other_totals = (one.sum(axis=0) for one in (waits, *others))
+    further = 0
+    while lacking + further + 2 < DOUBLINGS:
+        at = lacking + further
+        if totals[at + 1] == totals[at] or any(one[at + 2] > one[lacking] for one in other_totals):
+            break
+        further += 1
+    return further
 
 
 def _is_more(few: Floats, many: Floats, few_ios: Floats, many_ios: Floats) -> bool:

@@ -18,12 +18,22 @@ from iotrace.analyze.describe.figures import Measured
 from iotrace.analyze.describe.one_pass import Subject, measure, streams_of
 from iotrace.analyze.stats.bootstrap import SLOTS_MAX
 from iotrace.analyze.stats.histogram import Histogram
+from iotrace.analyze.unfinished import Unfinished, unfinished
 from iotrace.schemas import LOAD_OPS, IotraceError, Recording
 from iotrace.schemas.run import Replay
 from iotrace.schemas.vocabulary import UNATTRIBUTED, load_layer
 
 from .class_counts import Chosen, LatencyCount, LayerCount, class_latency, class_slots
-from .class_latency import ClassKey, ClassLatency, SlotCounts, histograms_by_class, limits_ns, slots_by_class
+from .class_latency import (
+    ClassKey,
+    ClassLatency,
+    SlotCounts,
+    Waiting,
+    histograms_by_class,
+    limits_ns,
+    slots_by_class,
+    waiting_of,
+)
 from .comparison import Side, WaterfallStep
 from .course import Course
 from .paired import replay_facts
@@ -154,9 +164,11 @@ class ComparedSide:
 
     def latency(self, metric: str, key: ClassKey, *, with_roles: bool) -> ClassLatency:
         """One class: its histogram and its course over time."""
+        is_whole = key.role is None and key.size_class_bytes is None
         return ClassLatency(
             self.histograms(metric, with_roles=with_roles)[key],
             self._courses(metric, with_roles=with_roles)[key],
+            self._waiting(metric, key.op) if is_whole else None,
         )
 
     def seed(self, key: ClassKey, quantity: str) -> list[int]:
@@ -271,6 +283,20 @@ class ComparedSide:
             self._kept[key] = slots_by_class(*counted, classes, self.slots)
         found: dict[ClassKey, SlotCounts] = self._kept[key]
         return found
+
+    def _waiting(self, metric: str, op: str) -> Waiting | None:
+        key = ("waiting", metric)
+        if key not in self._kept:
+            self._kept[key] = unfinished(
+                self._run,
+                self.recording.manifest,
+                self.layer,
+                metric,
+                span_ns=(self.from_ns, self.until_ns),
+                slot_ns=self.slot_ns,
+            )
+        found: Unfinished = self._kept[key]
+        return waiting_of(found.of([op]), self.slots, may_have_ended=found.may_have_ended)
 
     def _measured(self) -> Measured:
         """What the pass over the I/Os finds out; it keeps latencies of classes and of layers."""

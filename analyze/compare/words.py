@@ -214,23 +214,30 @@ def _verdict(
     apart, mean = _mean_apart(entry, direction), _same(entry, "mean")
     is_farther = mean is not None and _is_farther(mean, figure, direction)
     rare = _rare_in_words(label, entry, service)
+    is_untold = bool(rare and entry.rare and entry.rare.may_have_ended)
+    if is_untold:
+        rare += "; ends may have been lost, so how long I/Os without one took is not known"
+        direction = "unknown" if direction == "no difference" else direction
     seen: Direction = entry.rare.direction if rare and entry.rare else _clear_mean(entry, replay)
+    seen = "unknown" if is_untold else seen
     decides = direction in {"no difference", "unknown"} and seen not in {direction, "unknown"}
     if decides or is_farther:
         # What the quantile does not show, or only a little of, comes first.
         first = [
-            rare if decides or seen == direction else "",
+            rare if decides or (seen == direction and not is_untold) else "",
             _took(mean, entry.b_metric) if mean is not None else "",
         ]
         took, apart = "; ".join([one for one in first if one] + [took]), ""
-    if rare and not decides and seen != direction:
+    if rare and not decides and (is_untold or seen != direction):
         apart += f"; {rare}"
     if decides:
         direction, figure = seen, mean if mean is not None and mean.ratio is not None else figure
     assert figure.ratio is not None
     reservation = _reservation(label, direction, work)
     sentence = (
-        f"{_DOING[entry.op]}: {took}, {_in_words(label, direction)}"
+        f"{_DOING[entry.op]}: whether {label} is faster or slower cannot be told: {took}"
+        if direction == "unknown" and is_untold
+        else f"{_DOING[entry.op]}: {took}, {_in_words(label, direction)}"
         if direction == "unknown"
         else f"{_DOING[entry.op]}: {_in_words(label, direction)}: {took}"
     )
@@ -273,17 +280,26 @@ def _rare_in_words(label: str, entry: ClassComparison, service: ClassComparison 
     ):
         return ""
     sides = [
-        ("A", rare.a_io_count, entry.a_io_count, rare.a_longest_ns),
-        (label, rare.b_io_count, entry.b_io_count, rare.b_longest_ns),
+        ("A", rare.a_io_count, rare.a_unfinished_count, entry.a_io_count, rare.a_longest_ns),
+        (label, rare.b_io_count, rare.b_unfinished_count, entry.b_io_count, rare.b_longest_ns),
     ]
-    (quick, few, of_quick, longest_ns), (slow, many, of_slow, _) = (
+    (quick, few, few_open, of_quick, longest_ns), (slow, many, many_open, of_slow, _) = (
         sides if rare.direction == "slower" else reversed(sides)
     )
     return (
-        f"{many:,} of {slow}'s {of_slow:,} took {format_duration_ns(rare.at_least_ns)} or longer, "
-        f"{f'{few:,}' if few else 'none'} of {quick}'s {of_quick:,}, "
+        f"{many:,} of {slow}'s {of_slow + many_open:,} took {format_duration_ns(rare.at_least_ns)} or longer"
+        f"{_open_in_words(many, many_open)}, "
+        f"{f'{few:,}' if few else 'none'} of {quick}'s {of_quick + few_open:,}{_open_in_words(few, few_open)}, "
         f"whose longest took {format_duration_ns(longest_ns)}"
     )
+
+
+def _open_in_words(io_count: int, open_count: int) -> str:
+    """How many of some I/Os have no end."""
+    if not open_count:
+        return ""
+    some = f"{open_count:,} of them" if open_count < io_count else "all of them" if io_count > 1 else "it"
+    return f" ({some} without an end, and so in no mean or p99)"
 
 
 def _clear_mean(entry: ClassComparison, replay: Replay | None) -> Direction:

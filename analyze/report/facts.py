@@ -29,16 +29,23 @@ _SETTINGS = ("scale", "mode", "loop", "backend", "layer", "direct", "footprint",
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveCheck:
-    """An objective held against one recording. ``is_met`` is None where nothing tells, as the sentence says."""
+    """An objective held against one recording.
+
+    ``is_met`` is None where nothing tells, as the sentence says: under 100 I/Os lie beyond the quantile, or those
+    without an end may decide either way.
+    """
 
     objective: Objective
     metric: str
     quantile_ns: int | None
+    """Of the ``io_count`` I/Os that ended. Where those without an end are why it is missed, what it is at the least."""
     io_count: int
     is_met: bool | None
     sentence: str
     layer: str | None = None
     """Where the quantile was measured; None of results of other tools, and where nothing tells."""
+    unfinished_count: int = 0
+    """I/Os without an end. Each counts for as long as it had waited, unless its end may have been lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from iotrace.analyze.knee.series import knee_of_sweep
 from iotrace.analyze.slo import Objective
 from iotrace.analyze.stats import histogram
 from iotrace.analyze.stats.histogram import Histogram, Histograms
+from iotrace.analyze.unfinished import Unfinished, unfinished
 from iotrace.schemas import Recording, Sweep
 from iotrace.schemas.models import model_words
 from iotrace.schemas.vocabulary import layers_above
@@ -143,6 +145,7 @@ def tell_recording(
         incidents = incidents and replace(incidents, title=described.title)
         charts: list[Chart] = []
         checks: list[ObjectiveCheck] = []
+        waiting: dict[str, Unfinished] = {}
         layer, metric = described.workload_layer, described.headline_metric
         if layer is not None:
             charts = time_charts(
@@ -160,10 +163,15 @@ def tell_recording(
                 group=group,
                 slots_max=slots_max,
             )
+            if objectives:
+                ask = partial(library.run, connection)
+                waiting = {
+                    one: unfinished(ask, recording.manifest, one, metric)
+                    for one in (*layers_above(layer, [one.layer for one in described.layers]), layer)
+                }
     if layer is not None:
-        layers = [*layers_above(layer, [one.layer for one in described.layers]), layer]
         checks = [
-            over_layers([_check(objective, histograms[metric], one, metric) for one in layers])
+            over_layers([_check(objective, histograms[metric], one, metric, waiting[one]) for one in waiting])
             for objective in objectives
         ]
         streams = dict.fromkeys((size.role, size.op) for size in described.sizes if size.op in _PAIRED_OPS)
@@ -305,7 +313,9 @@ def _pair_chart(before: Recording, after: Recording, found: Comparison) -> Chart
     )
 
 
-def _check(objective: Objective, histograms: Histograms, layer: str, metric: str) -> ObjectiveCheck:
+def _check(
+    objective: Objective, histograms: Histograms, layer: str, metric: str, waiting: Unfinished
+) -> ObjectiveCheck:
     where: dict[str, object] = {"layer": layer}
     if objective.role is not None:
         where["role"] = objective.role
@@ -313,9 +323,14 @@ def _check(objective: Objective, histograms: Histograms, layer: str, metric: str
     quantile_ns = (
         histogram.quantile_ns(merged.bucket_ns, merged.io_count, objective.quantile) if merged.total else None
     )
-    is_met = None if quantile_ns is None else quantile_ns <= objective.limit_ns
-    sentence = verdict.check_sentence(objective, metric, quantile_ns, layer)
-    return ObjectiveCheck(objective, metric, quantile_ns, merged.total, is_met, sentence, layer)
+    bounds = waiting.bounds(merged, objective.quantile, objective.ops, objective.role)
+    sentence = verdict.check_sentence(objective, metric, quantile_ns, bounds, layer)
+    is_met = bounds.is_within(objective.limit_ns)
+    if is_met is False and bounds.at_least_ns is not None:
+        quantile_ns = max(quantile_ns or 0, bounds.at_least_ns)
+    return ObjectiveCheck(
+        objective, metric, quantile_ns, merged.total, is_met, sentence, layer, bounds.unfinished_count
+    )
 
 
 def _sum(parts: Sequence[Histogram]) -> Histogram:

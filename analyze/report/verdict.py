@@ -11,9 +11,10 @@ from iotrace.analyze.knee.need import Need, need
 from iotrace.analyze.knee.need import is_no as is_no_of_knee
 from iotrace.analyze.knee.words import load_text, scale_text
 from iotrace.analyze.slo import Objective
+from iotrace.analyze.unfinished import Bounds
 from iotrace.analyze.units import format_duration_ns, format_ratio_with_interval
 from iotrace.schemas.text import shortened
-from iotrace.schemas.vocabulary import listed
+from iotrace.schemas.vocabulary import counted, listed
 
 from .facts import ComparisonFacts, FindingFacts, ObjectiveCheck, RecordingFacts, SweepFacts
 from .incidents import incident_sentence, worst_sentence
@@ -52,16 +53,36 @@ def series_causes(sweeps: Sequence[SweepFacts]) -> list[Cause]:
     return ceilings_by_size(plateaus)
 
 
-def check_sentence(objective: Objective, metric: str, quantile_ns: int | None, layer: str) -> str:
+def check_sentence(
+    objective: Objective, metric: str, quantile_ns: int | None, bounds: Bounds, layer: str
+) -> str:
     """Whether a recording meets an objective, and at which layer.
 
-    Response is no layer's own: it runs from when an I/O is due.
+    ``quantile_ns`` is that of the I/Os that ended. Response is no layer's own: it runs from when an I/O is due.
     """
     at = f" at the {layer} layer" if metric == "service" else ""
     subject = objective.subject.replace("response", f"{metric} time") + at
-    if quantile_ns is None:
+    is_met, least_ns = bounds.is_within(objective.limit_ns), bounds.at_least_ns
+    if least_ns is None or (quantile_ns is None and not bounds.unfinished_count):
         return f"Too few I/Os to tell the {subject}."
-    word = "within" if quantile_ns <= objective.limit_ns else "above"
+    open_ios = f"{counted(bounds.unfinished_count, 'I/O')} {'has' if bounds.unfinished_count == 1 else 'have'} no end"
+    if is_met is None:
+        those = (
+            f"is {format_duration_ns(quantile_ns)} over the I/Os that ended"
+            if quantile_ns
+            else "is not known"
+        )
+        why = "may have been lost" if bounds.may_have_ended else "may come before or after that"
+        return (
+            f"Whether the {subject} is within the objective of {objective.limit_text} cannot be told: it {those}, but "
+            f"{open_ios}, and the missing ends {why}."
+        )
+    if quantile_ns is None or (not is_met and least_ns > quantile_ns):
+        return (
+            f"The {subject} is at least {format_duration_ns(least_ns)}, above the objective of {objective.limit_text}: "
+            f"{open_ios}, and each counts for as long as it had waited when the recording ended."
+        )
+    word = "within" if is_met else "above"
     return (
         f"The {subject} is {format_duration_ns(quantile_ns)}, {word} the objective of {objective.limit_text}."
     )
@@ -106,6 +127,19 @@ def comparison_sentence(found: Comparison) -> str:
 def _part(found: Comparison, one: Verdict) -> str:
     ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
     unsure = ", too few stretches of time to be sure" if one.direction == "unknown" else ""
+    entry = found.headline(one.op)
+    rare = entry.rare if entry else None
+    if rare and rare.may_have_ended and one.direction == "unknown":
+        unsure = ", but I/Os have no end, which may have been lost"
+    elif rare and not rare.may_have_ended and one.direction == rare.direction:
+        label, open_count = max(
+            (found.a.label, rare.a_unfinished_count),
+            (found.b.label, rare.b_unfinished_count),
+            key=lambda side: side[1],
+        )
+        waited = format_duration_ns(rare.at_least_ns)
+        many = f"{counted(open_count, 'I/O')} of {label}'s waited {waited} or longer without an end"
+        unsure = f", and {many}" if open_count else ""
     return f"at the {one.quantity} {_plural(one.op)} take {ratio} as long{_from_to(found, one)}{unsure}"
 
 
@@ -212,7 +246,7 @@ def answer(
             names,
             [one.knee.objectives_met for one in sweeps]
             or [
-                False not in [check.is_met for check in one.objectives]
+                not any(check.is_met is False for check in one.objectives)
                 for one in recordings
                 if one.objectives
             ],

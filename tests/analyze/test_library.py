@@ -21,6 +21,7 @@ SAMPLE_PARAMETERS = {
     "from_ns": 0,
     "zero_utc_ns": 0,
     "until_ns": 100,
+    "ended_ns": 100,
     "window_ns": 1_000_000_000,
     "slot_ns": 10,
     "row_limit": 5,

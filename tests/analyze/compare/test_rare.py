@@ -1,6 +1,7 @@
 """Rare, very slow I/Os and stalls decide where quantiles do not show them; heavy tails alone do not."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze.compare.class_latency import DOUBLINGS, ClassLatency, SlotCounts
@@ -9,24 +10,28 @@ from iotrace.analyze.compare.rare import rare_ios
 from iotrace.analyze.compare.recordings import compare
 from iotrace.analyze.compare.words import verdicts
 from iotrace.analyze.stats.histogram import Histogram
+from iotrace.schemas.manifest import Quality
 
 SECOND = 1_000_000_000
 SLOTS = 240
 USUAL_BITS, SLOW_BITS = 20, 30
 
 
-def _recording(make_recording, seed, latency_s, *, count=60_000, length_s=200):
+def _recording(make_recording, seed, latency_s, *, count=60_000, length_s=200, **manifest):
+    """Latencies that are no number never end."""
     source = np.random.default_rng(seed)
     at_s = np.sort(source.uniform(0, length_s, count))
     took_s = latency_s(source, at_s)
-    at_ns = (at_s * SECOND).astype(np.int64)
+    at_ns, hangs = (at_s * SECOND).astype(np.int64), np.isnan(took_s)
+    ended_ns = at_ns + (np.where(hangs, 0, took_s) * SECOND).astype(np.int64)
     return make_recording(
         {
             "issued_ns": at_ns,
-            "completed_ns": at_ns + (took_s * SECOND).astype(np.int64),
+            "completed_ns": pa.array(ended_ns, mask=hangs) if hangs.any() else ended_ns,
             "offset_bytes": source.integers(0, 1 << 20, count) * 8192,
         },
         window_ns=length_s * SECOND,
+        **manifest,
     )
 
 
@@ -40,6 +45,21 @@ def one_in_a_thousand_a_second_more(source, at_s):
 
 def one_in_two_thousand_five_seconds_more(source, at_s):
     return usual(source, at_s) + 5 * (source.uniform(size=len(at_s)) < 0.0005)
+
+
+def some_hang(one_in):
+    """So many never end, and have waited for 10 s at the least."""
+
+    def latency_s(source, at_s):
+        hangs = (source.uniform(size=len(at_s)) < 1 / one_in) & (at_s < 190)
+        return np.where(hangs, np.nan, usual(source, at_s))
+
+    return latency_s
+
+
+def in_flight_at_the_end(source, at_s):
+    """A second in which nothing is answered, and then the recording ends."""
+    return np.where(at_s > 199, np.nan, usual(source, at_s))
 
 
 def silent_two_seconds_a_minute(source, at_s):
@@ -64,6 +84,71 @@ def test_a_storage_whose_rare_ios_take_seconds_is_slower(make_recording, slow):
     assert "or longer, none of B's 60,000, whose longest took" in faster.sentence
     assert "; mean service " in slower.sentence
     assert "; p99 service " in slower.sentence
+
+
+@pytest.mark.parametrize("one_in", [1000, 30])
+def test_a_storage_on_which_ios_hang_is_slower(make_recording, one_in):
+    """Without an end they are in no mean and no quantile, however many they are."""
+    good, bad = _recording(make_recording, 1, usual), _recording(make_recording, 2, some_hang(one_in))
+    hung = bad.read("io")["completed_ns"].null_count
+    assert hung == pytest.approx(57_000 / one_in, rel=0.3)
+    (slower,), (faster,) = compare(good, bad).verdicts, compare(bad, good).verdicts
+    assert (slower.direction, faster.direction) == ("slower", "faster")
+    assert slower.sentence.startswith(f"Reads: B is slower: {hung:,} of B's 60,000 took ")
+    assert (
+        "or longer (all of them without an end, and so in no mean or p99), none of A's 60,000"
+        in slower.sentence
+    )
+    assert faster.sentence.startswith(f"Reads: B is faster: {hung:,} of A's 60,000 took ")
+
+
+def test_ios_whose_ends_may_have_been_lost_decide_nothing(make_recording):
+    good = _recording(make_recording, 1, usual)
+    bad = _recording(make_recording, 2, some_hang(1000), quality=Quality(events_lost=50).judge(60_000))
+    for pair in ((good, bad), (bad, good)):
+        (verdict,) = compare(*pair).verdicts
+        assert verdict.direction == "unknown"
+        assert verdict.sentence.startswith(
+            "Reads: whether B is faster or slower cannot be told: p99 service "
+        )
+        assert verdict.sentence.endswith(
+            "; ends may have been lost, so how long I/Os without one took is not known."
+        )
+
+
+def test_lost_ends_are_said_beside_a_clear_difference(make_recording):
+    good = _recording(make_recording, 1, usual)
+    slow = _recording(
+        make_recording,
+        2,
+        lambda source, at_s: 1.5 * some_hang(1000)(source, at_s),
+        quality=Quality(events_lost=50).judge(60_000),
+    )
+    (verdict,) = compare(good, slow).verdicts
+    assert verdict.sentence.startswith("Reads: B is slower: p99 service ")
+    assert "; ends may have been lost" in verdict.sentence
+
+
+def test_slow_ios_that_ended_decide_whatever_was_lost(make_recording):
+    good = _recording(make_recording, 1, usual)
+    bad = _recording(
+        make_recording,
+        2,
+        lambda source, at_s: some_hang(1000)(source, at_s) + 60 * (source.uniform(size=len(at_s)) < 0.001),
+        quality=Quality(events_lost=50).judge(60_000),
+    )
+    (verdict,) = compare(good, bad).verdicts
+    assert verdict.direction == "slower"
+    assert "without an end" not in verdict.sentence
+
+
+@pytest.mark.parametrize("latency_s", [usual, in_flight_at_the_end])
+def test_ios_in_flight_at_the_end_are_no_slow_ones(make_recording, latency_s):
+    """300 in one second are one stall."""
+    pair = _recording(make_recording, 1, usual), _recording(make_recording, 2, latency_s)
+    for one in (compare(*pair), compare(*reversed(pair))):
+        assert one.classes[0].rare is None
+        assert one.verdicts[0].direction == "no difference"
 
 
 def test_stalls_are_said_by_the_mean_first(make_recording):

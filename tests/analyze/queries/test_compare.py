@@ -110,6 +110,27 @@ def test_doubling_slots_of_responses_begin_when_ios_were_due(make_recording):
     assert found == [("read", 0, 0, 1), ("read", 0, 7, 1)]
 
 
+def test_unfinished(make_recording):
+    recording = make_recording(
+        [
+            *TRACE,
+            {"issued_ns": 150, "completed_ns": None, "file_id": 0},
+            {"issued_ns": 199, "completed_ns": None, "op": "write"},
+            {"issued_ns": 190, "intended_ns": 120, "completed_ns": None, "op": "write"},
+            {"issued_ns": 160, "completed_ns": None, "layer": "device"},
+            {"issued_ns": 1000, "completed_ns": None},
+        ]
+    )
+    where = {"layer": "block", "slot_ns": 100, "ended_ns": 200, **WHOLE}
+    assert ask(recording, "unfinished", metric="service", **where) == [
+        ("read", "data", 1, 50, 1),
+        ("read", "data", 1, 70, 1),
+        ("write", "unattributed", 1, 1, 1),
+        ("write", "unattributed", 1, 10, 1),
+    ]
+    assert ask(recording, "unfinished", metric="response", **where) == [("write", "unattributed", 1, 80, 1)]
+
+
 def test_layer_slots(trace):
     assert ask(trace, "layer_slots", slot_ns=100, **WHOLE) == [
         ("block", "read", 0, 3, 50),

@@ -6,12 +6,14 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from iotrace.analyze.present import plain
 from iotrace.analyze.report import write_report
 from iotrace.analyze.report.gather import compared
 from iotrace.schemas import IotraceError, Recording, SweepWriter
+from iotrace.schemas.manifest import Quality
 from iotrace.schemas.run import ClosedLoop, Replay
 
 from ..knee import knee_simulator as simulator
@@ -229,3 +231,66 @@ def test_what_is_not_to_be_relied_on_is_named(tmp_path, night):
         "Not to be relied on: late (the replay itself ran late). late run: replayed "
     )
     assert facts.answer == ""
+
+
+SECOND = 1_000_000_000
+
+
+def _hanging(make_recording, one_in, **manifest):
+    """200 reads a second for 200 s, each of 2 ms; one in ``one_in`` of the first 190 s never ends."""
+    issued_ns = np.arange(40_000) * (SECOND // 200)
+    hangs = (np.arange(40_000) % one_in == 3) & (issued_ns < 190 * SECOND)
+    io = {"issued_ns": issued_ns, "completed_ns": pa.array(issued_ns + 2_000_000, mask=hangs)}
+    return make_recording(io, window_ns=200 * SECOND, **manifest)
+
+
+def test_an_objective_is_missed_if_too_many_ios_never_end(tmp_path, make_recording):
+    facts = write_report([_hanging(make_recording, 50)], tmp_path / "r.html", slo="p99<15ms,write p99<15ms")
+    check, writes = facts.recordings[0].objectives
+    assert facts.answer == "test (captured) misses an objective."
+    assert (check.is_met, check.unfinished_count, check.io_count) == (False, 760, 39_240)
+    assert check.quantile_ns > 60 * SECOND
+    assert check.sentence.startswith("The p99 service time is at least ")
+    assert "above the objective of 15 ms: 760 I/Os have no end" in check.sentence
+    assert writes.sentence == "Too few I/Os to tell the p99 service time of writes."
+    assert facts.is_no
+
+
+def test_an_objective_is_met_if_few_ios_never_end(tmp_path, make_recording):
+    facts = write_report([_hanging(make_recording, 100)], tmp_path / "r.html", slo="p99<15ms")
+    assert facts.answer == "test (captured) meets every objective."
+    assert facts.recordings[0].objectives[0].unfinished_count == 380
+
+
+@pytest.mark.parametrize(
+    ("slo", "events_lost", "why"),
+    [("p99<15ms", 9, "have been lost"), ("p99<900s", 0, "come before or after that")],
+)
+def test_an_objective_that_ios_without_an_end_may_decide_cannot_be_told(
+    tmp_path, make_recording, slo, events_lost, why
+):
+    """Either their ends may have been lost, or they have not waited for so long yet."""
+    night = _hanging(make_recording, 50, quality=Quality(events_lost=events_lost).judge(40_000))
+    facts = write_report([night], tmp_path / "r.html", slo=slo)
+    (check,) = facts.recordings[0].objectives
+    assert (facts.is_enough, facts.is_no, facts.answer, check.is_met) == (None, True, "", None)
+    assert (
+        "cannot be told: it is 2.00 ms over the I/Os that ended, but 760 I/Os have no end" in check.sentence
+    )
+    assert check.sentence.endswith(f"the missing ends may {why}.")
+
+
+def test_a_recording_of_which_it_cannot_be_told_is_not_named_for_missing(tmp_path, make_recording):
+    lost = _hanging(make_recording, 50, title="lost", quality=Quality(events_lost=9).judge(40_000))
+    hung = _hanging(make_recording, 50, title="hung")
+    facts = write_report([lost, hung], tmp_path / "r.html", slo="p99<15ms")
+    assert facts.answer == "hung (captured) misses an objective."
+
+
+def test_a_comparison_says_how_many_ios_wait(tmp_path, make_recording):
+    pair = _hanging(make_recording, 40_001), _hanging(make_recording, 500)
+    facts = write_report([*pair], tmp_path / "r.html")
+    assert ", and 76 I/Os of B's waited " in facts.comparisons[0].sentence
+    lost = _hanging(make_recording, 500, quality=Quality(events_lost=9).judge(40_000))
+    facts = write_report([pair[0], lost], tmp_path / "l.html")
+    assert "but I/Os have no end, which may have been lost" in facts.comparisons[0].sentence
