@@ -111,7 +111,7 @@ class Verdict:
     op: str
     quantity: str
     direction: Literal["faster", "slower", "no difference", "unknown"]
-    """Of b against a; unknown where there is no interval."""
+    """Of b against a; unknown where there is no interval, or a replay's own lateness may be all of the difference."""
     ratio: float
     ratio_interval: Interval | None
     reservation: str

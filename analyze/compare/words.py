@@ -211,7 +211,8 @@ def _verdict(
     direction, own = _figure_direction(figure, entry.b_metric, replay)
     shown, ratio = figure.quantity, format_ratio_with_interval(figure.ratio, figure.ratio_interval)
     took = f"{_took(figure, entry.b_metric)}{own}"
-    apart, mean = _mean_apart(entry, direction), _same(entry, "mean")
+    is_late = direction == "unknown" and bool(own)
+    apart, mean = _mean_apart(entry, direction, is_late=is_late), _same(entry, "mean")
     is_farther = mean is not None and _is_farther(mean, figure, direction)
     rare = _rare_in_words(label, entry, service)
     is_untold = bool(rare and entry.rare and entry.rare.may_have_ended)
@@ -234,10 +235,11 @@ def _verdict(
         direction, figure = seen, mean if mean is not None and mean.ratio is not None else figure
     assert figure.ratio is not None
     reservation = _reservation(label, direction, work)
+    late = f"but the replay itself may be why: whether {label} is slower cannot be told"
     sentence = (
         f"{_DOING[entry.op]}: whether {label} is faster or slower cannot be told: {took}"
         if direction == "unknown" and is_untold
-        else f"{_DOING[entry.op]}: {took}, {_in_words(label, direction)}"
+        else f"{_DOING[entry.op]}: {took}, {late if is_late else _in_words(label, direction)}"
         if direction == "unknown"
         else f"{_DOING[entry.op]}: {_in_words(label, direction)}: {took}"
     )
@@ -263,7 +265,7 @@ def _figure_direction(figure: Figure, metric: str, replay: Replay | None) -> tup
     share = own_ns / (figure.a_ns or 1.0)
     low, high = figure.ratio_interval
     own = f" (up to {format_duration_ns(own_ns)} of it the replay's own doing)"
-    return _direction((low - share, high), margin), own
+    return "slower" if _direction((low - share, high), margin) == "slower" else "unknown", own
 
 
 def _took(figure: Figure, metric: str) -> str:
@@ -319,17 +321,24 @@ def _clear_mean(entry: ClassComparison, replay: Replay | None) -> Direction:
     return direction if direction != "no difference" and agree else "unknown"
 
 
-def _mean_apart(entry: ClassComparison, direction: Direction) -> str:
-    """What the mean says where it points the other way than the figure that decided, or that shows no difference."""
+def _mean_apart(entry: ClassComparison, direction: Direction, *, is_late: bool) -> str:
+    """What the mean says where it points the other way than the figure that decided, or that shows no difference.
+
+    ``is_late``: a late replay is why that figure tells nothing.
+    """
     mean = _same(entry, "mean")
     if mean is None or not mean.ratio:
         return ""
     ratio = format_ratio_with_interval(mean.ratio, mean.ratio_interval)
     if {direction, _direction(mean.ratio_interval)} == {"faster", "slower"}:
         return f"; the mean is {_direction(mean.ratio_interval)}, {ratio}"
-    if direction == "no difference" and max(mean.ratio, 1 / mean.ratio) >= _FARTHER:
-        return f"; the mean is {ratio}, which may be chance"
-    return ""
+    if not (is_late or direction == "no difference") or max(mean.ratio, 1 / mean.ratio) < _FARTHER:
+        return ""
+    if is_late and mean.ratio > 1:
+        return f"; the mean is {ratio}, which the replay itself may explain"
+    if _direction(mean.ratio_interval) in {"faster", "slower"}:
+        return f"; the mean is {ratio}, which a few long I/Os may explain"
+    return f"; the mean is {ratio}, which may be chance"
 
 
 def _is_farther(mean: Figure, decided: Figure, direction: Direction) -> bool:

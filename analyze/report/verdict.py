@@ -126,7 +126,13 @@ def comparison_sentence(found: Comparison) -> str:
 
 def _part(found: Comparison, one: Verdict) -> str:
     ratio = format_ratio_with_interval(one.ratio, one.ratio_interval)
-    unsure = ", too few stretches of time to be sure" if one.direction == "unknown" else ""
+    unsure = ""
+    if one.direction == "unknown":
+        unsure = (
+            ", which may be the replay's own doing"
+            if one.ratio_interval
+            else ", too few stretches of time to be sure"
+        )
     entry = found.headline(one.op)
     rare = entry.rare if entry else None
     if rare and rare.may_have_ended and one.direction == "unknown":

@@ -307,7 +307,7 @@ def test_the_rate_is_that_of_the_load_not_of_the_open_window(make_recording):
     assert found.a.ios_per_s == found.b.ios_per_s
 
 
-@pytest.mark.parametrize(("own_ns", "direction"), [(0, "slower"), (3 * MS, "no difference")])
+@pytest.mark.parametrize(("own_ns", "direction"), [(0, "slower"), (MS // 5, "slower"), (3 * MS, "unknown")])
 def test_what_a_replay_itself_adds_is_not_the_storages(make_recording, own_ns, direction):
     """Each I/O is 2 ms longer than the recorded 10 ms: of the storage, unless the replay says that it was its own."""
     at = np.arange(20_000) * MS
@@ -323,6 +323,11 @@ def test_what_a_replay_itself_adds_is_not_the_storages(make_recording, own_ns, d
     (verdict,) = compare(before, after).verdicts
     assert verdict.direction == direction
     assert ("the replay's own doing" in verdict.sentence) == (own_ns > 0)
+    assert ("whether B is slower cannot be told" in verdict.sentence) == (direction == "unknown")
+    assert "no difference" not in verdict.sentence
+    assert ("which may be the replay's own doing" in comparison_sentence(compare(before, after))) == (
+        direction == "unknown"
+    )
 
 
 def test_a_model_that_states_no_time_is_not_called_faster(make_recording):
@@ -466,3 +471,24 @@ def test_what_both_recorded_at_one_layer_is_compared_there(make_recording, a, b,
     assert (f"both at the {layer} layer" in comparison_sentence(found)) is bool(whose)
     # What lies above is shown all the same.
     assert {step.layer for step in found.b.waterfall} == {*b}
+
+
+def test_of_a_late_replay_that_is_slower_nothing_is_told_and_chance_is_not_blamed(make_recording):
+    """It takes 5 times as long, and 30 ms of the tail and the typical I/O are said to be the replay's own."""
+    random = np.random.default_rng(4)
+    at = np.arange(20_000) * MS
+    took = random.gamma(4, MS, len(at)).astype(np.int64)
+    before = make_recording({"issued_ns": at, "completed_ns": at + took}, window_ns=20 * SECOND)
+    replay = {
+        "source_uuid": before.manifest.uuid, "scale": 1.0, "mode": "compress", "layer": "block",
+        "generator_lateness_ns": {"p50": 30 * MS, "p99": 60 * MS},
+    }  # fmt: skip
+    columns = {"intended_ns": at, "issued_ns": at + 4 * took, "completed_ns": at + 5 * took}
+    after = make_recording(columns, window_ns=21 * SECOND, kind="replayed", replay=replay)
+    (verdict,) = compare(before, after).verdicts
+    low, _ = verdict.ratio_interval
+    assert low > 3
+    assert verdict.direction == "unknown"
+    assert "which the replay itself may explain" in verdict.sentence
+    for word in ("no difference", "chance", "too few"):
+        assert word not in verdict.sentence

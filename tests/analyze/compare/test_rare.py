@@ -8,7 +8,7 @@ from iotrace.analyze.compare.class_latency import DOUBLINGS, ClassLatency, SlotC
 from iotrace.analyze.compare.comparison import ClassComparison, Figure
 from iotrace.analyze.compare.rare import rare_ios
 from iotrace.analyze.compare.recordings import compare
-from iotrace.analyze.compare.words import verdicts
+from iotrace.analyze.compare.words import _mean_apart, verdicts
 from iotrace.analyze.stats.histogram import Histogram
 from iotrace.schemas.manifest import Quality
 
@@ -260,6 +260,29 @@ def test_a_mean_a_quarter_farther_than_the_quantile_comes_first(mean, p99, first
 def test_a_mean_whose_interval_holds_1_does_not_come_first(reach, first):
     sentence = _verdict(mean=(2.0, reach), p99=(1.1, 1.01)).sentence
     assert f"B is slower: {first} service" in sentence
+
+
+@pytest.mark.parametrize(
+    ("mean", "said"),
+    [
+        ((1.4, 1.5), "which may be chance"),
+        ((1.4, 1.3), "which a few long I/Os may explain"),
+        ((1.2, 1.1), ""),
+    ],
+)
+def test_what_the_interval_of_a_mean_excludes_is_not_called_chance(mean, said):
+    sentence = _verdict(mean=mean, p50=(1.0, 1.05), p99=(1.0, 1.1)).sentence
+    assert ("the mean is" in sentence) is bool(said)
+    assert said in sentence
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(1.4, "the replay itself"), (0.6, "a few long I/Os"), (1.2, "")])
+def test_a_late_replay_explains_a_slower_mean_and_no_faster_one(ratio, said):
+    given = [_figure("mean", ratio, 1.1)]
+    entry = ClassComparison("read", None, None, "all sizes", "service", "response", 9000, 9000, given)
+    apart = _mean_apart(entry, "unknown", is_late=True)
+    assert (said in apart, bool(apart)) == (True, bool(said))
+    assert _mean_apart(entry, "unknown", is_late=False) == ""
 
 
 def test_a_mean_that_may_be_chance_is_said_beside_no_difference():
