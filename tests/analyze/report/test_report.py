@@ -250,9 +250,9 @@ def test_an_objective_is_missed_if_too_many_ios_never_end(tmp_path, make_recordi
     assert facts.answer == "test (captured) misses an objective."
     assert (check.is_met, check.unfinished_count, check.io_count) == (False, 760, 39_240)
     assert check.quantile_ns > 60 * SECOND
-    assert check.sentence.startswith("The p99 service time is at least ")
+    assert check.sentence.startswith("The p99 service time at the block layer is at least ")
     assert "above the objective of 15 ms: 760 I/Os have no end" in check.sentence
-    assert writes.sentence == "Too few I/Os to tell the p99 service time of writes."
+    assert writes.sentence == "Too few I/Os to tell the p99 service time of writes at the block layer."
     assert facts.is_no
 
 
