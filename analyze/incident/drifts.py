@@ -246,10 +246,9 @@ def told_apart(
     gradual, high = [], np.zeros(len(at), dtype=bool)
     abrupt = np.zeros(len(at), dtype=bool)
     for stretch in judged.stretches:
+        # A freeze is no part of the change after it, and has a thousand times its excess.
         for part in _abrupt_parts(judged, stretch, slot_s):
-            abrupt[part] = (
-                True  # a freeze is no part of the change after it, and has a thousand times its excess
-            )
+            abrupt[part] = True
     for course in drift.changes:
         shape = course.shape(at)
         excess = np.clip(judged.series.values - drift.normal, 0.0, None) * (shape > 0) * ~abrupt
