@@ -1,5 +1,7 @@
 """Rare, very slow I/Os and stalls decide where quantiles do not show them; heavy tails alone do not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -288,3 +290,12 @@ def test_a_late_replay_explains_a_slower_mean_and_no_faster_one(ratio, said):
 def test_a_mean_that_may_be_chance_is_said_beside_no_difference():
     apart = [_verdict(mean=(ratio, 2.0), p99=(1.0, 1.1)).sentence for ratio in (1.24, 1.26, 0.81, 0.79)]
     assert [("which may be chance" in sentence) for sentence in apart] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_side_of_a_few_slots_decides_nothing(short):
+    pair = [_counted(np.zeros(SLOTS)), _counted(_spread(16))]
+    io_count = pair[short].course.io_count.copy()
+    io_count[5:] = 0
+    pair[short] = replace(pair[short], course=replace(pair[short].course, io_count=io_count))
+    assert rare_ios(*pair) is None
