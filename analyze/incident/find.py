@@ -12,7 +12,7 @@ from iotrace.analyze import library
 from iotrace.analyze.units import format_duration_ns
 from iotrace.schemas import IotraceError, Layer, Recording, counted
 from iotrace.schemas.arrays import Floats
-from iotrace.schemas.vocabulary import load_layer
+from iotrace.schemas.vocabulary import UNATTRIBUTED, load_layer
 
 from .attribution import Blame, Names, disjoint, layer_times, slowest_layer
 from .cause import Drive, explained_by_load, judge_drive
@@ -583,7 +583,7 @@ class _Finder:
             return None
         where = stream.instance or self.names.files.get(stream.file_id)
         if where is None:
-            role = "" if stream.role == "unattributed" else stream.role
+            role = "" if stream.role == UNATTRIBUTED else stream.role
             device = self.names.devices.get(stream.device_id)
             where = " ".join(part for part in (role, f"on {device}" if device else "") if part)
         return f"{stream.op} {where}".strip()

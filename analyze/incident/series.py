@@ -23,6 +23,7 @@ from iotrace.analyze.describe.one_pass import streams_of
 from iotrace.schemas import Recording
 from iotrace.schemas.arrays import Floats, Int64s
 from iotrace.schemas.units import SECOND_NS
+from iotrace.schemas.vocabulary import UNATTRIBUTED
 
 from .stream_slots import stream_slots
 
@@ -43,7 +44,7 @@ class Stream:
     op: str
     device_id: int | None = None
     file_id: int | None = None
-    role: str = "unattributed"
+    role: str = UNATTRIBUTED
     instance: str | None = None
     """What a counter log calls it, where that is the source."""
 
